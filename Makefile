@@ -1,73 +1,73 @@
-# What people do with this project. `make help` lists it.
+# Tasks of this project; `make help` lists them.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# Queries are checked against the recorded schema in .sqlx; `make sqlx` records it anew.
+# Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
 .PHONY: help setup run demo test unit clients web check lint sqlx sqlx-check bless deny bench fuzz soak clean
 
-help: ## This list
+help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 
-setup: ## Install what a fresh machine lacks: PostgreSQL's programs, the Python clients, a browser
+setup: ## Install missing tools: PostgreSQL's programs, the Python clients, a browser
 	@scripts/setup.sh
 
-run: ## A server for development, with a private PostgreSQL and fresh keys
+run: ## Run a server for development, with a private PostgreSQL and fresh keys
 	@scripts/setup.sh run
 	@cargo run --release -- dev
 
-demo: ## The whole story end to end, as a transcript
+demo: ## Run a complete scenario, and print a transcript
 	@scripts/setup.sh run
 	@cargo run --release -- demo
 
-# AGAIN=--again runs a failed test once more, alone: continuous integration does.
-test: setup ## Everything that must hold: lints, tests, foreign clients; prints the time of each step and the slowest tests
+# AGAIN=--again repeats each failed test once, alone, as in continuous integration.
+test: setup ## Run all checks: lints, tests, foreign clients; prints the time of each step and the slowest tests
 	@scripts/test.py $(AGAIN)
 
-unit: setup ## The tests in Rust: the domain's properties, and everything over HTTP
+unit: setup ## Run the Rust tests: the domain's properties, and the whole server over HTTP
 	@scripts/test.py rust
 
-clients: setup ## Unmodified foreign clients against a real server
+clients: setup ## Run unmodified foreign clients against a real server
 	@scripts/test.py clients
 
-web: setup ## The pages in a real browser; pictures go to tests/web/output
+web: setup ## Test the pages in a real browser; screenshots go to tests/web/output
 	@scripts/test.py web
 
-check: lint ## Formatting, lints, documentation, checked SQL
+check: lint ## Check formatting, lints, documentation, and SQL
 
 lint:
 	cargo fmt --all --check
-	@# One compilation for both: clippy's looks at every query beside a real schema.
+	@# One compilation for both: clippy's also checks every query against a real schema.
 	scripts/sqlx.sh --check cargo clippy --workspace --all-targets --quiet -- -D warnings
-	@# The documentation is for people who work on this project: it may lead to what is private.
+	@# The documentation is for developers of this project, so it may link to private items.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --quiet
 
-sqlx: ## Record every query and its types in .sqlx, from the migrations
+sqlx: ## Record all queries and their types in .sqlx, from the migrations
 	@scripts/sqlx.sh
 
 sqlx-check:
 	@scripts/sqlx.sh --check
 
-bless: ## Write openapi/entente.json anew
+bless: ## Regenerate openapi/entente.json
 	cargo run --quiet -- openapi > openapi/entente.json.tmp
 	mv openapi/entente.json.tmp openapi/entente.json
 
-deny: ## Licences, advisories and sources of the dependencies (cargo install cargo-deny)
+deny: ## Check licences, advisories and sources of the dependencies (cargo install cargo-deny)
 	cargo deny check
 
-bench: setup ## The law by itself, then load runs beside PostgreSQL; the tables go to bench-results/
+bench: setup ## Benchmark the domain rules alone, then run load tests beside PostgreSQL; the tables go to bench-results/
 	cargo bench -p entente-domain --bench law
 	cargo bench --bench load
 
-fuzz: ## A minute of random bytes for the reader of envelopes (cargo install cargo-fuzz)
+fuzz: ## Fuzz the parser of envelopes for a minute (cargo install cargo-fuzz)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not there: cargo install cargo-fuzz"; exit 1; }
-	@# The sanitizers are unstable; this way the compiler that is pinned takes them.
+	@# The sanitizers are unstable; this setting enables them in the pinned compiler.
 	RUSTC_BOOTSTRAP=1 cargo fuzz run envelope -- -max_total_time=60 -max_len=8192
 
-soak: setup ## The crash ledger for longer: 200 kills
+soak: setup ## Run a longer crash test: 200 kills
 	ENTENTE_KILLS=200 cargo test --release --test it -- --nocapture ledger::
 
-clean: ## Remove what was built; a private PostgreSQL's data stays
+clean: ## Remove build results; a private PostgreSQL's data stays
 	cargo clean
 	rm -rf .venv

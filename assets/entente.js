@@ -1,15 +1,15 @@
-// What the pages gain from JavaScript: they stay true by themselves, and can be used from the keyboard. Everything else is
-// the server's; without this file every page works all the same.
+// Progressive enhancement of the pages: live updates and keyboard shortcuts. The server renders everything else; without
+// this file every page still works.
 
 const { live, page, who } = document.body.dataset;
-// An answer that was refused is shown where it was sent to, and nothing can be fetched from there: the page is elsewhere.
+// A refused answer is rendered at the URL of its form, which cannot be fetched; `page` is the URL of the page itself.
 const here = page ?? location.pathname + location.search;
 if (location.pathname + location.search !== here) history.replaceState(null, "", here);
 
 const said = document.getElementById("said");
 let silence;
 
-/** Says something, to eyes and to ears; with a way on it stays there. */
+/** Shows a status message, also to screen readers; with a link `on` it stays until replaced. */
 function say(text, on) {
   if (!said || said.textContent === text + (on?.textContent ?? "")) return;
   said.replaceChildren(text, ...(on ? [on] : []));
@@ -19,7 +19,7 @@ function say(text, on) {
 
 const parts = () => [...document.querySelectorAll("[data-part]")];
 
-/** Whether somebody is at work in this part: then it is left alone until they are done. */
+/** Returns whether the user is entering something in this part; such a part is not updated. */
 function busy(part) {
   const active = document.activeElement;
   const writes = active && part.contains(active) && active.matches("input, textarea, select");
@@ -27,19 +27,19 @@ function busy(part) {
     || part.querySelector("input[type=radio]:checked") !== null;
 }
 
-// What grows older by itself.
+// Elements that show ages.
 const AGES = "time, [data-age]";
-// Where the keyboard gets to.
+// Focusable elements.
 const REACH = "a[href], button, summary, input:not([type=hidden]), textarea, select, [tabindex]";
 
-/** What a part says, whatever the time is. */
+/** Returns the markup of a part without its ages. */
 function ageless(part) {
   const copy = part.cloneNode(true);
   for (const one of copy.querySelectorAll(AGES)) one.textContent = "";
   return copy.outerHTML;
 }
 
-/** Finds in the place of a part what had the keyboard in it: by its name, else by its turn. */
+/** Restores the focus in the replacement of a part: to the element with the same name, else at the same position. */
 function refocus(part, next, focused) {
   const name = focused.getAttribute("href") || focused.id;
   const named = name && [...next.querySelectorAll("a, button, [id]")]
@@ -49,11 +49,11 @@ function refocus(part, next, focused) {
   found?.focus({ preventScroll: true });
 }
 
-/** What is said in a part, the words in it; what stands there only so that it is not lost has not been said. */
+/** Returns the words that were sent, as shown in a part; unsent words that are only preserved there do not count. */
 const spoken = (part) => new Set([...part.querySelectorAll(".written")]
   .filter((one) => !one.closest("[data-kept]")).map((one) => one.textContent.trim()));
 
-/** Shows what was written and no form takes any more. */
+/** Shows unsent texts that have no form any more. */
 function giveBack(part, texts) {
   if (texts.length === 0) return;
   const make = (name, more) => Object.assign(document.createElement(name), more);
@@ -72,7 +72,7 @@ function giveBack(part, texts) {
   }
 }
 
-/** Writes a text into the field that takes it; whether there is one. */
+/** Fills a text into a field, if the field exists; returns whether it does. */
 function fill(field, text) {
   if (!field) return false;
   if (field.value.trim() === "") field.value = text;
@@ -80,7 +80,7 @@ function fill(field, text) {
   return true;
 }
 
-/** Takes what is half written along into what comes in the place of a part; what has no field there any more. */
+/** Copies drafts into the replacement of a part; returns the texts that have no field there. */
 function carry(part, next) {
   const heard = spoken(next);
   const texts = [...part.querySelectorAll("textarea")].filter((field) => field.value.trim() !== "" && !heard.has(field.value.trim()));
@@ -88,9 +88,9 @@ function carry(part, next) {
     .map((from) => from.value);
 }
 
-/** Puts what is true now in the place of one part. */
+/** Replaces one part by its current version. */
 function renew(part, next) {
-  // What somebody has opened stays open, and why their answer was refused stays there to be read, with what it was.
+  // Opened details stay open, and the message about a refused answer stays visible, with the answer.
   const open = [...part.querySelectorAll("details")].map((one) => one.open);
   next.querySelectorAll("details").forEach((one, at) => { one.open = open[at] || one.open; });
   const kept = [...part.querySelectorAll(":scope > [data-kept]")];
@@ -102,7 +102,7 @@ function renew(part, next) {
     });
     return;
   }
-  // What somebody is answering is only taken away when it was answered elsewhere.
+  // A question with a half-entered answer is only replaced when it was answered elsewhere.
   const moved = part.dataset.state !== next.dataset.state;
   if (busy(part) && !moved) return;
   const lost = carry(part, next);
@@ -115,7 +115,7 @@ function renew(part, next) {
   if (moved && next.dataset.said) say(next.dataset.said + (lost.length > 0 ? " What you wrote was not sent." : ""));
 }
 
-/** Puts what is true now in the place of what was. */
+/** Updates the page to a freshly fetched version. */
 function swap(fresh) {
   if (fresh.body.dataset.who !== who) {
     if (parts().some(busy)) say(`You are logged in as ${fresh.body.dataset.who} now.`);
@@ -123,10 +123,10 @@ function swap(fresh) {
     return;
   }
   if (out) { out = false; say("You are logged in again."); }
-  // Somebody may have logged in anew in another window: then also what is being written goes by that login.
+  // After a new login in another window, forms on this page must use that login too.
   const token = fresh.querySelector("input[name=token]")?.value;
   if (token) for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
-  // What is around a part comes before it: a part within one that somebody is at work in is renewed by itself.
+  // Outer parts come before inner ones: a part within a busy part is still updated by itself.
   for (const part of parts()) {
     if (!part.isConnected) continue;
     const next = fresh.getElementById(part.id);
@@ -138,7 +138,7 @@ function swap(fresh) {
 
 let out = false;
 
-/** Nobody is logged in any more. Whoever is writing logs in elsewhere and goes on here. */
+/** Handles the end of the login. A user with a draft logs in in another tab and continues here. */
 function leave(login) {
   if (!parts().some(busy)) { location.assign(login); return; }
   out = true;
@@ -146,7 +146,7 @@ function leave(login) {
   say("You were logged out. What you have written is still here. ", way);
 }
 
-// A dashboard is much to write; while much happens, this many milliseconds pass before it is written anew.
+// Shortest interval in milliseconds between two updates: a dashboard is expensive to render under load.
 const PAUSE = here.startsWith("/dashboard") ? 2500 : 0;
 let asking = false;
 let again = false;
@@ -161,12 +161,12 @@ async function refresh() {
     const answer = await fetch(here, { headers: { accept: "text/html" }, cache: "no-store" });
     if (answer.redirected && new URL(answer.url).pathname === "/login") leave(answer.url);
     else if (answer.ok) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
-  } catch { /* The server is away for a moment; the stream comes back and asks again. */ }
+  } catch { /* The server is unavailable; the stream reconnects and triggers another request. */ }
   asking = false;
   if (again) { again = false; soon(); }
 }
 
-/** Asks anew, once for all that happens in a short while, and not for a page that nobody sees. */
+/** Schedules an update; merges frequent ones, and skips hidden pages. */
 function soon() {
   if (planned) return;
   planned = setTimeout(() => {
@@ -178,7 +178,7 @@ function soon() {
 let stream;
 let comeback;
 
-/** Follows what happens while somebody looks: browsers have few connections, and the pages in all tabs share them. */
+/** Follows the event stream while the page is visible: browsers limit their connections, and all tabs share them. */
 function follow() {
   clearTimeout(comeback);
   if (document.hidden) {
@@ -194,7 +194,7 @@ function follow() {
     if (opened !== stream) return;
     delete document.body.dataset.following;
     if (opened.readyState !== EventSource.CLOSED) return;
-    // A stream that the browser has given up: the login may be over, or the server away.
+    // The browser has given up on the stream: the login may have expired, or the server is unavailable.
     stream = undefined;
     comeback = setTimeout(() => { soon(); follow(); }, 3000);
   });
@@ -202,12 +202,12 @@ function follow() {
 
 if (live) {
   follow();
-  // Ages grow older although nothing happens.
+  // Ages change without events.
   setInterval(soon, 30000);
   document.addEventListener("visibilitychange", () => { follow(); soon(); });
 }
 
-// The question is before somebody's eyes: said with a form, because looking at a page changes nothing.
+// Reports that the question is visible to the user; by POST, because a GET must not change anything.
 function see() {
   const form = document.getElementById("seen");
   if (document.visibilityState !== "visible" || !(form instanceof HTMLFormElement)) return;
@@ -217,7 +217,7 @@ function see() {
 document.addEventListener("visibilitychange", see);
 see();
 
-// What was written and not said outlives a login that ends meanwhile: it waits in this tab, for whoever wrote it.
+// Drafts survive the end of a login: they are kept in this tab, for their author only.
 const DRAFT = "draft ";
 const draft = page && who ? `${DRAFT}${who} ${page}` : null;
 const fields = () => [...document.querySelectorAll("main textarea[name]")];
@@ -231,7 +231,7 @@ const stored = () => Object.entries(JSON.parse(sessionStorage.getItem(draft) ?? 
 
 function keep() {
   const all = fields();
-  // What has no field any more is nowhere else.
+  // Texts without a field exist only in this storage.
   const rest = stored().filter(([name]) => !all.some((field) => field.name === name));
   const texts = all.filter((field) => field.value.trim() !== "").map((field) => [field.name, field.value]);
   store([...rest, ...texts]);
@@ -250,10 +250,10 @@ if (draft) {
     document.querySelector("form[action='/logout']")?.addEventListener("submit", () => {
       Object.keys(sessionStorage).filter((name) => name.startsWith(DRAFT)).forEach((name) => sessionStorage.removeItem(name));
     });
-  } catch { /* A browser that keeps nothing. */ }
+  } catch { /* The browser has no storage. */ }
 }
 
-// The keyboard. Never while somebody writes.
+// Keyboard shortcuts, inactive while the user types.
 const steps = () => [...document.querySelectorAll("[data-step]")];
 
 function step(by) {
@@ -273,7 +273,7 @@ function reveal(id) {
   return true;
 }
 
-// Who dictates, or types by other means, may not want them (WCAG 2.1.4); this browser remembers it.
+// Users of speech input and other assistive technology can switch them off (WCAG 2.1.4); the browser stores the choice.
 const KEYS = "keys";
 const wanted = document.getElementById("keys-on");
 let keys = true;
@@ -284,7 +284,7 @@ function turn(on) {
   document.body.classList.toggle("keyless", !on);
 }
 
-try { turn(localStorage.getItem(KEYS) !== "off"); } catch { /* A browser that keeps nothing. */ }
+try { turn(localStorage.getItem(KEYS) !== "off"); } catch { /* The browser has no storage. */ }
 addEventListener("storage", (event) => { if (event.key === KEYS) turn(event.newValue !== "off"); });
 if (wanted) {
   wanted.parentElement.hidden = false;

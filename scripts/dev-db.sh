@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A PostgreSQL for the compiler: sqlx checks every query against it. Prints its URL; `scripts/dev-db.sh stop` ends it.
+# Starts a scratch PostgreSQL against which sqlx checks every query at compile time, and prints its URL;
+# `scripts/dev-db.sh stop` removes it.
 set -euo pipefail
-# One per user and checkout: two may be at work at once.
+# One per user and checkout, so that two can be used at the same time.
 dir=${ENTENTE_DEV_DB:-/tmp/entente-dev-db-$(id -u)-$(pwd -P | cksum | cut -d" " -f1)}
 bin=$(for d in "${ENTENTE_PG_BIN:-}" "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin; do
   [ -x "$d/initdb" ] && echo "$d" && break; done)
@@ -15,7 +16,7 @@ fi
 as "'$bin/pg_ctl' -D '$dir/data' status" >/dev/null 2>&1 ||
   as "'$bin/pg_ctl' -D '$dir/data' -l '$dir/log' -o \"-k '$dir' -c listen_addresses= -c fsync=off\" -w start" >/dev/null
 export PGHOST=$dir PGUSER=entente
-# Begin anew, so that the schema is the migrations' and nothing else's.
+# Starts from an empty database, so that the schema comes from the migrations alone.
 psql -qd postgres -c 'DROP DATABASE IF EXISTS check_sql WITH (FORCE)' -c 'CREATE DATABASE check_sql' 2>/dev/null
 for migration in "$(dirname "$0")"/../migrations/*.sql; do psql -q -v ON_ERROR_STOP=1 -d check_sql -f "$migration"; done
 echo "postgres://entente@${dir//\//%2F}:5432/check_sql"

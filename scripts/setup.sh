@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what a fresh machine lacks to build, run and test: a C compiler, PostgreSQL's programs, the Python clients, and a
-# browser with what drives it. Of Node.js any version with npm will do: the tests bring their own, from npm, in node_modules.
-# With `run` as its argument it leaves out what only the tests need: Python and the browser.
-# Does nothing, quickly, when all is there.
+# Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, the Python clients, and
+# a browser with its driver. Any version of Node.js with npm suffices: the tests bring their own in node_modules. With
+# the argument `run` it skips Python and the browser, which only the tests need. Does nothing, quickly, when everything
+# is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ has_postgres() {
   command -v initdb >/dev/null
 }
 
-# As tests/web/kit.js looks for it.
+# The same search as in tests/web/kit.js.
 has_browser() {
   [ -n "${ENTENTE_BROWSER:-}" ] || command -v chromium chromium-browser google-chrome >/dev/null ||
     [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
@@ -36,7 +36,7 @@ fi
 if [ ${#packages[@]} -gt 0 ]; then
   echo "installing: ${packages[*]}"
   if command -v apt-get >/dev/null; then
-    # Debian starts a cluster of its own with the package; Entente starts one for itself, so leave that out.
+    # Debian's package creates a cluster by default; Entente creates its own, so disable that.
     as_root mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] ||
       echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Records in .sqlx what the compiler learned about every query from a scratch PostgreSQL with the migrations applied.
+# Records in .sqlx the compiler's knowledge of every query, from a scratch PostgreSQL with the migrations applied.
 #
-#   scripts/sqlx.sh                      writes .sqlx anew
-#   scripts/sqlx.sh --check [COMMAND …]  compares instead, and fails when .sqlx is not what the code and the migrations say
+#   scripts/sqlx.sh                      rewrites .sqlx
+#   scripts/sqlx.sh --check [COMMAND …]  compares instead, and fails when .sqlx differs from the code and the migrations
 #
-# COMMAND is what compiles the library; `make lint` has clippy do it, which then need not be done twice.
+# COMMAND compiles the library; `make lint` passes clippy, so that the library is compiled only once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 check=
@@ -13,8 +13,8 @@ if [ "${1:-}" = --check ]; then check=yes; shift; fi
 DATABASE_URL=$(scripts/dev-db.sh)
 export DATABASE_URL SQLX_OFFLINE=false
 fresh=$(mktemp -d)
-# Queries are only looked at when the crate is compiled, so it has to look changed; afterwards it is as old as it was, and what was
-# built from it for other purposes stays good.
+# Queries are only checked when the crate is compiled, so touch it; its time is restored afterwards, so that other build
+# results stay valid.
 before=$(mktemp)
 touch -r crates/kernel/src/lib.rs "$before"
 trap 'touch -r "$before" crates/kernel/src/lib.rs; rm -rf "$fresh" "$before"; scripts/dev-db.sh stop' EXIT

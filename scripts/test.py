@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the whole suite step by step and prints what each step took, and the ten slowest tests.
+"""Runs the test suite step by step, and prints the duration of each step and the ten slowest tests.
 
-    scripts/test.py [--again] [STEP ...]        steps: see STEPS; all of them when none is named
+    scripts/test.py [--again] [STEP ...]        steps: see STEPS; defaults to all of them
 
-With --again a test that fails is run once more, alone, after its step. One that passes then is printed under FLAKY with the log of its
-failure; more than two of them, or one that fails again, fail the run.
+With --again each failed test is repeated alone after its step. A test that passes then is printed under FLAKY with the log of its failure;
+more than two flaky tests, or one that fails again, fail the run.
 """
 import argparse
 import contextlib
@@ -23,19 +23,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
 PAGES = ROOT / "tests" / "web"
 
-# Flaky tests that a run with --again puts up with.
+# Flaky tests tolerated by a run with --again.
 FLAKY_LIMIT = 2
-# Failing tests that are run again: more of them are no accident, and would take the run past its time.
+# Failing tests that are repeated: more of them are no coincidence, and would exceed the run's time.
 AGAIN_LIMIT = 10
-# Seconds for such a test: one that hangs fails, and the run ends in its time.
+# Time limit in seconds for a repeated test: a test that hangs fails, and the run ends in time.
 AGAIN_SECONDS = 300
 SLOWEST = 10
-# Tests of one program at once. They compute for two thirds of their time, and wait for the rest: one more than there are cores keeps
-# the cores busy; two more starve each other.
+# Concurrent tests of one program. They compute for two thirds of their time, and wait for the rest: one more than the
+# number of cores keeps the cores busy; two more slow each other down.
 THREADS = (os.cpu_count() or 1) + 1
-# Seconds for one file of tests of the pages.
+# Time limit in seconds for one file of tests of the pages.
 PAGE_SECONDS = 600
-# Where servers under test keep their files if there is room: on a disk most of the time would go into making them.
+# Files of servers under test are kept in memory if there is room: on a disk, creating them would take most of the time.
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
 # Lines of a failure's log that the summary repeats.
@@ -43,14 +43,14 @@ LOG_LINES = 60
 
 
 class Failure:
-    """A test that failed, the log of its failure, and the command that runs it alone."""
+    """A failed test, the log of its failure, and the command that runs it alone."""
 
     def __init__(self, name, log, alone, cwd=ROOT):
         self.name, self.log, self.alone, self.cwd = name, log, alone, cwd
 
 
 class Run:
-    """What one run of the suite has seen so far."""
+    """Results of one run of the suite."""
 
     def __init__(self, again):
         self.again = again
@@ -62,7 +62,7 @@ class Run:
         try:
             failures = work(self)
         except subprocess.CalledProcessError as error:
-            # A step whose program failed without naming a test: the compiler, a linter, a crash.
+            # The step's program failed without naming a test: the compiler, a linter, a crash.
             failures = []
             self.broken.append(f"{name} ({error})")
         self.judge(failures)
@@ -99,7 +99,8 @@ class Run:
 
 
 def scratch():
-    """The directory for temporary files, as a variable of the environment (`tests/it/harness/scratch.rs` does the same)."""
+    """Returns the directory for temporary files, as an environment variable (`tests/it/harness/scratch.rs` does the
+    same)."""
     if "TMPDIR" in os.environ or not MEMORY.is_dir():
         return {}
     there = os.statvfs(MEMORY)
@@ -107,7 +108,7 @@ def scratch():
 
 
 def passes(failure):
-    """Whether a test that failed passes alone."""
+    """Runs a failed test alone, and returns whether it passes."""
     child = subprocess.Popen(failure.alone, cwd=failure.cwd, env=os.environ | scratch(), start_new_session=True)
     try:
         return child.wait(AGAIN_SECONDS) == 0
@@ -115,19 +116,19 @@ def passes(failure):
         print(f"\n=== not done after {AGAIN_SECONDS} s: {failure.name}", flush=True)
         return False
     finally:
-        # Servers and browsers that a test left behind, too.
+        # Includes servers and browsers that the test left behind.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
 def command(*words, cwd=ROOT, **environment):
-    """Runs a command that names no tests; its failure is the step's."""
+    """Runs a command without named tests; its failure fails the step."""
     subprocess.run(words, cwd=cwd, check=True, env=os.environ | environment)
 
 
 def lines_of(words, cwd=ROOT, **environment):
-    """Runs a command, passing its output on; all of it, and the exit status."""
+    """Runs a command and forwards its output; returns all of the output, and the exit status."""
     child = subprocess.Popen(words, cwd=cwd, env=os.environ | scratch() | environment, stdout=subprocess.PIPE, text=True, errors="replace")
     said = []
     for line in child.stdout:
@@ -146,12 +147,12 @@ def build(_run):
     return []
 
 
-# libtest's line of a finished test, with the time that `--report-time` adds.
+# libtest's line for a finished test, with the time that `--report-time` adds.
 FINISHED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED)(?:, .*)? <([\d.]+)s>$", re.M)
 
 
 def rust(run):
-    """The tests in Rust, one program after the other."""
+    """Runs the Rust tests, one program after the other."""
     listed = subprocess.run(
         ["cargo", "test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
@@ -165,10 +166,10 @@ def rust(run):
 
 
 def program(run, path, package):
-    """One test program: times and failures of its tests."""
+    """Runs one test program, and records its tests' times and failures."""
     kind = re.sub(r"-[0-9a-f]{16}$", "", path.name)
     print(f"\n--- {kind}", flush=True)
-    # The times of tests are unstable output of the standard test runner; this way the pinned compiler's prints them.
+    # Reporting times is an unstable option of the standard test runner; this setting enables it in the pinned compiler.
     timed = {"RUSTC_BOOTSTRAP": "1", "CARGO_MANIFEST_DIR": str(package)}
     said, status = lines_of(
         [path, "-Z", "unstable-options", "--report-time", f"--test-threads={THREADS}"], cwd=package, **timed
@@ -185,7 +186,7 @@ def program(run, path, package):
 
 
 def cases(report):
-    """Each test case of a JUnit report: its element, name and seconds; a failure's text or None."""
+    """Yields each test case of a JUnit report: its element, name, seconds, and a failure's text or None."""
     for case in xml.parse(report).iter("testcase"):
         wrong = next((child for kind in ("failure", "error") for child in case.iter(kind)), None)
         log = None if wrong is None else "\n".join(filter(None, [wrong.get("message"), wrong.text]))
@@ -193,7 +194,7 @@ def cases(report):
 
 
 def clients(run):
-    """Unmodified foreign clients against a real server."""
+    """Runs the unmodified foreign clients against a real server."""
     command("cargo", "build", "--quiet")
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -212,13 +213,13 @@ def clients(run):
 
 
 def web(run):
-    """The pages in a real browser, one file after the other."""
+    """Runs the tests of the pages in a real browser, one file after the other."""
     command("cargo", "build", "--quiet")
     return [failure for path in sorted(PAGES.glob("*.test.js")) for failure in page(run, path.name)]
 
 
 def page(run, file):
-    """One file of tests of the pages: times and failures of its tests."""
+    """Runs one file of tests of the pages, and records its tests' times and failures."""
     node = [PAGES / "node_modules" / ".bin" / "node", "--test", "--test-concurrency=1", f"--test-timeout={PAGE_SECONDS * 1000}"]
     failures = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -231,7 +232,7 @@ def page(run, file):
         for _, name, seconds, log in cases(report):
             run.tests.append((seconds, f"web {name}"))
             if log is not None:
-                # A file that fails as a whole carries its own name.
+                # The failure of a whole file carries the file's name.
                 only = [] if name == file else [f"--test-name-pattern=^{re.escape(name)}$"]
                 failures.append(Failure(f"web {name}", log, [*node, *only, file], PAGES))
     if status != 0 and not failures:

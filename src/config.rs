@@ -1,7 +1,7 @@
-//! Configuration: environment variables, read once at start into a typed [`Config`].
+//! Configuration: environment variables, parsed once at start into a typed [`Config`].
 //!
-//! Only `startup` and the command line read it. Every variable is documented in `.env.example`, which a test compares
-//! with this file. A value that cannot be used stops the start with the variable's name; nothing is guessed.
+//! Only `startup` and the command line read it. `.env.example` documents every variable, and a test compares
+//! it with this file. An invalid value stops the start with the variable's name; nothing is guessed.
 
 mod collector;
 pub mod credentials;
@@ -41,106 +41,106 @@ use self::credentials::CredentialConfig;
 use self::door::DoorConfig;
 use self::names::Judged;
 
-/// How the log is written.
+/// Log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A line for people.
+    /// Text lines for people.
     Human,
-    /// A JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// The configuration of a server.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen.
+    /// Address to listen on.
     pub bind: SocketAddr,
     /// HTTP worker threads.
     pub workers: usize,
-    /// The PostgreSQL to use; `None` for a private one.
+    /// URL of the PostgreSQL to use; `None` for a private one.
     pub database_url: Option<String>,
-    /// Connections to it at the most.
+    /// Connections for requests at most.
     pub database_connections: u32,
-    /// Where a private PostgreSQL lives; `None` for the user's usual place.
+    /// Data directory of a private PostgreSQL; `None` for the user's default.
     pub data_dir: Option<PathBuf>,
-    /// Where the PostgreSQL binaries are; `None` to look for them.
+    /// Directory of PostgreSQL's programs; `None` to search for them.
     pub pg_bin: Option<PathBuf>,
-    /// What is logged, in the notation of `tracing`'s filter.
+    /// Log filter, in the notation of `tracing`.
     pub log: String,
-    /// How it is written.
+    /// Log format.
     pub log_format: LogFormat,
-    /// RFC-0021 to the letter where clients rely on what contradicts it (contract 2).
+    /// Whether to follow RFC-0021 to the letter where clients rely on deviations (contract 2).
     pub strict: bool,
-    /// The event type of audited messages (contract 10.7).
+    /// Event type of audited messages (contract 10.7).
     pub audit_event_type: String,
     /// Requests per second and key; 0 for no limit.
     pub rate_per_second: u32,
-    /// Bytes of a request's body at the most.
+    /// Bytes of a request's body at most.
     pub max_body_bytes: usize,
-    /// Open connections at the most.
+    /// Open connections at most.
     pub max_connections: usize,
-    /// Open streams and waiting requests per key at the most.
+    /// Open streams and waiting requests per key at most.
     pub max_streams_per_key: usize,
-    /// What is configured about the door itself.
+    /// Limits and defaults of the API.
     pub door: DoorConfig,
-    /// How long requests in flight may take when the server stops.
+    /// Time for requests in flight to finish when the server stops.
     pub drain: Duration,
-    /// How long messages are kept after their channel closed; `None` for ever.
+    /// Time that messages are kept after their channel closed; `None` for ever.
     pub message_retention: Option<Duration>,
-    /// How long an idempotency key is remembered.
+    /// Time that an idempotency key is remembered.
     pub idempotency_window: Duration,
-    /// The key that the server signs with; `None` for the one that the database keeps.
+    /// The server's signing key; `None` for the one stored in the database.
     pub signing_key: Option<Signer>,
-    /// After how many events a log gets a checkpoint by itself; `None` never.
+    /// Number of events after which a log gets a checkpoint; `None` for never.
     pub checkpoint_every: Option<i64>,
-    /// Writers of the group commit: transactions that may be under way at once.
+    /// Writers of the group commit: number of concurrent transactions.
     pub commit_writers: usize,
-    /// How often a silent stream gets a comment.
+    /// Interval of comments on idle streams.
     pub ping: Duration,
-    /// How long a refused subscription is held before it is answered (contract 11.4).
+    /// Time that a refused subscription is held before its answer (contract 11.4).
     pub refused_subscribe_hold: Duration,
-    /// Where spans are sent; `None` for nowhere.
+    /// Collector of spans; `None` for none.
     pub collector: Option<Collector>,
-    /// What is configured about webhooks.
+    /// Webhooks.
     pub webhooks: WebhookConfig,
-    /// What is configured about credentials for jobs.
+    /// Credentials for jobs.
     pub credentials: CredentialConfig,
-    /// What is configured about jobs.
+    /// Jobs.
     pub jobs: JobSettings,
-    /// What is configured about sessions.
+    /// Sessions.
     pub sessions: SessionSettings,
-    /// What is configured about envelopes.
+    /// Envelopes.
     pub post: PostSettings,
-    /// Where this server stands for those outside.
+    /// Public addresses of this server.
     pub site: Site,
-    /// What is configured about binding moments.
+    /// Binding moments.
     pub moments: MomentSettings,
-    /// Which other servers there are; `None` when nothing is federated.
+    /// Federation with other servers; `None` for none.
     pub federation: Option<Federation>,
-    /// What is configured about vaults and tools.
+    /// Vaults and tools.
     pub vaults: VaultSettings,
-    /// What is to be said of names in the environment that look like settings and are none.
+    /// Warnings about variables that look like settings but are not.
     pub unknown: Vec<String>,
 }
 
-/// The configuration of webhooks.
+/// Configuration of webhooks.
 #[derive(Debug, Clone)]
 pub struct WebhookConfig {
-    /// What they may be sent to besides the public internet.
+    /// Destinations that are allowed besides the public internet.
     pub allow: Allowed,
-    /// Whether they are only sent to https URLs.
+    /// Whether only https URLs are allowed.
     pub https_only: bool,
-    /// How long a receiver may take to answer.
+    /// Time that a receiver may take to answer.
     pub timeout: Duration,
-    /// Deliveries under way at once.
+    /// Concurrent deliveries.
     pub concurrency: usize,
-    /// How long finished deliveries are kept.
+    /// Time that finished deliveries are kept.
     pub retention: Duration,
-    /// Subscriptions of one principal at the most.
+    /// Subscriptions per principal at most.
     pub per_principal: u32,
 }
 
-/// What is wrong with the configuration: each fault names its variable.
+/// Errors in the configuration, each with the name of its variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(Vec<String>);
 
@@ -153,7 +153,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Reads variables and collects every fault, so that one start shows them all.
+/// Reads variables and collects all errors, so that one start reports all of them.
 struct Reader<'a> {
     get: &'a dyn Fn(&str) -> Option<String>,
     faults: Vec<String>,
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number within bounds.
+    /// Reads a number within bounds.
     fn number<T>(&mut self, name: &str, default: T, bounds: RangeInclusive<T>) -> T
     where
         T: FromStr + PartialOrd + fmt::Display,
@@ -184,7 +184,7 @@ impl Reader<'_> {
         self.parsed(name, default, &what, |number| bounds.contains(number))
     }
 
-    /// A seed in base64. The value is a secret, and in no message.
+    /// Reads a seed in base64. The value is a secret, so no message contains it.
     fn signing_key(&mut self, name: &str) -> Option<Signer> {
         let seed = parse_seed(&self.text(name)?);
         if seed.is_none() {
@@ -224,7 +224,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Days that something is kept; 0 is for ever.
+    /// Reads a retention in days; 0 means for ever.
     fn retention(&mut self, name: &str) -> Option<Duration> {
         let days = self.parsed(name, 0_u64, "a number of days up to 36500", |n| *n <= 36_500);
         (days > 0).then(|| Duration::from_secs(days * 24 * 3_600))
@@ -237,10 +237,10 @@ impl Reader<'_> {
 }
 
 impl Config {
-    /// Reads the configuration through `get`, which answers with a variable's value.
+    /// Reads the configuration through `get`, which returns a variable's value.
     ///
     /// # Errors
-    /// Every variable whose value cannot be used.
+    /// All variables with invalid values.
     pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut from = Reader { get, faults: Vec::new() };
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
@@ -327,11 +327,11 @@ impl Config {
         if from.faults.is_empty() { Ok(config) } else { Err(ConfigError(from.faults)) }
     }
 
-    /// Reads the configuration from the process's environment, and from a `.env` file in the working directory for
-    /// what the environment does not say.
+    /// Reads the configuration from the process's environment, and from a `.env` file in the working
+    /// directory for variables that the environment lacks.
     ///
     /// # Errors
-    /// As [`Self::read`]; a `.env` file that cannot be read; a name that was meant for a setting.
+    /// As [`Self::read`]; an unreadable `.env` file; a misspelt setting.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn from_environment() -> Result<Self, ConfigError> {
         let unreadable = |e: dotenvy::Error| ConfigError(vec![format!(".env: {e}")]);
@@ -340,7 +340,7 @@ impl Config {
             Err(e) if e.not_found() => Vec::new(),
             Err(e) => return Err(unreadable(e)),
         };
-        // Those that there are whatever is set, and those that a file with credentials names.
+        // The settings' names, and the names in a credentials file.
         let known = RefCell::new(BTreeSet::new());
         let note = |name: &str| {
             known.borrow_mut().insert(name.to_owned());

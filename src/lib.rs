@@ -1,8 +1,8 @@
 //! Entente: the coordination server for AI agents, one binary over PostgreSQL.
 //!
-//! This crate composes the server (`startup`), reads its configuration, runs its background tasks and its command line.
-//! Everything else is in the crates below: `entente_api`, `entente_client`, `entente_kernel`, `entente_store`,
-//! `entente_runtime`, `entente_domain`. ARCHITECTURE.md has the map.
+//! This crate composes the server (`startup`), reads its configuration, and runs its background tasks and
+//! command line. Everything else is in the crates below: `entente_api`, `entente_client`, `entente_kernel`,
+//! `entente_store`, `entente_runtime`, `entente_domain`. ARCHITECTURE.md has an overview.
 
 pub mod background;
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The program's entry: arguments, a runtime, and the exit status.
+//! Program entry: arguments, runtime, and exit status.
 
 use std::ffi::OsString;
 
@@ -6,26 +6,29 @@ use clap::Parser as _;
 use entente::cli::{Arguments, Ended, run};
 use mimalloc::MiMalloc;
 
-/// A request allocates some dozens of times on one thread and frees on another; the system's allocator took an eighth of
-/// the processor for that, this one takes half as much.
+/// Allocator of the process.
+///
+/// A request allocates some dozens of times on one thread and frees on another; the system's allocator used
+/// an eighth of the CPU time for that, `mimalloc` uses half as much.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// `entente --stdio` is `entente arcp-stdio`: by that flag ARCP's client libraries start a server as their child.
+/// Maps `entente --stdio` to `entente arcp-stdio`: ARCP's client libraries start a server as a child process
+/// with that flag.
 fn renamed(given: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     given.enumerate().map(|(at, word)| if at == 1 && word == "--stdio" { "arcp-stdio".into() } else { word })
 }
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse_from(renamed(std::env::args_os()));
-    // Writers and background tasks; requests have threads of their own. A task that wakes on the thread that waited for
-    // it is quicker than two threads that share.
+    // For writers and background tasks; requests have their own threads. Waking a task on the thread that
+    // waited for it is faster than sharing between two threads.
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(run(arguments));
-            // Everything has ended in order; what may still read from a terminal cannot be told to stop.
+            // Everything has ended in order, but a blocking read from a terminal cannot be cancelled.
             runtime.shutdown_background();
             done
         }

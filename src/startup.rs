@@ -1,5 +1,5 @@
-//! The composition root: puts a server together out of its parts, and takes it apart again in order. The program and the
-//! tests both begin here; a test passes a clock that it turns by hand and port 0.
+//! Composition root: assembles a server from its parts, and stops it in order. Both the program and the tests
+//! use it; a test passes a manual clock and port 0.
 
 mod database;
 mod limits;
@@ -48,71 +48,71 @@ use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
 
-/// Refused subscriptions held at once (contract 11.4).
+/// Concurrently held refused subscriptions (contract 11.4).
 const HELD: usize = 1_024;
 
-/// How long tasks may take to end once nothing more is asked of them.
+/// Time that tasks may take to end after the last request.
 const TASKS_END: Duration = Duration::from_secs(10);
 
-/// How often PostgreSQL is asked for the time before the first request; the promptest answer counts.
+/// Number of clock readings from PostgreSQL before the first request; the fastest one counts.
 const CLOCK_READINGS: u32 = environment::FIRST;
 
-/// Why a server could not be started.
+/// Reason that a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address cannot be listened on.
+    /// The address is not available.
     #[error("cannot listen on {address}: {source}. Choose another address with ENTENTE_BIND or --bind")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What went wrong.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The database is not there.
+    /// The database cannot be reached.
     #[error("the database cannot be reached ({0}): {1}. Check DATABASE_URL and whether PostgreSQL runs")]
     Database(String, sqlx::Error),
-    /// The database's URL is none.
+    /// `DATABASE_URL` is not a valid PostgreSQL URL.
     #[error("DATABASE_URL is no PostgreSQL URL such as postgres://user:password@host:5432/database")]
     Url,
-    /// The database is too old.
+    /// The version of PostgreSQL is too old.
     #[error("PostgreSQL {0} is too old; Entente needs 15 or newer")]
     Version(i32),
     /// The schema cannot be brought up to date.
     #[error("the schema cannot be brought up to date: {0}")]
     Schema(#[from] SchemaError),
-    /// The collector of spans cannot be used.
+    /// The span exporter cannot be set up.
     #[error(transparent)]
     Spans(#[from] SpansError),
-    /// A client for what the server itself sends cannot be set up.
+    /// The HTTP client for outgoing requests cannot be set up.
     #[error("the client that sends webhooks and asks for credentials cannot be set up: {0}")]
     Egress(String),
-    /// A deed at the start failed.
+    /// An operation during the start failed.
     #[error(transparent)]
     App(#[from] AppError),
 }
 
-/// What a server is put together from.
+/// Parts that a server is assembled from.
 pub struct Parts {
-    /// Its configuration.
+    /// Configuration.
     pub config: Config,
-    /// How to reach the database.
+    /// Connection options of the database.
     pub database: PgConnectOptions,
-    /// Where the time comes from.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
-    /// Where chance comes from.
+    /// Source of randomness.
     pub chance: Arc<dyn Chance>,
     /// Whether literal keys are accepted (`entente dev --seed`).
     pub seeded_keys: bool,
-    /// Principals with literal keys that are there before the first request is answered.
+    /// Principals with literal keys, created before the first request is answered.
     pub seeds: Vec<Seed>,
-    /// Who knows which addresses a name stands for, when webhooks are sent.
+    /// Name resolution for outgoing requests.
     pub names: Arc<dyn Names>,
-    /// Whether background tasks run; a test steps them itself.
+    /// Whether background tasks run; tests step them instead.
     pub background: bool,
 }
 
 impl Parts {
-    /// A server of the real world.
+    /// Creates the parts of a production server.
     #[must_use]
     pub fn real(config: Config, database: PgConnectOptions) -> Self {
         Self {
@@ -128,23 +128,23 @@ impl Parts {
     }
 }
 
-/// A server that is running.
+/// A running server.
 pub struct Server {
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: SocketAddr,
-    /// What its deeds are handed; for seeding, and for tests.
+    /// Context for operations; for seeding, and for tests.
     pub ctx: Ctx,
-    /// Who delivers webhooks; for tests, which step it.
+    /// Webhook sender; public for tests, which step it.
     pub courier: Arc<Courier>,
-    /// Who carries letters to peers; for tests, which step it.
+    /// Federation sender; public for tests, which step it.
     pub carrier: Arc<Carrier>,
-    /// Who carries over bridges; for tests, which step it.
+    /// Runner of the bridges; public for tests, which step it.
     pub bridging: Arc<Bridging>,
-    /// What the doors share; for a session over stdio.
+    /// State shared by all request handlers; for a session over stdio.
     pub doors: web::Data<Doors>,
     tasks: Tasks,
     http: ServerHandle,
-    /// The listening socket, to close it before anything else.
+    /// The listening socket, which is closed first on shutdown.
     gate: TcpListener,
     connections: Arc<Connections>,
     spans: Option<Arc<Spans>>,
@@ -152,12 +152,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Resolves when the server cannot go on, with the name of the task that it cannot go on without.
+    /// Resolves with the name of the failed task when the server cannot go on without it.
     pub async fn failed(&self) -> &'static str {
         self.tasks.failed().await
     }
 
-    /// Puts a server together and starts it: the schema is up to date and requests are answered when this returns.
+    /// Assembles and starts a server: on return the schema is up to date and requests are answered.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -225,12 +225,13 @@ impl Server {
         })
     }
 
-    /// Stops the server in order: new connections are refused; streams are told to reconnect, and each response is the
-    /// last of its connection; requests in flight finish; writers and background tasks end; the database is left.
+    /// Stops the server in order: new connections are refused; streams tell their clients to reconnect, and
+    /// each response closes its connection; requests in flight finish; writers and background tasks end; the
+    /// database connections close.
     pub async fn stop(self) {
         info!("stopping: streams are told to reconnect, requests in flight finish");
-        // A connection that is refused is tried again without harm, one that is dropped after a request was sent is not.
-        // So nobody gets in any more before anybody is sent away.
+        // A client can safely retry a refused connection, but not one that drops after it sent a request. So
+        // new connections are refused before existing ones are closed.
         sockets::close(&self.gate, &self.http).await;
         self.tasks.draining().cancel();
         self.connections.quiet().await;
@@ -243,7 +244,7 @@ impl Server {
         }
         self.tasks.stop(TASKS_END).await;
         if let Some(spans) = self.spans {
-            // It waits in place for its own thread.
+            // Blocks while it waits for its own thread.
             let _panicked = tokio::task::spawn_blocking(move || spans.stop()).await;
         }
         database::leave(self.pools).await;
@@ -251,13 +252,14 @@ impl Server {
     }
 }
 
-/// Where requests are measured, if a collector is to hear of them.
+/// Starts the span recorder, if a collector is configured.
 fn spans(config: &Config, ctx: &Ctx) -> Result<Option<Arc<Spans>>, SpansError> {
     let spans = config.collector.as_ref().map(|to| Spans::start(to, Arc::clone(&ctx.chance)));
     Ok(spans.transpose()?.map(Arc::new))
 }
 
-/// What is there before the first request: the right time, the keys that changed, those that were given along.
+/// Prepares the server before the first request: synchronises the clock, loads key changes, and creates
+/// seeded keys.
 async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
     for _ in 0..CLOCK_READINGS {
         patiently(async || ctx.ping().await).await?;
@@ -294,7 +296,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
     }
 }
 
-/// Who carries over bridges, handing in where everybody does.
+/// Creates the runner of the bridges, which submits through the shared writers.
 fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<Bridging> {
     let bridging = Arc::new(Bridging::new(ctx, &writers.0, &writers.1));
     if background {
@@ -304,10 +306,10 @@ fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<
     bridging
 }
 
-/// Those who commit what is handed in.
+/// The writers of messages, jobs and envelopes.
 type Writers = (Arc<Sends>, Arc<Works>, Post);
 
-/// Starts those who commit what is handed in: messages with a pool of their own, jobs and envelopes.
+/// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
 fn write(config: &Config, (ctx, node): (&Ctx, NodeId), messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
     let sending = Ctx { pool: messages.clone(), ..ctx.clone() };

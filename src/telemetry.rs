@@ -1,8 +1,9 @@
-//! The log of the process. Metrics are `entente_runtime::metrics`, spans `entente_runtime::spans`, and refused credentials
-//! `entente_kernel::refused`.
+//! Logging of the process. Metrics are in `entente_runtime::metrics`, spans in `entente_runtime::spans`, and
+//! refused credentials in `entente_kernel::refused`.
 //!
-//! Levels: ERROR means a person should look, WARN that something was borne, INFO the life of the server, DEBUG single
-//! requests. An error is logged once, where it is handled. Keys, payloads and secrets are never logged.
+//! Levels: ERROR means that a person should look, WARN a tolerated problem, INFO the life of the server,
+//! DEBUG single requests. An error is logged once, where it is handled. Keys, payloads and secrets are never
+//! logged.
 
 use std::io::IsTerminal as _;
 
@@ -10,22 +11,23 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 
-/// What libraries say that is of no use here: the HTTP library reports each stream that is broken on purpose
-/// (contract 11.4) as an error, and tells at each start what it starts on; the pool warns of each connection that ends
-/// with the thread that it was served by, when the server stops; and the acceptor takes the shut gate of a server that
-/// stops for an error. The library of MCP tells of each request as of a server that starts and stops, and of each host that
-/// hangs up as of an error; what goes wrong in a tool is told by the tool.
+/// Filters for noise from libraries: the HTTP library logs each deliberately broken stream (contract 11.4) as
+/// an error, and its configuration at each start; the pool warns of each connection that ends with its thread
+/// on shutdown; the acceptor reports the closed socket of a stopping server as an error.
+///
+/// The MCP library logs each request as the start and stop of a server, and each disconnecting host as an
+/// error; failures of a tool are logged by the tool.
 const QUIET: &str =
     "actix_http::h1=off,actix_server=warn,actix_server::accept=off,sqlx_core::pool=error,rmcp=off";
 
-/// Starts the log, for the whole process. To be called once, by the program's entry.
+/// Starts logging for the whole process; the program's entry calls it once.
 pub fn init(config: &Config) {
     let filter = format!("{QUIET},{}", config.log);
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A file or a pipe gets no colours; a terminal does, unless NO_COLOR says otherwise.
+    // Colours are only for a terminal, unless `NO_COLOR` disables them.
     let log = if std::io::stderr().is_terminal() { log } else { log.with_ansi(false) };
-    // A second subscriber (in tests) is no reason to fail.
+    // A second subscriber (in tests) is not an error.
     let _already = match config.log_format {
         LogFormat::Human => log.with_target(false).try_init(),
         LogFormat::Json => log.json().flatten_event(true).with_current_span(false).try_init(),

@@ -1,5 +1,5 @@
-//! Load clients: each one connection, one request at a time, as a client library would hold it. As little work per
-//! request as possible, because the machine that is measured runs them too.
+//! Load clients: each has one connection and one request at a time, like a client library. They do as little
+//! work per request as possible, because they run on the measured machine.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Debug, Default)]
 pub struct Load {
-    /// Ids that the server acknowledged: client, channel, id, in each client's order.
+    /// Acknowledged ids: client, channel, id, in each client's order.
     pub acked: Vec<(usize, usize, String)>,
-    /// Microseconds from when each request was due to be sent until its answer.
+    /// Microseconds from each request's due time to its answer.
     pub micros: Vec<u32>,
-    /// Requests that were not answered with a 2xx.
+    /// Requests without a 2xx answer.
     pub failures: usize,
-    /// How long it took.
+    /// Duration of the load.
     pub seconds: f64,
 }
 
 impl Load {
-    /// Acknowledged requests per second.
+    /// Returns the acknowledged requests per second.
     pub fn rate(&self) -> f64 {
         self.acked.len() as f64 / self.seconds
     }
 
-    /// A quantile of the latencies, in microseconds.
+    /// Returns a quantile of the latencies, in microseconds.
     pub fn quantile(&mut self, q: f64) -> f64 {
         self.micros.sort_unstable();
         let index = ((self.micros.len() as f64 * q) as usize).min(self.micros.len().saturating_sub(1));
@@ -53,7 +53,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Sends a request and reads its answer: the status and the body.
+    /// Sends a request; returns the status and body of its answer.
     pub async fn exchange(&mut self, request: &[u8]) -> std::io::Result<(u16, Vec<u8>)> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -89,14 +89,14 @@ fn content_length(head: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// The id in an acknowledgement: the first one in the body is the message's own.
+/// Returns the id in an acknowledgement: the first one in the body is the message's own.
 fn id(body: &[u8]) -> Option<String> {
     let at = find(body, b"\"id\":\"")? + 6;
     let end = body[at..].iter().position(|byte| *byte == b'"')?;
     String::from_utf8(body[at..at + end].to_vec()).ok()
 }
 
-/// A request as bytes.
+/// Builds a request.
 pub fn request(method: &str, path: &str, key: &str, extra: &str, body: &str) -> Vec<u8> {
     format!(
         "{method} {path} HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n{extra}content-length: {}\r\n\r\n{body}",
@@ -105,7 +105,8 @@ pub fn request(method: &str, path: &str, key: &str, extra: &str, body: &str) -> 
     .into_bytes()
 }
 
-/// Runs `clients` closed-loop clients for `time`; `make` makes the nth request of a client and names its channel.
+/// Runs `clients` closed-loop clients for `time`; `make` builds the nth request of a client and names its
+/// channel.
 pub async fn closed(
     address: SocketAddr,
     clients: usize,
@@ -115,8 +116,8 @@ pub async fn closed(
     run(address, clients, time, None, make).await
 }
 
-/// As [`closed`], but each client sends at its own steady pace, whether or not the server keeps up: latency counts from
-/// when a request was due, so a stall is not hidden by the requests it delayed.
+/// As [`closed`], but each client sends at its own steady pace, whether or not the server keeps up: latency
+/// counts from a request's due time, so that delayed requests do not hide a stall.
 pub async fn paced(
     address: SocketAddr,
     clients: usize,
@@ -149,7 +150,7 @@ async fn run(
                     let mut due = pause.map_or_else(Instant::now, |pause| start + pause.mul_f64(n as f64));
                     if pause.is_some() && Instant::now() < due {
                         tokio::time::sleep_until(due.into()).await;
-                        // The client was idle: if the timer woke it late, that is not the server's doing.
+                        // The client was idle: a late timer is not the server's fault.
                         due = Instant::now();
                     }
                     if began.elapsed() >= time {

@@ -1,4 +1,5 @@
-//! The scenes of jobs (ARCP): whole cycles beside pgbench, events into one job, and how soon a waiting worker is woken.
+//! Scenes of jobs (ARCP): full cycles beside pgbench, events into one job, and the wake-up of a waiting
+//! worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,12 +13,13 @@ use super::report::{Report, median};
 use super::stage::{KEY, Stage};
 use super::{ROUNDS, SPELL};
 
-/// Clients that submit, workers, and connections of each worker that report results.
+/// Submitting clients, workers, and connections per worker that report results.
 const SUBMITTERS: usize = 32;
 const WORKERS: usize = 4;
 const HANDS: usize = 8;
 
-/// The four statements of a cycle on a table of pgbench's own: submit, claim the oldest that waits, heartbeat, complete.
+/// The four statements of a cycle on a table for pgbench: submit, claim the oldest pending job, heartbeat,
+/// complete.
 const CYCLE: &str = "
 INSERT INTO bench_jobs (agent, input, status) VALUES ('echo@1', '{\"x\": 1}', 'pending') RETURNING id \\gset
 WITH c AS (UPDATE bench_jobs SET status = 'running', attempt = attempt + 1, until = now() + interval '60 s' WHERE id = (
@@ -33,7 +35,7 @@ CREATE TABLE bench_jobs (id bigserial PRIMARY KEY, agent text NOT NULL, input te
 CREATE INDEX ON bench_jobs (agent, id) WHERE status = 'pending';
 ";
 
-/// Registers the agent that the scenes use.
+/// Registers the agent of the scenes.
 pub async fn register(stage: &Stage) {
     let mut connection = Connection::open(stage.server.address).await.unwrap();
     let ask = request("PUT", "/api/v1/arcp/agents/echo/versions/1", KEY, "", "{}");
@@ -53,7 +55,8 @@ async fn ask(connection: &mut Connection, path: &str, body: &str) -> Value {
     serde_json::from_slice(&answer).unwrap()
 }
 
-/// R4: whole cycles per second over HTTP, every request its own, beside the same four statements in pgbench.
+/// R4: full cycles per second over HTTP, with one request per step, beside the same four statements in
+/// pgbench.
 pub async fn cycles(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let mut connection = stage.connect().await;
@@ -82,7 +85,7 @@ pub async fn cycles(stage: &Stage, report: &mut Report) {
     report.add("R4 full job cycle", format!("{:.2}", ours / theirs), "≥ 1.5", ours >= 1.5 * theirs, detail);
 }
 
-/// Submits, claims, beats and completes for a spell; jobs per second that were carried through.
+/// Submits, claims, heartbeats and completes during [`SPELL`]; returns the completed jobs per second.
 async fn cycle(stage: &Stage) -> f64 {
     let (address, done, over) =
         (stage.server.address, Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -95,7 +98,7 @@ async fn cycle(stage: &Stage) -> f64 {
             let mut connection = Connection::open(address).await.unwrap();
             let bytes = request("POST", "/api/v1/jobs", KEY, "", r#"{"agent":"echo","input":{"x":1}}"#);
             while began.elapsed() < SPELL {
-                // No further ahead than the workers can see: a cycle is measured, not a queue.
+                // Limits the lead over the workers: the scene measures a cycle, not a queue.
                 if submitted.load(Ordering::Relaxed) > done.load(Ordering::Relaxed) + 2_000 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
@@ -159,7 +162,7 @@ async fn work(address: std::net::SocketAddr, id: &str, done: &Arc<AtomicUsize>, 
     }
 }
 
-/// Events in batches of 50 into one job, from a few connections at once.
+/// Events in batches of 50 into one job, over four concurrent connections.
 pub async fn events(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let id = worker(stage).await;
@@ -203,7 +206,7 @@ pub async fn events(stage: &Stage, report: &mut Report) {
     report.add("Job events into one job", format!("{rate:.0}/s"), "≥ 20,000/s", rate >= 20_000.0, detail);
 }
 
-/// From a submission to the answer of a worker that waited for one.
+/// Time from a submission to the answer of a waiting worker's claim.
 pub async fn wake(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let id = worker(stage).await;

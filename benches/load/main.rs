@@ -1,6 +1,7 @@
-//! The load bench (`make bench`): Entente over HTTP beside PostgreSQL's own pgbench, interleaved on one machine in one
-//! run, so that the figures are ratios and not the machine's. Prints a table and writes it to `bench-results/latest.md`.
-//! After every load it checks that each acknowledged message exists exactly once and in its sender's order.
+//! Load benchmark (`make bench`): Entente over HTTP beside PostgreSQL's pgbench, interleaved on one machine in
+//! one run, so that the figures are ratios independent of the machine. Prints a table and writes it to
+//! `bench-results/latest.md`. After every load it checks that each acknowledged message exists exactly once
+//! and in its sender's order.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on says where")]
 #![expect(clippy::disallowed_methods, reason = "a bench has no server whose tasks or chance it could use")]
@@ -25,12 +26,12 @@ use std::time::Duration;
 use report::Report;
 use stage::Stage;
 
-/// How long each load of a comparison runs, and how many times the two sides take turns.
+/// Duration of each load of a comparison, and the number of times that both sides take turns.
 const SPELL: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 3;
 
 fn main() {
-    // `cargo bench` and `cargo test --benches` pass arguments of their own; names of scenes pick some of them.
+    // `cargo bench` and `cargo test --benches` pass their own arguments; names of scenes select them.
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -1,5 +1,5 @@
-//! The scenes of envelopes: signed ones taken in beside plain messages, and one event to a channel that a thousand listen
-//! to.
+//! Scenes of envelopes: accepting signed envelopes beside plain messages, and one event to a channel with a
+//! thousand listeners.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,20 +16,20 @@ use super::scenes::{channels, send};
 use super::stage::{KEY, Stage};
 use super::{ROUNDS, SPELL};
 
-/// Envelopes that are signed before each load, so that the clients' signing is not measured.
+/// Envelopes signed before each load, so that the clients' signing is not measured.
 const SIGNED: usize = 60_000;
 
-/// Mailboxes that they go to.
+/// Mailboxes that receive them.
 const MAILBOXES: usize = 100;
 
-/// Those who listen to the channel.
+/// Subscribers of the channel.
 const LISTENERS: usize = 1_000;
 
 fn key() -> SigningKey {
     SigningKey::Ed25519(Box::new(Signer::from_seed(&[7; 32])))
 }
 
-/// An envelope of about 1 KB.
+/// Builds an envelope of about 1 KB.
 fn envelope(id: &str, kind: &str, to: &str) -> Map<String, Value> {
     let ts = rfc3339(chrono::Utc::now());
     let body = json!({
@@ -43,7 +43,7 @@ fn envelope(id: &str, kind: &str, to: &str) -> Map<String, Value> {
     }
 }
 
-/// Envelopes taken in per second with a signature each, beside plain messages over as many intents.
+/// Accepted signed envelopes per second, beside plain messages over as many intents.
 pub async fn signed(stage: &Stage, report: &mut Report) {
     let public = Signer::from_seed(&[7; 32]).public_key().to_string();
     let ask =
@@ -87,7 +87,7 @@ async fn accept(stage: &Stage, round: usize) -> Load {
     load
 }
 
-/// One event to a channel with a thousand listeners: from handing it in until it lies in every mailbox.
+/// One event to a channel with a thousand listeners: time from its submission until it is in every mailbox.
 pub async fn fan_out(stage: &Stage, report: &mut Report) {
     for listener in 0..LISTENERS {
         stage.put(&format!("/aee/buses/bus.bench/subscriptions/agent.listener-{listener}"), &json!({})).await;

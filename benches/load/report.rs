@@ -1,10 +1,10 @@
-//! The bench's report: a table for the terminal and for a file.
+//! Report of the benchmark: a table for the terminal and for a file.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// A figure, what it should be, and how it came about.
+/// A figure, its target, and how it was measured.
 struct Line {
     name: &'static str,
     figure: String,
@@ -17,19 +17,19 @@ struct Line {
 pub struct Report(Vec<Line>);
 
 impl Report {
-    /// An empty report.
+    /// Creates an empty report.
     pub fn new() -> Self {
         println!("Entente's load bench on {}\n", machine());
         Self(Vec::new())
     }
 
-    /// Adds a figure, and shows it at once.
+    /// Adds a figure, and prints it at once.
     pub fn add(&mut self, name: &'static str, figure: String, aim: &'static str, met: bool, detail: String) {
         println!("{} {name}: {figure} (aim {aim})\n     {detail}\n", if met { "met " } else { "MISS" });
         self.0.push(Line { name, figure, aim, met, detail });
     }
 
-    /// Writes the file.
+    /// Writes the report's file.
     pub fn finish(self) {
         let mut text =
             format!("Machine: {}\n\n| Figure | Measured | Aim | |\n|---|---|---|---|\n", machine());
@@ -44,7 +44,7 @@ impl Report {
     }
 }
 
-/// The machine's size.
+/// Describes the machine.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -58,7 +58,7 @@ fn machine() -> String {
     )
 }
 
-/// The middle of some measurements.
+/// Returns the median.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! The scenes of the bench that send and read: against pgbench, hot and spread, paced, with everything switched on.
+//! Scenes of sending and reading: against pgbench, hot and spread, paced, and with all features.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::report::{Report, median};
 use super::stage::{KEY, Process, Stage, fdatasync};
 use super::{ROUNDS, SPELL};
 
-/// Sends to some channels from `clients` at once, each message with these headers, and checks what came of it.
+/// Sends to `channels` from `clients` concurrently, optionally with idempotency keys, and checks the result.
 pub async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent: bool) -> Load {
     let (to, count) = (channels.to_vec(), channels.len());
     let run: u32 = rand();
@@ -24,21 +24,23 @@ pub async fn send(stage: &Stage, channels: &[String], clients: usize, idempotent
     load
 }
 
-/// A number that is another one in each run.
+/// Returns a number that differs between runs.
 fn rand() -> u32 {
     let mut bytes = [0; 4];
     getrandom::fill(&mut bytes).unwrap();
     u32::from_ne_bytes(bytes)
 }
 
-/// The channels of new intents.
+/// Creates intents, and returns their channels.
 pub async fn channels(stage: &Stage, count: usize, audit: bool) -> Vec<String> {
     let options = json!({ "max_messages": 1_000_000, "audit": audit });
     stage.talks(count, &options).await.into_iter().map(|(_, channel)| channel).collect()
 }
 
-/// R1: durable sends over HTTP beside pgbench's single-row inserts, at 32 and 64 clients: everybody on one channel, and
-/// spread over 100 intents. Answers with the sends per second at 32, spread.
+/// R1: durable sends over HTTP beside pgbench's single-row inserts, at 32 and 64 clients: all on one channel,
+/// and spread over 100 intents.
+///
+/// Returns the sends per second at 32 clients, spread.
 pub async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
     let (hot, many) = (channels(stage, 1, false).await, channels(stage, 100, false).await);
     let mut paced_by = 0.0;
@@ -65,7 +67,7 @@ pub async fn against_pgbench(stage: &Stage, report: &mut Report) -> f64 {
     paced_by
 }
 
-/// R3: everybody on one channel beside everybody spread over 1,000 channels.
+/// R3: all clients on one channel beside all clients spread over 1,000 channels.
 pub async fn spread(stage: &Stage, report: &mut Report) {
     let (hot, many) = (channels(stage, 1, false).await, channels(stage, 1_000, false).await);
     let (mut one, mut all) = (Vec::new(), Vec::new());
@@ -79,12 +81,14 @@ pub async fn spread(stage: &Stage, report: &mut Report) {
     report.add("R3 hot channel", format!("{:.2}", one / all), "≥ 0.8", one >= 0.8 * all, detail);
 }
 
-/// R5: the 99th percentile at 60 % of the most, in fdatasyncs. Paced: a stall is not hidden by what it delays.
+/// R5: the 99th percentile at 60 % of the highest rate, in fdatasyncs.
+///
+/// Paced, so that delayed requests do not hide a stall.
 pub async fn latency(stage: &Stage, report: &mut Report, most: f64) {
     let to = channels(stage, 100, false).await;
     let names = to.clone();
     let pace = 0.6 * most;
-    // As in a database that has run for a while: segments of the log are used again, not made.
+    // As in a database that has run for a while, log segments are reused instead of created.
     stage.checkpoint().await;
     let mut load = paced(stage.server.address, 32, SPELL * 2, pace, move |client, n| {
         let channel = (client * 7_919 + n * 31) % names.len();
@@ -109,8 +113,9 @@ pub async fn latency(stage: &Stage, report: &mut Report, most: f64) {
     );
 }
 
-/// R6: with an idempotency key on every send and an audited channel, beside without either. Authentication, access
-/// checks and metrics cannot be switched off and are part of both.
+/// R6: with an idempotency key on every send and an audited channel, beside sends without either.
+///
+/// Authentication, access checks and metrics cannot be switched off and are part of both.
 pub async fn features(stage: &Stage, report: &mut Report) {
     let (plain, audited) = (channels(stage, 100, false).await, channels(stage, 100, true).await);
     let (mut off, mut on) = (Vec::new(), Vec::new());
@@ -124,7 +129,7 @@ pub async fn features(stage: &Stage, report: &mut Report) {
     report.add("R6 all features", format!("{:.2}", on / off), "≥ 0.85", on >= 0.85 * off, detail);
 }
 
-/// Reading the ten new messages of a channel that has 100,000.
+/// Reads the ten new messages of a channel with 100,000.
 pub async fn since(stage: &Stage, report: &mut Report) {
     let channel = channels(stage, 1, false).await.remove(0);
     let path = format!("/channels/{channel}/messages");
@@ -158,7 +163,8 @@ pub async fn since(stage: &Stage, report: &mut Report) {
     report.add("GET …/messages?since=", format!("p50 {:.2} ms", p50 / 1e3), "< 1 ms", p50 < 1_000.0, detail);
 }
 
-/// From the start of the program until `/readyz` says yes: on a new data directory, and on an existing one.
+/// Time from the start of the program until `/readyz` answers 200: on a new data directory, and on an
+/// existing one.
 pub async fn start(report: &mut Report) {
     let dir = std::env::temp_dir().join(format!("entente-bench-start-{}", std::process::id()));
     let first = start_once(&dir).await;

@@ -1,4 +1,4 @@
-//! The scenes of ARCP's sessions over WebSocket: how soon a submission is accepted, and what an idle session costs in memory.
+//! Scenes of ARCP's sessions over WebSocket: latency of a submission, and memory of an idle session.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use super::jobs::register;
 use super::report::Report;
 use super::stage::{KEY, Stage};
 
-/// Idle sessions, and those that are opened before, so that what all share is there.
+/// Measured idle sessions, and sessions opened before them so that shared memory is already allocated.
 const IDLE: usize = 2_000;
 const FIRST: usize = 100;
 
-/// Submissions that are measured.
+/// Measured submissions.
 const SUBMITS: usize = 1_000;
 
 /// A session.
 struct Session(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Session {
-    /// Opens one with what the client libraries ask for.
+    /// Opens a session with the capabilities that the client libraries request.
     async fn open(address: SocketAddr) -> Self {
-        // Two thousand of a client's usual buffers are a quarter of a gigabyte.
+        // A client's default buffers for two thousand sessions would take a quarter of a gigabyte.
         let config = WebSocketConfig::default().read_buffer_size(4 * 1024);
         let (wire, _) =
             connect_async_with_config(format!("ws://{address}/arcp"), Some(config), true).await.unwrap();
@@ -46,7 +46,7 @@ impl Session {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
-    /// The next frame of this type; answers pings that come before it.
+    /// Returns the next frame of this type; answers pings that come before it.
     async fn until(&mut self, word: &str) -> Value {
         loop {
             let Message::Text(text) = self.0.next().await.expect("the session lives").unwrap() else {
@@ -63,7 +63,7 @@ impl Session {
     }
 }
 
-/// From a submission to its acceptance, which is durable by then: one session, one job at a time.
+/// Time from a submission to its acceptance, which is durable by then: one session, one job at a time.
 pub async fn submit(stage: &Stage, report: &mut Report) {
     register(stage).await;
     let mut session = Session::open(stage.server.address).await;
@@ -83,7 +83,7 @@ pub async fn submit(stage: &Stage, report: &mut Report) {
     report.add("Submit over WebSocket", format!("p50 {p50:.2} ms"), "< 2 ms", p50 < 2.0, detail);
 }
 
-/// Memory of a session that is open and does nothing.
+/// Memory of an open, idle session.
 pub async fn idle(stage: &Stage, report: &mut Report) {
     let mut held = Vec::with_capacity(FIRST + IDLE);
     for _ in 0..FIRST {

@@ -1,4 +1,4 @@
-//! What the bench runs against: a private PostgreSQL of its own, pgbench on it, and the server as a process of its own.
+//! Environment of the benchmark: a private PostgreSQL, pgbench on it, and the server as a separate process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -15,20 +15,20 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use super::client::{Connection, Load, request};
 
-/// The literal key of the bench.
+/// Literal API key of the benchmark.
 pub const KEY: &str = "bench-key";
 
-/// Bytes of what a message says.
+/// Bytes of a message's text.
 const PAYLOAD: usize = 270;
 
-/// A server that runs as a process.
+/// A server process.
 pub struct Process {
     child: Child,
     pub address: SocketAddr,
 }
 
 impl Process {
-    /// Starts a server on a port of its own choice; a private PostgreSQL when `database` is none.
+    /// Starts a server on a free port; with a private PostgreSQL when `database` is `None`.
     pub fn start(dir: &Path, database: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
         command.args([
@@ -50,7 +50,7 @@ impl Process {
         let url =
             urls.find_map(|line| line.trim().strip_prefix("export ENTENTE_URL=http://").map(str::to_owned));
         let address = url.expect("the server says where it listens").parse().unwrap();
-        // Read on, so that the server never waits for a full pipe.
+        // Keeps reading, so that the server never blocks on a full pipe.
         std::thread::spawn(move || urls.for_each(drop));
         Self { child, address }
     }
@@ -61,7 +61,7 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the resident memory in bytes.
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let kib = status
@@ -70,7 +70,7 @@ impl Process {
         kib.map_or(0, |kib: u64| kib * 1024)
     }
 
-    /// Seconds of processor time that it has used.
+    /// Returns the used processor time in seconds.
     pub fn processor(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -79,7 +79,7 @@ impl Process {
     }
 }
 
-/// The whole stage.
+/// The environment: PostgreSQL and the server.
 pub struct Stage {
     private: Private,
     pub server: Process,
@@ -103,44 +103,46 @@ impl Stage {
         stage
     }
 
-    /// Another server on the same PostgreSQL.
+    /// Starts another server on the same PostgreSQL.
     pub fn second_server(&self) -> Process {
         Process::start(&self.dir, Some(&self.private.url()))
     }
 
-    /// The same server, begun anew.
+    /// Replaces the server by a fresh process.
     pub async fn restart(&mut self) {
         let fresh = self.second_server();
         std::mem::replace(&mut self.server, fresh).stop();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 
-    /// Takes everything down.
+    /// Stops everything, and removes the files.
     pub async fn strike(self) {
         self.server.stop();
         self.private.stop().await.unwrap();
         std::fs::remove_dir_all(&self.dir).unwrap();
     }
 
-    /// A connection to PostgreSQL itself.
+    /// Opens a direct connection to PostgreSQL.
     pub async fn connect(&self) -> PgConnection {
         self.private.options().connect().await.unwrap()
     }
 
-    /// Has PostgreSQL write down what it holds in memory.
+    /// Triggers a checkpoint of PostgreSQL.
     pub async fn checkpoint(&self) {
         let mut connection = self.connect().await;
         sqlx::raw_sql("CHECKPOINT").execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
     }
 
-    /// Durable single-row inserts of the same payload per second, by pgbench over the Unix socket, prepared.
+    /// Returns the durable single-row inserts of the same payload per second, by pgbench over the Unix socket
+    /// with prepared statements.
     pub fn pgbench(&self, clients: usize, time: Duration) -> f64 {
         let row = json!({ "text": "x".repeat(PAYLOAD) });
         self.pgbench_script(&format!("INSERT INTO bench_rows (payload) VALUES ('{row}');\n"), clients, time)
     }
 
-    /// Runs of a script per second, by pgbench over the Unix socket, prepared, each statement a transaction of its own.
+    /// Returns the runs of a script per second, by pgbench over the Unix socket, with prepared statements and
+    /// one transaction per statement.
     pub fn pgbench_script(&self, text: &str, clients: usize, time: Duration) -> f64 {
         let script = self.dir.join("script.sql");
         std::fs::write(&script, text).unwrap();
@@ -167,12 +169,12 @@ impl Stage {
         tps.unwrap_or_else(|| panic!("pgbench: {said}{}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// A request with a body, answered with its body.
+    /// Sends a POST request, and returns the answer's body.
     pub async fn post(&self, path: &str, body: &Value) -> Value {
         self.ask("POST", path, body).await
     }
 
-    /// As [`Self::post`], for what is there afterwards however often it is said.
+    /// As [`Self::post`], with PUT.
     pub async fn put(&self, path: &str, body: &Value) -> Value {
         self.ask("PUT", path, body).await
     }
@@ -185,7 +187,7 @@ impl Stage {
         serde_json::from_slice(&body).unwrap()
     }
 
-    /// New intents, each with a channel that nothing is evicted from: (intent, channel).
+    /// Creates intents, each with one channel; returns pairs of intent and channel.
     pub async fn talks(&self, count: usize, options: &Value) -> Vec<(String, String)> {
         let mut talks = Vec::with_capacity(count);
         for _ in 0..count {
@@ -198,13 +200,14 @@ impl Stage {
         talks
     }
 
-    /// A message to send.
+    /// Builds a request that sends a message.
     pub fn message(channel: &str, client: usize, extra: &str) -> Vec<u8> {
         let body = json!({ "sender": format!("agent-{client}"), "payload": { "text": "x".repeat(PAYLOAD) } });
         request("POST", &format!("/api/v1/channels/{channel}/messages"), KEY, extra, &body.to_string())
     }
 
-    /// Checks that every acknowledged message exists exactly once, and those of each client in its order.
+    /// Checks that every acknowledged message exists exactly once, and that each client's messages are in
+    /// order.
     pub async fn check(&self, load: &Load, channels: &[String]) {
         assert_eq!(load.failures, 0, "some requests failed");
         let mut connection = self.connect().await;
@@ -228,7 +231,7 @@ impl Stage {
     }
 }
 
-/// Seconds of an `fdatasync` after a small write, the middle of many, on the disk under `dir`.
+/// Returns the median duration in seconds of an `fdatasync` after a small write on the disk of `dir`.
 pub fn fdatasync(dir: &Path) -> f64 {
     let path = dir.join("fdatasync");
     let mut file = std::fs::File::create(&path).unwrap();

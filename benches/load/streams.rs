@@ -1,5 +1,5 @@
-//! The scenes with streams: what a thousand subscribers cost the senders, what an idle one costs in memory, and how soon
-//! one server's message is on another's stream.
+//! Scenes of streams: the cost of a thousand subscribers for senders, the memory of an idle stream, and the
+//! delay from one server's message to another's stream.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ async fn subscribe(address: SocketAddr, intent: &str) -> TcpStream {
     stream
 }
 
-/// Streams that are read by tasks, and how many frames they have had.
+/// Streams read by tasks, and the number of frames received.
 struct Audience {
     tasks: Vec<JoinHandle<()>>,
     frames: Arc<AtomicU64>,
@@ -66,7 +66,7 @@ impl Audience {
     }
 }
 
-/// R7: sends per second with 1,000 subscribers spread over 100 intents, beside without any.
+/// R7: sends per second with 1,000 subscribers spread over 100 intents, beside sends without subscribers.
 pub async fn subscribers(stage: &Stage, report: &mut Report) {
     let talks = stage.talks(100, &json!({ "max_messages": 1_000_000 })).await;
     let (intents, channels): (Vec<String>, Vec<String>) = talks.into_iter().unzip();
@@ -105,7 +105,7 @@ pub async fn subscribers(stage: &Stage, report: &mut Report) {
 /// R10: memory of an idle stream.
 pub async fn idle(stage: &Stage, report: &mut Report) {
     let talks = stage.talks(100, &json!({})).await;
-    // The first streams make the server allocate what all share.
+    // The first streams make the server allocate shared memory.
     let mut held = Vec::new();
     for index in 0..100 {
         held.push(subscribe(stage.server.address, &talks[index % talks.len()].0).await);
@@ -120,12 +120,12 @@ pub async fn idle(stage: &Stage, report: &mut Report) {
     report.add("R10 idle stream", format!("{each:.1} KB"), "≤ 12 KB", each <= 12.0, detail);
 }
 
-/// How soon a message that is sent to one server is on the other's stream, when nothing else happens.
+/// Delay from a message sent to one server until it is on the other's stream, without other load.
 pub async fn two_servers(stage: &Stage, report: &mut Report) {
     let other = stage.second_server();
     let (intent, channel) = stage.talks(1, &json!({})).await.remove(0);
     let mut stream = subscribe(other.address, &intent).await;
-    // The servers hear of each other within a beat.
+    // The servers detect each other within the interval of their presence signal.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut sender = super::client::Connection::open(stage.server.address).await.unwrap();
     let mut micros = Vec::new();

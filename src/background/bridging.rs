@@ -1,5 +1,6 @@
-//! Bridging: carrying between envelopes, jobs and messages what somebody has said is to be carried (`kernel/src/bridges.rs`). Every
-//! server does; one at a time has a bridge in hand.
+//! Background task of the bridges, which transfer between envelopes, jobs and messages by explicit
+//! configuration (`kernel/src/bridges.rs`). Every server runs it; only one server at a time works on a given
+//! bridge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{TURN, every, note, tick, timely};
 
-/// How often it is looked whether there is something to carry.
+/// Polling interval.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// In which beats what was carried long ago is forgotten: every so many.
+/// Number of polls between two clean-ups of old transfer records.
 const TIDYING: u64 = 240;
 
-/// What is forgotten at once.
+/// Records removed per clean-up.
 const FORGOTTEN: i64 = 5_000;
 
-/// Who carries.
+/// Runner of the bridges.
 pub struct Bridging {
     ctx: Ctx,
     works: Arc<Works>,
@@ -28,13 +29,13 @@ pub struct Bridging {
 }
 
 impl Bridging {
-    /// One who hands jobs and messages in where everybody does.
+    /// Creates a runner that submits jobs and messages through the shared writers.
     #[must_use]
     pub fn new(ctx: &Ctx, sends: &Arc<Sends>, works: &Arc<Works>) -> Self {
         Self { ctx: ctx.clone(), works: Arc::clone(works), sends: Arc::clone(sends) }
     }
 
-    /// Carries until the server stops.
+    /// Runs until the server stops.
     pub async fn drive(self: Arc<Self>, stopping: CancellationToken) {
         let mut ticks = every(BEAT);
         let mut beat = 0_u64;
@@ -59,10 +60,10 @@ impl Bridging {
         }
     }
 
-    /// Carries a stretch of what there is; answers with how much that was.
+    /// Transfers one page of pending items, and returns their number.
     ///
     /// # Errors
-    /// The database.
+    /// The database fails.
     pub async fn step(&self) -> Outcome<u64> {
         bridges::step(&self.ctx, &self.works, &self.sends).await
     }

@@ -1,6 +1,6 @@
-//! Calling tools (RFC-0014): what was handed in at the desk (`kernel/src/invocations/desk.rs`) is written down, called, and what came of
-//! it is written down. No transaction is open while a tool is waited for. What a tool says is freed of the secret before
-//! anybody sees it.
+//! Tool calls (RFC-0014): each call submitted to `kernel/src/invocations/desk.rs` is recorded, executed, and
+//! its outcome recorded. No transaction is open during the call. The secret is removed from a tool's answer
+//! before anything else reads it.
 
 mod tokens;
 
@@ -21,17 +21,17 @@ use zeroize::Zeroizing;
 use super::egress::{Egress, Heard, Unheard};
 use tokens::Tokens;
 
-/// Calls that this server makes at once.
+/// Concurrent calls of this server.
 const HANDS: usize = 256;
 
-/// How long a call under way may go on when the server stops: longer than the requests that wait for it were given.
+/// Time that a running call gets when the server stops: longer than the requests that wait for it get.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How often it is tried to write down what came of a call, and how long it is waited in between.
+/// Attempts to record an outcome, and the pause between them.
 const WRITES: u32 = 8;
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Who calls tools.
+/// Executor of tool calls.
 pub struct Calling {
     ctx: Ctx,
     egress: Egress,
@@ -39,7 +39,7 @@ pub struct Calling {
     stopping: CancellationToken,
 }
 
-/// Why there is nothing to show for a call.
+/// A call without a usable answer.
 struct Failed {
     mishap: Mishap,
     message: String,
@@ -53,17 +53,19 @@ impl Failed {
 }
 
 impl Calling {
-    /// Who calls through this client.
+    /// Creates an executor that uses this client.
     #[must_use]
     pub fn new(ctx: Ctx, egress: Egress, tasks: &Tasks) -> Arc<Self> {
         let stopping = tasks.stopping().clone();
         Arc::new(Self { ctx, egress, tokens: Tokens::default(), stopping })
     }
 
-    /// Takes orders until the server stops. Each is a task of its own, on the runtime of the server and not of a request's
-    /// thread: connections that it opens do not end with that.
+    /// Takes orders until the server stops.
+    ///
+    /// Each runs as its own task on the server's runtime instead of a request thread, so that its connections
+    /// outlive that thread.
     pub async fn drive(self: Arc<Self>, orders: Arc<Mutex<mpsc::Receiver<Order>>>, tasks: Tasks) {
-        // Kept outside: what waits is taken up by whoever begins after this one.
+        // Owned outside of this task: after a restart the next one continues with the same queue.
         let mut orders = orders.lock().await;
         let hands = Arc::new(Semaphore::new(HANDS));
         while let Some(Some(order)) = self.stopping.run_until_cancelled(orders.recv()).await {
@@ -86,7 +88,7 @@ impl Calling {
             Ok(Begun::Before(invocation)) => Ok(*invocation),
             Ok(Begun::Now(started)) => self.carry_out(&started).await,
         };
-        // Who asked may have hung up. What came of it is written down.
+        // The caller may have disconnected; the outcome is recorded anyway.
         let _nobody_waits = told.send(done);
     }
 
@@ -106,7 +108,7 @@ impl Calling {
         self.write_down(started, &made).await
     }
 
-    /// Writes down what came of a call, as often as it takes while the database is away.
+    /// Records the outcome of a call, with retries while the database is unavailable.
     async fn write_down(&self, started: &Started, made: &Made) -> Outcome<Invocation> {
         let mut left = WRITES;
         loop {
@@ -126,7 +128,7 @@ impl Calling {
         }
     }
 
-    /// Makes a call; once more with another token when the service says that this one is no good.
+    /// Executes a call; retries once with another token when the service rejects the first.
     async fn call(&self, started: &Started, scrubber: &mut Scrubber) -> Result<Heard, Failed> {
         let (auth, secret) = (started.credential.auth_type, &started.secret);
         let mut token = None;
@@ -163,7 +165,7 @@ fn failed(unheard: Unheard, who: &str) -> Failed {
     }
 }
 
-/// What is written down of what was heard.
+/// Builds the record of an answer or a failure.
 fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> Made {
     let judged = heard.and_then(|heard| match heard.status {
         200..300 => Ok(heard),
@@ -173,7 +175,7 @@ fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> 
                 "The tool answered {}; the server goes nowhere else with a secret.",
                 heard.status
             ),
-            // Where it wanted to go is not shown either.
+            // The redirect's target is not shown either.
             heard: Some(Heard { body: String::new(), ..heard }),
         }),
         status => Err(Failed {
@@ -200,7 +202,7 @@ fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> 
     }
 }
 
-/// What a tool said, without the secret and without what cannot be stored.
+/// Removes the secret and unstorable characters from a tool's answer.
 fn clean(body: &str, scrubber: &Scrubber) -> Map<String, Value> {
     match scrubber.value(storable(Value::Object(shaped(body)))) {
         Value::Object(members) => members,

@@ -1,5 +1,6 @@
-//! Delivering: what is queued is signed and sent, and what came of it is written down (`kernel/src/deliveries.rs`). No transaction
-//! is open while a receiver is waited for; a receiver that hangs keeps nobody waiting but itself.
+//! Webhook delivery: signs and sends queued deliveries, and records the outcomes
+//! (`kernel/src/deliveries.rs`). No transaction is open during a request, and a receiver that hangs delays
+//! only its own deliveries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,34 +21,35 @@ use super::egress::{Answer, Egress, Silence};
 use super::standstill::Standstill;
 use super::{TURN, every, note, timely};
 
-/// How often it is looked whether something has become due.
+/// Polling interval for due deliveries.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// How long one endpoint is sent to before others get theirs.
+/// Duration of an endpoint's lease before other endpoints get a turn.
 const SHIFT: Duration = Duration::from_secs(5);
 
-/// Deliveries that are written down together, and how long that may wait: when a server dies, these are sent again.
+/// Deliveries recorded together, and the longest delay before that: they are sent again if the server dies
+/// before it records them.
 const TOGETHER: usize = 16;
 const UNWRITTEN: Duration = Duration::from_millis(500);
 
-/// How long an attempt under way may go on when the server stops.
+/// Time that a running attempt gets when the server stops.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Who delivers.
+/// Webhook sender.
 pub struct Courier {
-    /// What deeds are handed.
+    /// Context for the operations.
     pub ctx: Ctx,
     egress: Egress,
     node: NodeId,
     concurrency: usize,
     draining: CancellationToken,
-    /// A shift ended.
+    /// Signalled when an endpoint lease ends.
     freed: Notify,
-    /// When this process itself stood still.
+    /// Detects suspensions of this process.
     pub standstill: Arc<Standstill>,
 }
 
-/// A hand that is busy: free again however its shift ends.
+/// A permit in use, released at the end of the endpoint lease in any case.
 struct Busy<'a> {
     courier: &'a Courier,
     hand: Option<OwnedSemaphorePermit>,
@@ -62,7 +64,7 @@ impl Drop for Busy<'_> {
 }
 
 impl Courier {
-    /// A courier with so many hands.
+    /// Creates a sender with `concurrency` permits.
     #[must_use]
     pub fn new(
         ctx: Ctx,
@@ -75,8 +77,10 @@ impl Courier {
         Self { ctx, egress, node, concurrency, draining, freed, standstill }
     }
 
-    /// Delivers until the server drains. Each shift is a task of its own: one that waits for a connection must not keep
-    /// those waiting that have one.
+    /// Delivers until the server drains.
+    ///
+    /// Each endpoint lease has its own task, so that one that waits for a database connection does not delay
+    /// the others.
     pub async fn drive(self: Arc<Self>, tasks: Tasks) {
         let hands = Arc::new(Semaphore::new(self.concurrency));
         let mut beat = every(BEAT);
@@ -108,10 +112,10 @@ impl Courier {
         }
     }
 
-    /// Delivers what is due until nothing is, for tests; answers with how many shifts that took.
+    /// Delivers until nothing is due, for tests; returns the number of endpoint leases.
     ///
     /// # Errors
-    /// The database.
+    /// The database fails.
     pub async fn step(&self) -> Outcome<u64> {
         let mut taken = 0;
         loop {
@@ -126,7 +130,7 @@ impl Courier {
         }
     }
 
-    /// Has one endpoint's shift.
+    /// Works through one endpoint lease.
     async fn shift(&self, shift: Shift) {
         let done = self.send_due(&shift).await;
         if let Err(failure) = &done {
@@ -155,7 +159,7 @@ impl Courier {
         Ok(())
     }
 
-    /// Sends a batch one after the other. What arrived is written down a few at a time, what did not at once.
+    /// Sends a batch in sequence. Successes are recorded a few at a time, failures at once.
     async fn send(&self, shift: &Shift, batch: Batch) -> Outcome<Next> {
         let Batch { url, secrets, due } = batch;
         let mut made = Vec::new();
@@ -182,7 +186,7 @@ impl Courier {
         }
     }
 
-    /// Whether a receiver was silent for as long as it may be, without the time that this server has lost.
+    /// Returns whether a receiver used up its timeout, without the time that this server was suspended.
     fn was_silent(&self, took: Duration, lost: Duration, answer: &Result<Answer, Silence>) -> bool {
         let timeout = self.ctx.settings.webhooks.timeout;
         matches!(answer, Err(Silence::TimedOut)) && took.saturating_sub(lost) >= timeout
@@ -199,8 +203,10 @@ impl Courier {
         headers
     }
 
-    /// One attempt; `None` when it was given up because the server stops, or failed while the server itself stood still: then it
-    /// is made again, and counts as none.
+    /// Makes one attempt.
+    ///
+    /// `None` when the server stops, or when the attempt failed while the server itself was suspended: it is
+    /// then repeated and not counted.
     async fn attempt(
         &self,
         url: &str,

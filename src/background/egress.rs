@@ -1,12 +1,12 @@
-//! Egress: the one place from which the server itself sends requests. It follows no redirect, uses no proxy, reads little
-//! of an answer, and connects to no address that `entente_domain::egress` closes.
+//! Egress: the only HTTP client of the server. It follows no redirects, uses no proxy, reads only a limited
+//! part of an answer, and connects to no address that `entente_domain::egress` closes.
 //!
-//! The guard sits in the resolver, so the address that was judged is the one that is connected to: a name that stands for
-//! a public address when it is checked and for an inner one when it is used gains nothing. Addresses written in a URL are
-//! not resolved, so the URL is judged before every request.
+//! The guard sits in the resolver, so the checked address is the one that is connected to: a name that
+//! resolves to a public address for the check and to an internal one for the connection gains nothing.
+//! Literal addresses in a URL are not resolved, so the URL is checked before every request.
 //!
-//! Where the operator himself says to ask ([`Upstreams`]: who provisions credentials) no address is closed, because such
-//! things live in the own network; nothing that a client of the server says gets into where that is.
+//! Destinations that the operator configures ([`Upstreams`] for provisioning credentials) have no closed
+//! addresses, because they often lie in the internal network; no client input gets into these destinations.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,34 +26,34 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Bytes of an answer that are read; the connection of one that says more is closed.
+/// Bytes read of an answer; beyond that the connection is closed.
 const READ_BYTES: usize = 20_000;
 
-/// Bytes of an answer that are kept for the endpoint's owner.
+/// Bytes of an answer kept for the endpoint's owner.
 const KEPT_BYTES: usize = 2_048;
 
-/// How long the rest of an answer is waited for once its status is there: the status is what counts.
+/// Time to read the rest of an answer after its status, which alone decides the outcome.
 const READ_TIME: Duration = Duration::from_secs(1);
 
-/// How long an idle connection to a receiver is kept: shorter than what most servers keep theirs for.
+/// Time that an idle connection to a receiver is kept: shorter than on most servers.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Idle connections kept per receiver: one endpoint is sent to by one at a time.
+/// Idle connections kept per receiver, since each endpoint has only one sender at a time.
 const IDLE_PER_HOST: usize = 2;
 
-/// What is said of a name that cannot be sent to, whatever the reason.
+/// Error for every name without an allowed address, whatever the reason.
 const UNKNOWN: &str = "its name stands for no public address";
 
-/// What a look-up will answer with.
+/// Result of a name look-up.
 pub type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Who knows which addresses a name stands for. The server asks the system; a test has its own.
+/// Name resolution: the system's in the server, a fake in tests.
 pub trait Names: Send + Sync {
-    /// Looks a name up.
+    /// Looks up the addresses of a name.
     fn look_up(&self, name: &str) -> Found;
 }
 
-/// The system's names.
+/// The system's name resolution.
 #[derive(Debug)]
 pub struct SystemNames;
 
@@ -67,7 +67,7 @@ impl Names for SystemNames {
     }
 }
 
-/// The resolver that only answers with addresses that may be connected to.
+/// Resolver that returns only allowed addresses.
 struct Guard {
     names: Arc<dyn Names>,
     allowed: Arc<Allowed>,
@@ -78,8 +78,8 @@ impl Resolve for Guard {
         let (found, allowed) = (self.names.look_up(name.as_str()), Arc::clone(&self.allowed));
         let exempt = allowed.names(name.as_str());
         Box::pin(async move {
-            // One answer for names that nobody knows and for those of the inner network: whoever may write a URL here must
-            // not find out which of them there are.
+            // The same answer for unknown and for internal names: authors of URLs must not be able to probe
+            // the internal network.
             let found = found.await.unwrap_or_else(|unknown| {
                 tracing::debug!(error = %unknown, "a name that is to be sent to was not found");
                 Vec::new()
@@ -97,27 +97,27 @@ impl Resolve for Guard {
     }
 }
 
-/// What a receiver answered.
+/// Answer of a receiver.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
-    /// Seconds after which it wants to be asked again.
+    /// `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
-    /// The beginning of the body.
+    /// Beginning of the body.
     pub body: String,
 }
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 #[derive(Debug)]
 pub enum Silence {
-    /// It took too long.
+    /// The request timed out.
     TimedOut,
-    /// There was no connection, or it broke; why.
+    /// The connection failed or broke, for this reason.
     Unreachable(String),
 }
 
-/// The client.
+/// HTTP client for webhooks, federation and tools.
 pub struct Egress {
     http: reqwest::Client,
     allowed: Arc<Allowed>,
@@ -126,10 +126,10 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// A client that keeps to these settings.
+    /// Creates a client with these settings.
     ///
     /// # Errors
-    /// It cannot be set up.
+    /// The client cannot be set up.
     pub fn new(settings: &WebhookSettings, names: Arc<dyn Names>) -> Result<Self, String> {
         let allowed = Arc::new(settings.allowed.clone());
         let http = guarded(names, &allowed)?;
@@ -158,7 +158,7 @@ impl Egress {
     }
 }
 
-/// A client that connects to no closed address.
+/// Builds a client that connects to no closed address.
 fn guarded(names: Arc<dyn Names>, allowed: &Arc<Allowed>) -> Result<reqwest::Client, String> {
     let tls = tls::client().map_err(|e| e.to_string())?;
     reqwest::Client::builder()
@@ -173,45 +173,47 @@ fn guarded(names: Arc<dyn Names>, allowed: &Arc<Allowed>) -> Result<reqwest::Cli
         .map_err(|e| e.to_string())
 }
 
-/// What a tool answered.
+/// Answer of a tool.
 pub struct Heard {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
     /// The whole body.
     pub body: String,
-    /// Its bytes.
+    /// Length of the body in bytes.
     pub bytes: usize,
 }
 
-/// Why a tool was not heard.
+/// Reason for a missing answer of a tool.
 #[derive(Debug)]
 pub enum Unheard {
-    /// It is not sent to; why.
+    /// The destination is not allowed, for this reason.
     Blocked(String),
-    /// It took too long.
+    /// The request timed out.
     TimedOut,
-    /// There was no connection, or it broke; why.
+    /// The connection failed or broke, for this reason.
     Unreachable(String),
-    /// It said more than is read.
+    /// The answer exceeds the limit.
     TooLong,
 }
 
 impl Egress {
-    /// A client for tools, which goes to these addresses besides the public ones.
+    /// Creates a client for tools that may reach these addresses besides the public ones.
     ///
     /// # Errors
-    /// It cannot be set up.
+    /// The client cannot be set up.
     pub fn to_tools(allowed: &Allowed, names: Arc<dyn Names>) -> Result<Self, String> {
         let allowed = Arc::new(allowed.clone());
         let http = guarded(names, &allowed)?;
-        // How long a call may take is the call's own.
+        // Each call has its own time limit.
         Ok(Self { http, allowed, https_only: true, timeout: Duration::MAX })
     }
 
-    /// Calls a tool and reads its whole answer. Without TLS only hosts are called that the operator has named.
+    /// Calls a tool and reads its whole answer.
+    ///
+    /// Calls without TLS are limited to hosts that the operator has listed.
     ///
     /// # Errors
-    /// It was not heard.
+    /// There is no complete answer.
     pub async fn call(&self, call: Call, most: usize) -> Result<Heard, Unheard> {
         let url = judge_secret(call.url.as_str(), &self.allowed)
             .map_err(|fault| Unheard::Blocked(fault.to_string()))?;
@@ -233,7 +235,7 @@ impl Egress {
 }
 
 async fn heard(request: reqwest::RequestBuilder, most: usize) -> Result<Heard, Unheard> {
-    // The URL may have a secret in it.
+    // The URL may contain a secret.
     let silent = |e: reqwest::Error| Unheard::Unreachable(reason(&e.without_url()));
     let mut response = request.send().await.map_err(silent)?;
     let status = response.status().as_u16();
@@ -247,44 +249,44 @@ async fn heard(request: reqwest::RequestBuilder, most: usize) -> Result<Heard, U
     Ok(Heard { status, bytes: read.len(), body: String::from_utf8_lossy(&read).into_owned() })
 }
 
-/// Bytes of an upstream's answer: a credential and what is said about it.
+/// Bytes read of an upstream's answer: a credential and its metadata.
 const UPSTREAM_BYTES: usize = 64 * 1024;
 
-/// A request to an upstream of the operator's.
+/// A request to an upstream that the operator configured.
 #[derive(Clone)]
 pub struct Ask {
     /// The HTTP method.
     pub method: String,
-    /// Where.
+    /// The URL.
     pub url: String,
-    /// Names and values, secrets among them.
+    /// Header names and values, including secrets.
     pub headers: Vec<(String, String)>,
     /// A JSON text.
     pub body: Option<String>,
-    /// How long it may take, its answer included.
+    /// Time limit of the request, including its answer.
     pub timeout: Duration,
 }
 
-/// Why an upstream gave no answer.
+/// Reason for a missing answer of an upstream.
 #[derive(Debug)]
 pub struct Unanswered {
-    /// In words.
+    /// Message for people.
     pub why: String,
-    /// Whether the request may have been heard.
+    /// Whether the upstream may have processed the request.
     pub perhaps: bool,
 }
 
-/// The client for upstreams that the operator configured.
+/// Client for upstreams that the operator configured.
 #[derive(Clone)]
 pub struct Upstreams {
     http: reqwest::Client,
 }
 
 impl Upstreams {
-    /// A client without any address closed to it.
+    /// Creates a client without closed addresses.
     ///
     /// # Errors
-    /// It cannot be set up.
+    /// The client cannot be set up.
     pub fn new() -> Result<Self, String> {
         let tls = tls::client().map_err(|e| e.to_string())?;
         let http = reqwest::Client::builder()
@@ -298,10 +300,10 @@ impl Upstreams {
         Ok(Self { http })
     }
 
-    /// Asks, and reads the whole answer.
+    /// Sends a request and reads the whole answer.
     ///
     /// # Errors
-    /// There is none, or it is longer than an answer can be.
+    /// There is no answer, or it exceeds the limit.
     pub async fn ask(&self, ask: Ask, now: Timestamp) -> Result<Answer, Unanswered> {
         let unsent = |why: String| Unanswered { why, perhaps: false };
         let method = Method::from_bytes(ask.method.as_bytes()).map_err(|e| unsent(e.to_string()))?;
@@ -318,10 +320,10 @@ impl Upstreams {
 }
 
 async fn whole(request: reqwest::RequestBuilder, now: Timestamp) -> Result<Answer, Unanswered> {
-    // What was not sent, or not to anybody, was not heard.
+    // A request that was not built, or not connected, was not processed.
     let silent = |e: reqwest::Error| {
         let perhaps = !(e.is_connect() || e.is_builder());
-        // The URL may have a secret in it.
+        // The URL may contain a secret.
         Unanswered { why: reason(&e.without_url()), perhaps }
     };
     let mut response = request.send().await.map_err(silent)?;
@@ -343,7 +345,7 @@ async fn answer(mut response: reqwest::Response, now: Timestamp) -> Answer {
     let retry_after =
         response.headers().get(RETRY_AFTER).and_then(|value| seconds(value.to_str().ok()?, now));
     let (mut read, mut kept) = (0, Vec::new());
-    // What it says is for its owner to read; that it cannot be read to its end makes it no less of an answer.
+    // The body is only shown to the owner; a body that cannot be read completely does not change the outcome.
     let over = Instant::now() + READ_TIME;
     while let Ok(Ok(Some(chunk))) = timeout_at(over, response.chunk()).await {
         read += chunk.len();
@@ -357,7 +359,7 @@ async fn answer(mut response: reqwest::Response, now: Timestamp) -> Answer {
     Answer { status, retry_after, body }
 }
 
-/// `Retry-After`: seconds, or a moment.
+/// Parses `Retry-After`: seconds or a date.
 fn seconds(text: &str, now: Timestamp) -> Option<u32> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
@@ -367,12 +369,12 @@ fn seconds(text: &str, now: Timestamp) -> Option<u32> {
     u32::try_from((at.to_utc() - now).num_seconds().max(0)).ok()
 }
 
-/// Why a request got no answer, in the words of its innermost cause: the others only say that it got none.
+/// Returns the message of the innermost cause, because the outer ones only say that there is no answer.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    // A receiver may have a say in it (a name in its certificate), and NUL cannot be stored.
+    // A receiver can influence the text (a name in its certificate), and NUL cannot be stored.
     cause.to_string().replace('\0', "\u{fffd}").chars().take(300).collect()
 }

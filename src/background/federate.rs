@@ -1,6 +1,7 @@
-//! Carrying letters to peers (RFC-0022): what is due is signed and sent, and what came of it is written down
-//! (`kernel/src/federation/letters.rs`). No transaction is open while a peer is waited for; a peer that hangs keeps only its own letters
-//! waiting, because each has its own hands. What happened on peers' intents is turned into letters by a sweep.
+//! Federation sender (RFC-0022): signs and sends due outbox messages to peers, and records the outcomes
+//! (`kernel/src/federation/letters.rs`). No transaction is open during a request, and a peer that hangs
+//! delays only its own messages, because each peer has its own permits. A sweep creates the messages from
+//! events on peers' intents.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,21 +17,21 @@ use futures_util::stream::FuturesUnordered;
 use super::egress::{Egress, Silence};
 use super::{TURN, every, note, timely};
 
-/// How often it is looked whether something has become due.
+/// Polling interval for due messages.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// Letters to one peer that are under way at once.
+/// Concurrent messages to one peer.
 const HANDS: i64 = 4;
 
-/// Who carries.
+/// Federation sender.
 pub struct Carrier {
     ctx: Ctx,
     egress: Egress,
-    /// Letters that are under way, by peer.
+    /// Messages in progress, by peer.
     busy: Mutex<HashMap<String, i64>>,
 }
 
-/// A hand of a peer that is busy: free again however what it does ends.
+/// A peer's permit in use, released at the end of its work in any case.
 struct Hand<'a> {
     carrier: &'a Carrier,
     peer: String,
@@ -43,13 +44,13 @@ impl Drop for Hand<'_> {
 }
 
 impl Carrier {
-    /// Who carries by this client.
+    /// Creates a sender that uses this client.
     #[must_use]
     pub fn new(ctx: Ctx, egress: Egress) -> Self {
         Self { ctx, egress, busy: Mutex::default() }
     }
 
-    /// Carries until the server stops.
+    /// Sends until the server stops.
     pub async fn drive(self: Arc<Self>, tasks: Tasks) {
         let mut beat = every(BEAT);
         loop {
@@ -63,7 +64,7 @@ impl Carrier {
                         let (carrier, stop) = (Arc::clone(&self), tasks.stopping().clone());
                         tasks.spawn("federation letter", async move {
                             let _hand = Hand { carrier: &carrier, peer: one.peer().to_owned() };
-                            // One that is given up in the middle is sent again by whoever claims it next.
+                            // An interrupted message is sent again by the next claim.
                             if let Some(Err(failure)) = stop.run_until_cancelled(carrier.carry(one)).await {
                                 note("federation letters", &failure);
                             }
@@ -75,10 +76,10 @@ impl Carrier {
         }
     }
 
-    /// Carries what is due until nothing is, for tests; answers with how many attempts that took.
+    /// Sends until nothing is due, for tests; returns the number of attempts.
     ///
     /// # Errors
-    /// The database.
+    /// The database fails.
     pub async fn step(&self) -> Outcome<usize> {
         let mut made = 0;
         loop {
@@ -100,7 +101,7 @@ impl Carrier {
         }
     }
 
-    /// Claims what the free hands can carry.
+    /// Claims as many due messages as there are free permits.
     async fn take(&self) -> Outcome<Vec<Due>> {
         let Some(federation) = self.ctx.settings.federation.as_ref() else { return Ok(Vec::new()) };
         let free: Vec<(String, i64)> = federation
@@ -119,7 +120,7 @@ impl Carrier {
         Ok(due)
     }
 
-    /// Takes or frees a hand of a peer; how many are busy then.
+    /// Changes a peer's number of used permits by `more`, and returns the new number.
     fn hand(&self, peer: &str, more: i64) -> i64 {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let hands = busy.entry(peer.to_owned()).or_default();
@@ -127,7 +128,7 @@ impl Carrier {
         *hands
     }
 
-    /// One attempt.
+    /// Makes one attempt.
     async fn carry(&self, due: Due) -> Outcome<()> {
         let answered = match federation::letter(&self.ctx, &due)? {
             Some((url, body)) => self.send(&url, body).await,

@@ -1,5 +1,5 @@
-//! What the feed needs from the database: what was committed without being published, what those who follow everything
-//! should hear, and a look around in case something was missed.
+//! Readers that keep the feed up to date with the database: intents with unpublished commits, followers of
+//! everything, and a periodic check for missed notifications.
 
 use std::time::Duration;
 
@@ -10,13 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
-/// How often the database is asked for what was missed. Wake-ups make this rarely needed; it bounds what a lost one costs.
+/// Interval of the check for missed commits.
+///
+/// Wake-ups make it rarely necessary; it bounds the delay after a lost one.
 const LOOK_AROUND: Duration = Duration::from_millis(400);
 
-/// How often those who follow everything are caught up although nothing was heard.
+/// Longest time between two updates for followers of everything.
 const TAIL: Duration = Duration::from_millis(250);
 
-/// A pause between two looks at everything, so that many small commits are read together.
+/// Pause between two such reads, so that many small commits are read together.
 const TAIL_REST: Duration = Duration::from_millis(4);
 
 /// Starts the feed's readers.

@@ -1,5 +1,5 @@
-//! Handing out: has what happened queued for its receivers, soon after it happened, and replays done (`kernel/src/fanout.rs`,
-//! `kernel/src/replays.rs`).
+//! Webhook fan-out: queues new events for their receivers soon after the commit, and works on replays
+//! (`kernel/src/fanout.rs`, `kernel/src/replays.rs`).
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{TURN, keep, note, timely};
 
-/// How often it is looked although nothing was heard: other servers commit too.
+/// Longest pause without a wake-up: other servers commit too.
 const BEAT: Duration = Duration::from_millis(300);
 
-/// A pause between two steps, so that many small commits are handed out together.
+/// Pause between two steps, so that many small commits are handled together.
 const REST: Duration = Duration::from_millis(10);
 
-/// Starts handing out.
+/// Starts the fan-out.
 pub fn start(ctx: &Ctx, tasks: &Tasks) {
     keep(ctx, tasks, "webhook fan-out", drive);
 }
@@ -31,7 +31,7 @@ async fn drive(ctx: Ctx, stopping: CancellationToken) {
     }
 }
 
-/// Hands out all there is.
+/// Runs until nothing is left to queue.
 async fn all(ctx: &Ctx) -> Outcome<()> {
     while timely(TURN, round(ctx)).await? {
         sleep(REST).await;
@@ -39,11 +39,12 @@ async fn all(ctx: &Ctx) -> Outcome<()> {
     Ok(())
 }
 
-/// Hands out a stretch of what is new and one of what is handed out again: under load there is always something new, and a
-/// replay gets on all the same. True when there may be more.
+/// Queues one page of new events and one page of replays, so that replays make progress under load.
+///
+/// Returns whether there may be more.
 ///
 /// # Errors
-/// The database.
+/// The database fails.
 pub async fn round(ctx: &Ctx) -> Outcome<bool> {
     let (new, old) = (fanout::step(ctx).await?, replays::step(ctx).await?);
     Ok(new || old)

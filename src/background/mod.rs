@@ -1,6 +1,6 @@
-//! What happens without being asked: sweeps, the feed's look into the database, webhooks, credentials, calls of tools, the other servers, and whether
-//! the database is there. Everything here goes through the same deeds as people use, and is safe to run twice and on several
-//! servers at once.
+//! Background tasks: sweeps, feed catch-up, webhook and federation delivery, credentials, tool calls, the
+//! other servers, and the database's health. They call the same operations as the API, and are safe to run
+//! repeatedly and on several servers at once.
 
 pub mod bridging;
 pub mod calling;
@@ -29,13 +29,13 @@ use tokio_util::sync::CancellationToken;
 use self::deliver::Courier;
 use self::federate::Carrier;
 
-/// How often the database is asked whether it is there.
+/// Interval of the database's health probe.
 const PULSE: Duration = Duration::from_millis(500);
 
-/// How long an answer may take until the database counts as gone.
+/// Time limit of the probe until the database counts as unavailable.
 const PULSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Starts everything that runs in the background. Sweeps have a pool of their own.
+/// Starts all background tasks; sweeps use their own pool.
 pub fn start(
     ctx: &Ctx,
     sweeping: &PgPool,
@@ -48,7 +48,7 @@ pub fn start(
     standstill::start(&courier.standstill, tasks);
     let (courier, all) = (Arc::clone(courier), tasks.clone());
     tasks.keep("webhook deliveries", move || Arc::clone(&courier).drive(all.clone()));
-    // Where nothing is federated there is nothing to carry.
+    // Without federation there is nothing to send.
     if ctx.settings.federation.is_some() {
         let (carrier, all) = (Arc::clone(carrier), tasks.clone());
         tasks.keep("federation", move || Arc::clone(&carrier).drive(all.clone()));
@@ -60,7 +60,7 @@ pub fn start(
     keep(ctx, tasks, "pulse", pulse);
 }
 
-/// Keeps a task going that needs what deeds are handed, and to hear when the server stops.
+/// Keeps a task running that needs the context and the stop signal.
 fn keep<T: Future<Output = ()> + Send + 'static>(
     ctx: &Ctx,
     tasks: &Tasks,
@@ -71,32 +71,34 @@ fn keep<T: Future<Output = ()> + Send + 'static>(
     tasks.keep(name, move || task(ctx.clone(), stopping.clone()));
 }
 
-/// Ticks until the server stops; `None` then.
+/// Waits for the next tick; `None` once the server stops.
 async fn tick(ticks: &mut tokio::time::Interval, stopping: &CancellationToken) -> Option<()> {
     stopping.run_until_cancelled(ticks.tick()).await.map(|_at| ())
 }
 
-/// Ticks of a period, without a rush after a pause.
+/// Returns an interval that does not catch up on missed ticks.
 fn every(period: Duration) -> tokio::time::Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// How long something may take that is read or written in the background. It is longer than PostgreSQL lets a statement take, so that it
-/// ends what PostgreSQL does not answer, and nothing else.
+/// Time limit of background work on the database.
+///
+/// It exceeds PostgreSQL's own statement limit, so it only ends work that PostgreSQL never answers.
 const TURN: Duration = Duration::from_secs(90);
 
-/// The same of what streams wait for.
+/// Time limit of work that streams wait for.
 const FEED_TURN: Duration = Duration::from_secs(20);
 
-/// Does something with the database, for so long at the most.
+/// Runs work on the database with a time limit.
 async fn timely<T>(limit: Duration, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    // Boxed: whoever waits is then no larger than before.
+    // Boxed, so that the caller's future does not grow.
     within(limit, Box::pin(work)).await?
 }
 
-/// A failure in the background: expected while the database is away (the pulse says so), else a defect.
+/// Logs a background failure: expected while the database is unavailable (the probe reports that), otherwise
+/// a defect.
 fn note(what: &str, failure: &AppError) {
     if failure.is_passing() {
         tracing::debug!(task = what, error = %failure, "waiting for the database");
@@ -105,7 +107,7 @@ fn note(what: &str, failure: &AppError) {
     }
 }
 
-/// Watches whether the database is there, for the log, and what time it is there.
+/// Probes the database, logs its availability, and synchronises with its clock.
 async fn pulse(ctx: Ctx, stopping: CancellationToken) {
     let mut ticks = every(PULSE);
     let mut up = true;

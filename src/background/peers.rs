@@ -1,4 +1,4 @@
-//! The other servers of this database: seeing whether there are any, waking them, and being woken.
+//! Coordination with the other servers of this database: detects them, wakes them, and is woken by them.
 
 use std::time::Duration;
 
@@ -15,22 +15,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FEED_TURN, every, keep, note, tick, timely};
 
-/// How often a server says that it is there.
+/// Interval at which a server signals its presence.
 const SIGN: Duration = Duration::from_secs(2);
 
-/// Commits of this long are told to the others together: a notification takes a lock that all commits share.
+/// Time over which commits are collected into one notification: sending one takes a lock that all commits
+/// share.
 const COALESCE: Duration = Duration::from_millis(5);
 
-/// How long to wait before listening again after the connection was lost.
+/// Pause before listening again after a lost connection.
 const RELISTEN: Duration = Duration::from_millis(500);
 
-/// How long nothing may be heard from the others until it is looked whether the connection still carries anything.
+/// Silence after which the listening connection is tested.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// How long the answer may take then.
+/// Time limit of that test.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Starts the tasks that know of other servers.
+/// Starts the tasks for coordination with other servers.
 pub fn start(ctx: &Ctx, node: NodeId, tasks: &Tasks) {
     let started_at = ctx.now();
     keep(ctx, tasks, "peers sign", move |ctx, stopping| signing(ctx, node, started_at, stopping));
@@ -74,19 +75,19 @@ async fn see(ctx: &Ctx, node: NodeId, started_at: Timestamp) {
     }
 }
 
-/// Hears the others until the connection is lost.
+/// Listens for notifications until the connection fails.
 async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result<(), AppError> {
     let mut listener = PgListener::connect_with(&ctx.pool).await?;
     listener.listen(TOPIC).await?;
     everything(ctx).await?;
     while !stopping.is_cancelled() {
         let Ok(heard) = timeout(SILENCE, listener.try_recv()).await else {
-            // Nothing was said for a while, or nothing comes through any more.
+            // Either the others were quiet, or the connection is dead.
             within(ANSWER, sqlx::raw_sql("SELECT 1").execute(&mut listener)).await??;
             continue;
         };
         match heard? {
-            // The connection was lost and made anew: anything may have happened in between.
+            // The connection was re-established: notifications may have been lost.
             None => everything(ctx).await?,
             Some(notification) => match read(notification.payload()) {
                 Some((sender, _)) if sender == node => {}

@@ -1,6 +1,6 @@
-//! Taking credentials back: what is due is asked of who made it, and what came of it is written down
-//! (`kernel/src/credentials/revoking.rs`). No transaction is open while an upstream is waited for; one that hangs keeps only its own
-//! waiting, until all hands are full.
+//! Revokes due credentials at their upstreams, and records the outcomes
+//! (`kernel/src/credentials/revoking.rs`). No transaction is open during a request; an upstream that hangs
+//! delays only its own revocations until all permits are in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tokio::sync::Semaphore;
 
 use super::{TURN, every, note, timely};
 
-/// How often it is looked whether something has become due.
+/// Polling interval for due revocations.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// Values that are being taken back at once.
+/// Concurrent revocations.
 const HANDS: usize = 32;
 
-/// Takes back what is due until the server stops.
+/// Revokes due credentials until the server stops.
 pub async fn drive(ctx: Ctx, tasks: Tasks) {
     let hands = Arc::new(Semaphore::new(HANDS));
     let mut beat = every(BEAT);
@@ -40,7 +40,7 @@ pub async fn drive(ctx: Ctx, tasks: Tasks) {
                     let (ctx, hand) = (ctx.clone(), Arc::clone(&hands).try_acquire_owned());
                     let stop = tasks.stopping().clone();
                     tasks.spawn("revocation", async move {
-                        // One that is given up in the middle is asked again by whoever claims it next.
+                        // An interrupted revocation is repeated by the next claim.
                         if let Some(Err(failure)) = stop.run_until_cancelled(take_back(&ctx, one)).await {
                             note("revocations", &failure);
                         }
@@ -53,10 +53,10 @@ pub async fn drive(ctx: Ctx, tasks: Tasks) {
     }
 }
 
-/// Takes back what is due until nothing is, for tests; answers with how many attempts that took.
+/// Revokes until nothing is due, for tests; returns the number of attempts.
 ///
 /// # Errors
-/// The database.
+/// The database fails.
 pub async fn step(ctx: &Ctx) -> Outcome<usize> {
     let mut made = 0;
     loop {
@@ -72,7 +72,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<usize> {
     }
 }
 
-/// One attempt.
+/// Makes one attempt.
 async fn take_back(ctx: &Ctx, due: Due) -> Outcome<()> {
     let answer = match ctx.provisioners.named(&due.provisioner) {
         Some(provisioner) => provisioner.upstream.revoke(&due.target).await,

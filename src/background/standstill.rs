@@ -1,5 +1,5 @@
-//! When this process itself stood still: it was stopped (SIGSTOP, a debugger), its machine slept or was moved. Whoever did not
-//! answer it meanwhile is not to blame.
+//! Detects suspensions of this process: it was stopped (SIGSTOP, a debugger), or its machine slept or was
+//! migrated. A receiver that did not answer meanwhile is not at fault.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{every, tick};
 
-/// How often it is noted that the process runs.
+/// Interval of the ticks that show that the process runs.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A gap between two ticks that is longer than this is no delay of a busy machine: the process stood still.
+/// Gap between two ticks that a busy machine does not explain: the process was suspended.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
-/// How long this process has stood still so far. Until somebody ticks, it has not.
+/// Total time that this process was suspended; zero until the first tick.
 #[derive(Debug, Default)]
 pub struct Standstill(Mutex<Option<Seen>>);
 
@@ -29,8 +29,11 @@ struct Seen {
 }
 
 impl Seen {
-    /// The time that was lost by now. The steady clock goes on while a process is stopped, and rests while a machine sleeps; the
-    /// other clock goes on then too. When it is only set forward somebody goes without blame once, which harms nobody.
+    /// Returns the lost time up to now.
+    ///
+    /// The monotonic clock advances while a process is stopped, but not while a machine sleeps; the wall
+    /// clock advances in both cases. Setting the wall clock forward excuses one failure too many, which is
+    /// harmless.
     fn lost_by(&self, steady: Instant, wall: Timestamp) -> Duration {
         let passed = (wall - self.wall)
             .to_std()
@@ -41,7 +44,7 @@ impl Seen {
 }
 
 impl Standstill {
-    /// Notes that the process runs.
+    /// Records that the process runs.
     fn tick(&self) {
         let (steady, wall) = (Instant::now(), SystemClock.now());
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +52,8 @@ impl Standstill {
         *seen = Some(Seen { steady, wall, lost });
     }
 
-    /// The time that the process has lost since it began, this moment included: whoever asks may run before the next tick does.
+    /// Returns the time that the process has lost since its start, including the current gap: the caller may
+    /// run before the next tick.
     #[must_use]
     pub fn lost(&self) -> Duration {
         let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +61,7 @@ impl Standstill {
     }
 }
 
-/// Keeps noting that the process runs.
+/// Starts the ticks.
 pub fn start(standstill: &Arc<Standstill>, tasks: &Tasks) {
     let (standstill, stopping) = (Arc::clone(standstill), tasks.stopping().clone());
     tasks.keep("standstill", move || drive(Arc::clone(&standstill), stopping.clone()));

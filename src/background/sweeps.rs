@@ -1,5 +1,5 @@
-//! Sweeps: what time has made due. Each is bounded, idempotent, and safe on several servers. What is due has been true
-//! since the instant it was; a sweep writes it down, tells, and tidies.
+//! Sweeps: time-driven work. Each is bounded, idempotent, and safe on several servers. A due change takes
+//! effect at its due time; the sweep only records it, notifies others, and cleans up.
 
 pub mod turns;
 
@@ -13,95 +13,97 @@ use entente_kernel::{
 };
 use entente_runtime::metrics::SweepLabels;
 
-/// Things dealt with in one run at the most, so that no run takes long.
+/// Most items per run, so that no run takes long.
 const BATCH: i64 = 500;
-/// The same of what nobody waits for, and is done by one statement.
+/// The same for sweeps that nothing waits for and that need only one statement.
 const LARGE_BATCH: i64 = 5_000;
-/// The same of triggers: each firing is a transaction under the house's lock, which everybody else waits for.
+/// The same for triggers: each firing is a transaction under the system log's lock, which other operations
+/// wait for.
 const TRIGGER_BATCH: i64 = 50;
 
-/// How often the sweeps look whether they are due.
+/// Unit of the sweeps' periods.
 const BEAT: Duration = Duration::from_millis(250);
 
 /// A sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
-    /// Messages whose `expires_at` has come.
+    /// Expires messages whose `expires_at` has passed.
     Messages,
-    /// Tasks whose attempt took too long or whose pause is over.
+    /// Times out task attempts, and makes tasks ready after their retry pause.
     Tasks,
-    /// Jobs whose lease, time, worker or grace has run out.
+    /// Ends or requeues jobs whose lease, runtime, worker or grace period has run out.
     Jobs,
-    /// Idempotency keys of jobs that are past their window.
+    /// Deletes expired idempotency keys of jobs.
     JobKeys,
-    /// Workers that have not been heard of for long.
+    /// Deletes workers that have been silent for long.
     Workers,
-    /// Channels whose time to live has run out.
+    /// Closes channels whose time to live has run out.
     Channels,
-    /// Messages over a channel's limit.
+    /// Evicts messages over a channel's limit.
     Evictions,
-    /// Messages of channels that ended.
+    /// Purges messages of closed channels.
     Purges,
-    /// Access entries that have ended.
+    /// Expires access entries.
     Access,
-    /// Leases that have run out.
+    /// Expires leases.
     Leases,
-    /// Logs that have grown enough for a checkpoint.
+    /// Creates checkpoints of logs that have grown enough.
     Checkpoints,
-    /// Heartbeats that were heard.
+    /// Writes collected heartbeats.
     Heartbeats,
-    /// Agents that have fallen silent.
+    /// Detects agents that have fallen silent.
     Silence,
-    /// Agents that have drained long enough.
+    /// Ends the draining of agents after its time limit.
     Drains,
-    /// Keys that were used.
+    /// Writes the last uses of keys.
     KeyUses,
-    /// Idempotency keys that are past their window.
+    /// Deletes expired idempotency keys.
     Idempotency,
-    /// Deliveries of webhooks that were finished long ago, and endpoints that were removed.
+    /// Deletes old finished deliveries, and the remains of removed webhook endpoints.
     Webhooks,
-    /// Credentials that somebody left, and values that nobody can ask for any more.
+    /// Finds abandoned credentials, and clears values that can no longer be requested.
     Credentials,
-    /// Sessions whose window is over.
+    /// Deletes sessions whose resume window is over.
     Sessions,
-    /// Log lines of envelopes that were kept for long enough.
+    /// Deletes envelope log entries past their retention.
     EnvelopeLogs,
-    /// Envelopes' tasks whose time has run out.
+    /// Times out the exchanges of envelope tasks.
     Pairs,
-    /// Envelopes that are older than they are kept.
+    /// Deletes envelopes past their retention.
     Envelopes,
-    /// Binding moments that lapse, go to a second person, are told of the end of their job, or have been kept long enough.
+    /// Lapses binding moments, escalates them, reports the end of their jobs, and clears them after their
+    /// retention.
     Moments,
-    /// Questions of suspended intents that nobody answered in time.
+    /// Expires unanswered questions of suspended intents.
     Suspensions,
-    /// Coordinators that have fallen silent, or decide nothing.
+    /// Detects coordinators that are silent or make no decisions.
     Coordinators,
-    /// One-time links that are over.
+    /// Deletes expired one-time links.
     Links,
-    /// Agents that are to try an intent again.
+    /// Tells agents to retry an intent after its pause.
     Retries,
-    /// Entries of agents' memory whose time is over.
+    /// Expires entries of agents' memory.
     Memory,
-    /// Events that triggers listen to.
+    /// Matches new events with triggers.
     TriggerEvents,
-    /// Triggers that are due, and firings that waited.
+    /// Fires due triggers, and firings that waited.
     Triggers,
-    /// Firings that were kept for long enough.
+    /// Deletes trigger firings past their retention.
     TriggerFirings,
-    /// What happened on intents of peers, and is to be told to them.
+    /// Creates federation outbox messages from events on peers' intents.
     Reports,
-    /// What was for, of or about peers and is over.
+    /// Expires undeliverable peer messages and silent dispatches, and purges finished ones.
     Federation,
-    /// Credentials and grants of vaults whose time has run out.
+    /// Expires credentials and grants of vaults.
     ToolGrants,
-    /// Calls of tools that nobody saw the end of, and those that were kept for long enough.
+    /// Records interrupted tool calls, and deletes old ones.
     Invocations,
-    /// Secrets that are sealed with an old key, and vaults, credentials and grants that ended long ago.
+    /// Seals secrets under an old key anew, and deletes vaults, credentials and grants that ended long ago.
     Vaults,
 }
 
 impl Sweep {
-    /// Every sweep, in the order in which they run.
+    /// All sweeps, in their order of execution.
     pub const ALL: &'static [Self] = &[
         Self::Messages,
         Self::Tasks,
@@ -141,7 +143,7 @@ impl Sweep {
         Self::Vaults,
     ];
 
-    /// Its name in metrics and logs.
+    /// Returns the name for metrics and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -184,12 +186,12 @@ impl Sweep {
         }
     }
 
-    /// How often it looks whether something is due.
+    /// Returns the interval between two runs.
     fn period(self) -> Duration {
         BEAT * self.beats()
     }
 
-    /// The same in beats.
+    /// Returns the period in units of [`BEAT`].
     fn beats(self) -> u32 {
         match self {
             Self::Messages
@@ -226,7 +228,7 @@ impl Sweep {
         }
     }
 
-    /// Things that one run deals with at the most.
+    /// Returns the most items per run.
     fn batch(self) -> i64 {
         match self {
             Self::Triggers => TRIGGER_BATCH,
@@ -243,10 +245,10 @@ impl Sweep {
         }
     }
 
-    /// Does what is due; answers with how much that was.
+    /// Processes one batch of due items, and returns their number.
     ///
     /// # Errors
-    /// The database.
+    /// The database fails.
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
         let batch = self.batch();
         let done = match self {
@@ -301,11 +303,10 @@ impl Sweep {
     }
 }
 
-/// Does everything that is due, until nothing is: for tests, which turn the clock by hand, and for the last moment of a
-/// server.
+/// Runs all sweeps until nothing is due: for tests, which set the clock by hand.
 ///
 /// # Errors
-/// The database.
+/// The database fails.
 pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
     let mut total = 0;
     loop {
@@ -320,7 +321,7 @@ pub async fn run_all(ctx: &Ctx) -> Outcome<u64> {
     }
 }
 
-/// Both counts; what went wrong with the first keeps the second from nothing.
+/// Adds two counts. Both runs have been made by then, even if the first failed.
 fn both(one: Outcome<u64>, other: Outcome<u64>) -> Outcome<u64> {
     Ok(one? + other?)
 }

@@ -1,4 +1,4 @@
-//! `entente migrate` and `entente doctor`: the database before a server runs on it.
+//! `entente migrate` and `entente doctor`: preparing and checking the database.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::config::Config;
 use crate::startup::StartError;
 use crate::telemetry;
 
-/// Milliseconds by which the clocks of the database's machine and of this one may differ unremarked.
+/// Tolerated difference in milliseconds between the clocks of the database's machine and this one.
 const CLOCK_MILLIS: i64 = 500;
 
-/// Brings the schema up to date and says what was applied.
+/// Brings the schema up to date, and prints the applied migrations.
 pub(super) async fn migrate() -> Done {
     let config = Config::from_environment()?;
     telemetry::init(&config);
@@ -58,7 +58,7 @@ pub(super) async fn migrate() -> Done {
     done
 }
 
-/// What an examination found, line by line.
+/// Findings of an examination, printed line by line.
 struct Findings {
     faults: usize,
 }
@@ -74,7 +74,7 @@ impl Findings {
     }
 }
 
-/// Examines the configuration and the database, and says what is wrong and what to do.
+/// Examines the configuration and the database, and prints faults with their remedies.
 pub(super) async fn doctor() -> Done {
     let mut findings = Findings { faults: 0 };
     let config = match Config::from_environment() {
@@ -105,7 +105,9 @@ pub(super) async fn doctor() -> Done {
     }
 }
 
-/// Looks at a private PostgreSQL. One that rests is not started for this: that would write to its files.
+/// Inspects a private PostgreSQL.
+///
+/// A stopped one is not started for this, because a start would write to its files.
 fn look(findings: &mut Findings, config: &Config) -> Done {
     let binaries = match Binaries::find(config.pg_bin.as_deref()) {
         Ok(binaries) => binaries,
@@ -129,11 +131,11 @@ fn look(findings: &mut Findings, config: &Config) -> Done {
     Ok(())
 }
 
-/// How long a database may take to answer before it counts as unreachable.
+/// Time until an unresponsive database counts as unreachable.
 const REACH: Duration = Duration::from_secs(10);
 
 async fn examine(findings: &mut Findings, options: PgConnectOptions, connections: u32) -> Done {
-    // Whatever is asked, nothing is changed.
+    // Guarantees that the examination changes nothing.
     let options = options.options([("default_transaction_read_only", "on")]);
     let named = entente_store::named(&options);
     let late = |_late| Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()));

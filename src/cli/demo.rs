@@ -1,7 +1,7 @@
-//! `entente demo`: the whole story end to end, on a server of its own, over real HTTP; a transcript to read, and an exit
-//! status that says whether everything went as it should. It uses nothing that a client could not. How they share out
-//! work is `demo/work.rs`, what jobs may do and how they are followed `demo/jobs.rs`, what goes by post
-//! `demo/post.rs`, what a person decides `demo/decision.rs`.
+//! `entente demo`: a complete scenario on a temporary server over real HTTP, with a transcript and an exit
+//! status that tells success. It uses only the public API. `demo/work.rs` covers leases, tasks and webhooks,
+//! `demo/jobs.rs` jobs and their streams, `demo/post.rs` envelopes, and `demo/decision.rs` a person's
+//! decision.
 
 mod decision;
 mod jobs;
@@ -26,13 +26,14 @@ use super::{Done, Failure, run};
 use crate::config::Config;
 use crate::telemetry;
 
-/// How long anything in the story may take.
+/// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// See the whole story end to end, on a server of its own
+/// Run a complete scenario on a server of its own
 #[derive(Debug, Args)]
 pub(super) struct Demo {
-    /// Where its PostgreSQL keeps its data; kept afterwards [default: a temporary directory, removed afterwards]
+    /// The data directory of its PostgreSQL; kept afterwards [default: a temporary directory, removed
+    /// afterwards]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -41,11 +42,11 @@ impl Demo {
     pub(super) async fn run(self) -> Done {
         let mut config = Config::from_environment()?;
         config.bind = ([127, 0, 0, 1], 0).into();
-        // A story of its own never touches the database that somebody works with.
+        // The demo never touches a database in use.
         config.database_url = None;
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
-        // A slow statement or a late connection says that the machine is busy, and has no place in a transcript; nor have the keys
-        // that are refused on purpose.
+        // Slow statements and late connections only tell that the machine is busy, and refused keys are part
+        // of the scenario: neither belongs in the transcript.
         "warn,sqlx=error,entente_kernel::refused=off".clone_into(&mut config.log);
         telemetry::init(&config);
         let temporary = self.data_dir.is_none();
@@ -91,12 +92,12 @@ fn say(line: &str) -> Done {
     Ok(())
 }
 
-/// Requires what the story says.
+/// Fails the demo unless `holds`.
 fn hold(holds: bool, what: &str) -> Done {
     if holds { Ok(()) } else { Err(format!("the story went wrong: {what}").into()) }
 }
 
-/// A member that must be a text.
+/// Returns a member that must be a string.
 fn text<'a>(answer: &'a Value, member: &str) -> Result<&'a str, Failure> {
     answer[member].as_str().ok_or_else(|| format!("no `{member}` in {answer}").into())
 }
@@ -110,7 +111,7 @@ fn refused(answer: Result<Value, Refusal>, code: &str) -> Done {
     }
 }
 
-/// The places of the story.
+/// Clients and ids of the scenario.
 struct Stage {
     root: Api,
     researcher: Api,
@@ -119,7 +120,7 @@ struct Stage {
     intent: String,
     channel: String,
     stream: Frames,
-    /// Who runs jobs.
+    /// Id of the worker that runs the jobs.
     worker: String,
 }
 
@@ -140,7 +141,8 @@ async fn story(root: &Api) -> Done {
 }
 
 impl Stage {
-    /// Three agents with keys, an intent that two of them may work on, a channel, and a stream that watches.
+    /// Creates three agents with keys, an intent that two of them may work on, a channel, and a stream of the
+    /// intent.
     async fn set(root: &Api) -> Result<Self, Failure> {
         say("\n1. Three agents get keys of their own; two of them will work together")?;
         let mut clients = Vec::new();
@@ -192,7 +194,7 @@ impl Stage {
         format!("/channels/{}{rest}", self.channel)
     }
 
-    /// Reads the stream up to the frame that shows this, and prints it.
+    /// Reads the stream up to the frame about this id, and prints it.
     async fn watch(&mut self, name: &str, about: &str) -> Done {
         let found = async {
             while let Some(frame) = self.stream.next().await {
@@ -209,7 +211,7 @@ impl Stage {
         say(&format!("  stream: id {} event {name} {about}", frame.id))
     }
 
-    /// One asks and waits, the other polls and answers.
+    /// One agent asks and waits; the other polls and answers.
     async fn question(&mut self) -> Done {
         say("\n3. agent.researcher asks, and waits in one call; agent.data polls, and answers")?;
         let question = json!({
@@ -241,7 +243,7 @@ impl Stage {
         self.watch("channel_message", text(&reply, "id")?).await
     }
 
-    /// A request that is sent twice is done once.
+    /// A request sent twice with one idempotency key has one effect.
     async fn retry(&mut self) -> Done {
         say("\n4. A reply got lost, so agent.data sends the same again: it is done once")?;
         let note = json!({ "sender": "agent.data", "message_type": "notify", "payload": { "rows": 48_211 } });
@@ -253,7 +255,7 @@ impl Stage {
         self.watch("channel_message", text(&first, "id")?).await
     }
 
-    /// One who has a key, but no business here.
+    /// An agent with a valid key but without access is refused.
     async fn impostor(&self) -> Done {
         say("\n5. agent.impostor has a key, but no business here")?;
         say("  it reads the intent")?;
@@ -268,7 +270,7 @@ impl Stage {
         refused(self.root.with_key("ent_made_up").get("/principals/me", &[]).await, "unauthenticated")
     }
 
-    /// A question that nobody answers in time.
+    /// An unanswered question expires.
     async fn expiry(&mut self) -> Done {
         say("\n6. A question that nobody answers in time expires; an answer that comes late is refused")?;
         let question = json!({ "to": "agent.data", "timeout": 1, "payload": { "question": "Still there?" } });
@@ -284,7 +286,7 @@ impl Stage {
         self.watch("message_expired", &id).await
     }
 
-    /// The log proves what happened.
+    /// The hash chain of the log proves its integrity.
     async fn proof(&self) -> Done {
         say(
             "\n10. The intent's log is a chain of hashes: the server signs it, it is exported, and checked without the server",

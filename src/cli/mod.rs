@@ -1,5 +1,5 @@
-//! The command line. `serve`, `dev` and `demo` run a server, `migrate` and `doctor` look after its database; the client
-//! commands are `entente_client`'s.
+//! Command line. `serve`, `dev` and `demo` run a server, `migrate` and `doctor` manage its database; the
+//! client commands are in `entente_client`.
 
 mod database;
 mod demo;
@@ -25,17 +25,17 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a server in production: explicit configuration, nothing guessed
+    /// Run a server in production, with explicit configuration only
     Serve,
     /// Run a server for development: a private PostgreSQL, and fresh keys printed
     Dev(run::Dev),
     #[command(name = "arcp-stdio")]
     ArcpStdio(stdio::ArcpStdio),
-    /// See the whole story end to end, on a server of its own
+    /// Run a complete scenario on a server of its own
     Demo(demo::Demo),
     /// Bring the database's schema up to date
     Migrate,
-    /// Examine the configuration and the database, and say what to do
+    /// Examine the configuration and the database, and print remedies
     Doctor,
     #[command(flatten)]
     Client(entente_client::Command),
@@ -43,10 +43,10 @@ enum Command {
     Openapi,
 }
 
-/// Runs the command that the arguments name.
+/// Runs the command given by the arguments.
 ///
 /// # Errors
-/// Whatever went wrong, said for people.
+/// Any failure of the command, with a message for people.
 pub async fn run(arguments: Arguments) -> Done {
     match arguments.command {
         Command::Serve => run::serve().await,

@@ -1,4 +1,4 @@
-//! `entente serve` and `entente dev`: run a server until it is told to stop.
+//! `entente serve` and `entente dev`: run a server until a stop signal.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -18,34 +18,34 @@ use crate::config::Config;
 use crate::startup::{Parts, Server, StartError, patiently};
 use crate::telemetry;
 
-/// The arguments of `entente dev`.
+/// Arguments of `entente dev`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// Where to listen [default: `ENTENTE_BIND` or 127.0.0.1:8080]
+    /// The address to listen on [default: `ENTENTE_BIND` or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) bind: Option<SocketAddr>,
-    /// Where the private PostgreSQL keeps its data
+    /// The data directory of the private PostgreSQL
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Make a principal with this literal key, for local use; may be repeated
+    /// Create a principal with this literal key, for local use; repeatable
     #[arg(long, value_name = "KIND:ID=SECRET", value_parser = parse_seed)]
     seed: Vec<Seed>,
 }
 
 impl Dev {
-    /// The configuration of such a server, and the keys that it begins with.
+    /// Returns the configuration for development, and the seeded keys.
     ///
     /// # Errors
-    /// The environment's configuration is not usable; the keys would be known to others than the machine's own.
+    /// The environment's configuration is invalid, or seeded keys would be usable from other machines.
     pub(super) fn settle(self) -> Result<(Config, Vec<Seed>), Failure> {
         let mut config = Config::from_environment()?;
         config.bind = self.bind.unwrap_or(config.bind);
         config.data_dir = self.data_dir.or(config.data_dir);
-        // Whoever tries webhooks out has the receiver on the same machine.
+        // During development webhook receivers and tools run on the same machine.
         config.webhooks.allow = config.webhooks.allow.and(Allowed::loopback());
         config.vaults.allowed = config.vaults.allowed.and(Allowed::loopback());
         vault_key::keep(&mut config)?;
-        // Whoever tries the server out answers what asks for nobody in particular.
+        // The developer answers questions without an explicit addressee.
         config.moments.person.get_or_insert_with(|| people::DEVELOPER.to_owned());
         if !config.bind.ip().is_loopback() && !self.seed.is_empty() {
             return Err(format!(
@@ -59,7 +59,7 @@ impl Dev {
     }
 }
 
-/// Reads KIND:ID=SECRET.
+/// Parses KIND:ID=SECRET.
 fn parse_seed(text: &str) -> Result<Seed, String> {
     let wrong = || "must be KIND:ID=SECRET with the kind human, agent or service".to_owned();
     let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
@@ -98,8 +98,8 @@ pub async fn serve() -> Done {
     run(server, private, signals).await
 }
 
-/// The address under which a browser on this machine finds the server: one that listens everywhere has no name by that, and
-/// nobody logs in from afar without TLS.
+/// Returns the server's address for a browser on this machine: an unspecified address cannot be opened, and
+/// logins from other machines need TLS.
 fn near(address: SocketAddr) -> SocketAddr {
     let loopback: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -115,7 +115,7 @@ pub async fn dev(arguments: Dev) -> Done {
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, seeds, &mut signals).await?;
-    // It answers already, and does not end because the database is away for a moment.
+    // The server answers requests already, and a short outage of the database must not end it.
     let operator = patiently(async || seeds::development(&server.ctx).await).await?;
     let agents = patiently(async || seeds::development_agents(&server.ctx).await).await?;
     let door = patiently(async || people::development(&server.ctx).await).await?;
@@ -144,21 +144,21 @@ pub async fn dev(arguments: Dev) -> Done {
     run(server, private, signals).await
 }
 
-/// Shows the operator's key, under another name than what agents go by, and not exported: programs that are started afterwards do
-/// not inherit it.
+/// Prints the operator's key under another name than agents' keys, and without `export`: programs started
+/// afterwards do not inherit it.
 fn announce_operator(what: &str, new: &NewKey) {
     if let Some(secret) = &new.secret {
         println!("{what}\n\n  ENTENTE_OPERATOR_KEY={}", secret.0);
     }
 }
 
-/// How to reach the database, and the private PostgreSQL that it is, if it is one.
+/// Connection options of the database, and the private PostgreSQL behind them, if any.
 pub(super) struct Database {
     pub(super) options: PgConnectOptions,
     pub(super) private: Option<Private>,
 }
 
-/// The database that the configuration names, else a private one, started.
+/// Returns the configured database; without one, starts a private PostgreSQL.
 pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
     if let Some(url) = &config.database_url {
         return Ok(Database { options: entente_store::options(url).ok_or(StartError::Url)?, private: None });
@@ -168,7 +168,7 @@ pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
     Ok(Database { options: private.options(), private: Some(private) })
 }
 
-/// Starts a server, and a private PostgreSQL for it if it has no other.
+/// Starts a server, and a private PostgreSQL if no database is configured.
 pub(super) async fn start(
     config: Config,
     seeds: Vec<Seed>,
@@ -192,7 +192,7 @@ pub(super) async fn start(
     }
 }
 
-/// Does something while the private PostgreSQL, if there is one, is kept running.
+/// Runs a future while keeping the private PostgreSQL alive, if there is one.
 async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T>) -> T {
     let Some(private) = private else { return something.await };
     tokio::select! {
@@ -201,12 +201,12 @@ async fn keeping<T>(private: Option<&Private>, something: impl Future<Output = T
     }
 }
 
-/// Waits for SIGTERM or Ctrl-C, then stops everything in order. A second signal ends the process at once.
+/// Waits for SIGTERM or Ctrl-C, then stops everything in order; a second signal ends the process at once.
 async fn run(server: Server, private: Option<Private>, signals: Signals) -> Done {
     run_until(server, private, signals, std::future::pending()).await
 }
 
-/// As [`run`], and no longer than something else takes.
+/// As [`run`], but also stops when `done` resolves.
 pub(super) async fn run_until(
     server: Server,
     private: Option<Private>,

@@ -1,5 +1,6 @@
-//! `entente arcp-stdio`: one ARCP session over stdin and stdout, for a client that starts its server as a child process. The
-//! server is a whole one, as `entente dev` runs it: workers and others reach it over HTTP meanwhile.
+//! `entente arcp-stdio`: one ARCP session over stdin and stdout, for a client that starts its server as a
+//! child process. The process is a full server as with `entente dev`: workers and other clients reach it over
+//! HTTP.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -13,12 +14,12 @@ use super::run::{Dev, run_until, start};
 use super::{Done, Failure};
 use crate::telemetry;
 
-/// Serve one ARCP session over stdin and stdout, and HTTP besides; ends with its input
+/// Serve one ARCP session over stdin and stdout, and HTTP as well; ends with its input
 #[derive(Debug, Args)]
 pub struct ArcpStdio {
     #[command(flatten)]
     server: Dev,
-    /// Whose shapes to write in: strict, python, ts, go or legacy [default: as the first frame shows]
+    /// The dialect to write: strict, python, ts, go or legacy [default: as detected from the first frame]
     #[arg(long, value_name = "DIALECT", value_parser = parse_dialect)]
     dialect: Option<Dialect>,
 }
@@ -29,7 +30,7 @@ fn parse_dialect(text: &str) -> Result<Dialect, String> {
 
 impl ArcpStdio {
     pub(super) async fn run(mut self) -> Done {
-        // Several clients may each have a server of its own.
+        // Several clients may each have their own server.
         let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         self.server.bind = self.server.bind.or(Some(anywhere));
         let (config, given) = self.server.settle()?;
@@ -40,7 +41,7 @@ impl ArcpStdio {
         if !seeded {
             announce(&server.ctx).await?;
         }
-        // Nothing but envelopes goes to stdout.
+        // Only envelopes go to stdout.
         eprintln!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address);
         let session = Box::pin(arcp::stdio::run(server.doors.clone().into_inner(), self.dialect));
         run_until(server, private, signals, session).await

@@ -1,5 +1,5 @@
-//! The key that `entente dev` seals secrets in vaults with: made once, and kept in the data directory for this user alone. In
-//! production the operator gives one (`ENTENTE_VAULT_KEY`).
+//! Vault key of `entente dev`: created once, and stored in the data directory with access for this user only.
+//! In production the operator provides one (`ENTENTE_VAULT_KEY`).
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -17,13 +17,13 @@ use zeroize::Zeroizing;
 use super::Failure;
 use crate::config::Config;
 
-/// The file that it is in.
+/// Name of the key's file.
 const FILE: &str = "vault.key";
 
-/// Gives the configuration the key of its data directory, if it has none.
+/// Adds the data directory's vault key to a configuration without one.
 ///
 /// # Errors
-/// The file cannot be read or written, or has something else in it.
+/// The file cannot be read or written, or contains something else.
 pub(super) fn keep(config: &mut Config) -> Result<(), Failure> {
     if config.vaults.keys.seals() {
         return Ok(());
@@ -37,7 +37,7 @@ pub(super) fn keep(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The key in the file, made if there is none; `None` when the file has something else in it.
+/// Reads the key, or creates it if there is none; `None` when the file contains something else.
 fn kept(dir: &Path) -> std::io::Result<Option<VaultKey>> {
     let path = dir.join(FILE);
     match fs::read_to_string(&path) {
@@ -48,7 +48,7 @@ fn kept(dir: &Path) -> std::io::Result<Option<VaultKey>> {
     fs::create_dir_all(dir)?;
     let chance = OsChance::default();
     let bytes = Zeroizing::new([chance.bits().to_be_bytes(), chance.bits().to_be_bytes()].concat());
-    // Under another name until it is whole: whoever begins at the same time finds all of it or nothing.
+    // Written under another name first: a process that starts concurrently finds the whole key or none.
     let draft = dir.join(format!("{FILE}.{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(Zeroizing::new(STANDARD.encode(&bytes)).as_bytes())?;

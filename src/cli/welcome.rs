@@ -1,15 +1,15 @@
-//! The question that waits in the inbox of whoever tries a server out (`entente dev`): so that the first page shows what the
-//! others will be like. It is asked once, as any agent asks.
+//! Sample question in the developer's inbox (`entente dev`), so that the first page shows how questions look.
+//! It is asked once, in the same way as an agent asks.
 
 use entente_domain::moments::MomentAsk;
 use entente_kernel::moments::{self, Filter};
 use entente_kernel::{Caller, Ctx, Outcome, authentication, people};
 use serde_json::{Value, json};
 
-/// Who asks it.
+/// The agent that asks.
 const GUIDE: &str = "agent.guide";
 
-/// Asks it, with a key that may act as any agent, unless anything was ever asked of that person.
+/// Asks the question, with a key that may act as any agent, unless the developer was ever asked anything.
 pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
     let grant = authentication::authenticate(ctx, key, None).await?;
     let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;

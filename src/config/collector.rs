@@ -1,4 +1,4 @@
-//! Where spans are sent.
+//! Settings of the span collector.
 
 use entente_runtime::spans::Collector;
 
@@ -17,7 +17,7 @@ impl Reader<'_> {
             })
             .collect();
         if headers.is_none() {
-            // The value may be a secret: it is not repeated.
+            // The value may be a secret, so the message does not contain it.
             self.faults
                 .push("ENTENTE_OTLP_HEADERS: must be name=value, several with commas between".to_owned());
         }

@@ -1,7 +1,8 @@
-//! Which credentials are provisioned for jobs, and by whom: `ENTENTE_CREDENTIALS` and the file that
-//! `ENTENTE_CREDENTIALS_FILE` names. Secrets stand in the environment; the file only names them, as `${NAME}`.
+//! Settings of the provisioners of credentials for jobs: `ENTENTE_CREDENTIALS`, and the file that
+//! `ENTENTE_CREDENTIALS_FILE` names. Secrets come from the environment; the file only refers to them as
+//! `${NAME}`.
 //!
-//! What is asked of whom is `src/background/provision`; this only reads, and says what cannot work.
+//! `src/background/provision` sends the requests; this module parses and validates.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,61 +16,61 @@ use serde_json::{Map, Value};
 use super::Reader;
 use super::templates::{Template, address, fill};
 
-/// Seconds that an upstream may take to make a credential when nothing is said: some clients wait five for their job to be
-/// accepted (contract 2).
+/// Default time limit in seconds for minting a credential: some clients wait only five seconds until their
+/// job is accepted (contract 2).
 const TIMEOUT_SECONDS: u64 = 4;
 
-/// What is configured about credentials.
+/// Configuration of credentials.
 #[derive(Debug, Clone, Default)]
 pub struct CredentialConfig {
-    /// Make values that are good nowhere, for trying things out.
+    /// Whether to mint credentials that are valid nowhere, for development.
     pub development: bool,
-    /// Whether a proxy in front ends TLS, so that clients are told of credentials in private.
+    /// Whether a proxy terminates TLS, so that credentials reach clients in private.
     pub tls_terminated: bool,
-    /// Who makes real ones.
+    /// Provisioners of real credentials.
     pub provisioners: Vec<ProvisionerConfig>,
 }
 
-/// One provisioner.
+/// Configuration of a provisioner.
 #[derive(Debug, Clone)]
 pub struct ProvisionerConfig {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Which jobs.
+    /// Jobs that it serves.
     pub rule: Rule,
-    /// Where agents use the credential, unless the upstream says where.
+    /// Endpoint where agents use the credential; the upstream's answer takes precedence.
     pub endpoint: Option<String>,
-    /// Which protocol is spoken there.
+    /// Protocol of that endpoint.
     pub profile: Option<String>,
-    /// The models that are there, when they are enumerated.
+    /// Models offered there, if they are enumerated.
     pub models: Option<Vec<String>>,
-    /// Seconds that a credential lives at the most; the upstream ends it then if nobody else does.
+    /// Longest lifetime of a credential in seconds; the upstream then ends it by itself.
     pub max_ttl: u32,
-    /// Seconds that it may take to make one.
+    /// Time limit in seconds for minting.
     pub timeout: u64,
-    /// How it is asked.
+    /// Kind of upstream.
     pub kind: Kind,
 }
 
-/// How a provisioner is asked.
+/// Kind of upstream, with its settings.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// As `LiteLLM` makes virtual keys.
+    /// `LiteLLM`'s virtual keys.
     LiteLlm(LiteLlm),
-    /// By requests that the operator wrote down.
+    /// Requests defined by the operator.
     Http(Box<Http>),
 }
 
 /// A `LiteLLM` proxy.
 #[derive(Clone)]
 pub struct LiteLlm {
-    /// Its address.
+    /// Base URL.
     pub url: String,
-    /// What opens its key management.
+    /// Key for its key management.
     pub key: String,
-    /// In which currency its budgets are.
+    /// Currency of its budgets.
     pub currency: String,
-    /// Members that every request for a key has besides.
+    /// Additional members of every request for a key.
     pub extra: Map<String, Value>,
 }
 
@@ -79,41 +80,41 @@ impl fmt::Debug for LiteLlm {
     }
 }
 
-/// Requests that the operator wrote down.
+/// Requests defined by the operator.
 #[derive(Debug, Clone)]
 pub struct Http {
-    /// Makes a value.
+    /// Mints a credential.
     pub mint: Template,
-    /// Makes one in place of another, when that is not the same.
+    /// Replaces a credential; defaults to `mint`.
     pub rotate: Option<Template>,
-    /// What is where in the answers to those.
+    /// Positions in the answers to `mint` and `rotate`.
     pub answer: Pointers,
-    /// Looks up what the upstream calls a value.
+    /// Looks up the upstream's id of a credential.
     pub find: Option<Template>,
-    /// Takes a value back.
+    /// Revokes a credential.
     pub revoke: Template,
-    /// Statuses that say that there is none.
+    /// Statuses that mean that the credential does not exist.
     pub gone: Vec<u16>,
 }
 
-/// Where things stand in an answer: JSON pointers (RFC 6901).
+/// Positions of the results in an answer: JSON pointers (RFC 6901).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointers {
-    /// The value.
+    /// The credential's value.
     pub value: String,
-    /// What the upstream calls it.
+    /// The upstream's id of the credential.
     #[serde(default)]
     pub upstream_id: Option<String>,
-    /// Where it is good.
+    /// The endpoint where it is valid.
     #[serde(default)]
     pub endpoint: Option<String>,
-    /// Which protocol is spoken there.
+    /// The protocol of that endpoint.
     #[serde(default)]
     pub profile: Option<String>,
 }
 
-/// The places that a request for a value can have.
+/// Placeholders of a request that mints a credential.
 const MINT: [&str; 10] = [
     "alias",
     "credential_id",
@@ -126,7 +127,7 @@ const MINT: [&str; 10] = [
     "ttl_sec",
     "agent_name",
 ];
-/// Those of a request about a value that is there.
+/// Placeholders of a request about an existing credential.
 const REVOKE: [&str; 6] = ["alias", "credential_id", "generation", "job_id", "value", "upstream_id"];
 
 #[derive(Deserialize)]
@@ -204,10 +205,10 @@ impl CredentialConfig {
     }
 }
 
-/// Reads the file's text. `secret` answers with a variable's value.
+/// Parses the file; `secret` returns a variable's value.
 ///
 /// # Errors
-/// What is wrong with it: without the values of secrets.
+/// The error in the file, without the values of secrets.
 pub fn read(text: &str, secret: &dyn Fn(&str) -> Option<String>) -> Result<Vec<ProvisionerConfig>, String> {
     let file: File = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let all: Vec<ProvisionerConfig> =
@@ -271,13 +272,13 @@ fn litellm(
 
 fn http(entry: HttpEntry, secret: &dyn Fn(&str) -> Option<String>) -> Result<ProvisionerConfig, String> {
     let mint = entry.mint.check("mint", secret, &MINT, true)?;
-    // Of the value whose place the new one takes, a rotation knows what a revocation does.
+    // A rotation also has the placeholders of a revocation, for the credential that it replaces.
     let both: Vec<&str> = MINT.iter().chain(&REVOKE).copied().collect();
     let rotate = entry.rotate.map(|rotate| rotate.check("rotate", secret, &both, true)).transpose()?;
     let find = entry.find.map(|find| find.check("find", secret, &REVOKE, false)).transpose()?;
     let revoke = entry.revoke.check("revoke", secret, &REVOKE, false)?;
-    // Who dies between asking and hearing the answer leaves nothing but the alias: what cannot be taken back by that
-    // cannot be promised to be taken back (§14).
+    // A server that dies before the answer knows only the alias: a credential that cannot be revoked by its
+    // alias could not reliably be revoked (§14).
     let found = find.as_ref().is_some_and(|find| find.uses("alias")) && entry.answer.upstream_id.is_some();
     if !(revoke.uses("alias") || found && revoke.uses("upstream_id")) {
         return Err("`revoke` must use {alias}, or {upstream_id} with a `find` that looks it up by {alias}; else a value \

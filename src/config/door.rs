@@ -1,5 +1,5 @@
-//! What is configured about the door itself: how long a client may take, what one key may have under way, and to whom a new
-//! intent is open.
+//! Settings of the API: clients' time limits, concurrency per key, and the default access policy of new
+//! intents.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use entente_domain::access::Policy;
 
 use super::Reader;
 
-/// The configuration of the door.
+/// Configuration of the API.
 #[derive(Debug, Clone)]
 pub struct DoorConfig {
-    /// How long the body of a request may take to come.
+    /// Time limit for receiving a request's body.
     pub body: Duration,
-    /// How long an answer may take to be read, for each page's worth of it.
+    /// Time limit for a client to read an answer, per page's worth of it.
     pub write: Duration,
-    /// Requests under way per key at the most, besides streams and those that wait.
+    /// Concurrent requests per key at most, besides streams and waiting requests.
     pub max_requests_per_key: usize,
-    /// To whom a new intent is open that says nothing of it (RFC-0011).
+    /// Default access policy of a new intent (RFC-0011).
     pub default_access: Policy,
 }
 

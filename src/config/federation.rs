@@ -1,5 +1,5 @@
-//! Which other servers there are, and what each of them may do: the file that `ENTENTE_FEDERATION_FILE` names (see
-//! docs/federation.md). Without it there are none, and nothing is federated.
+//! Settings of federation: the peers and their rights, from the file that `ENTENTE_FEDERATION_FILE` names
+//! (see docs/federation.md). Without it nothing is federated.
 
 use std::collections::BTreeSet;
 
@@ -28,10 +28,10 @@ struct Entry {
     public_keys: Vec<String>,
     #[serde(default)]
     relationship: Relationship,
-    /// Whether it may give us work.
+    /// Whether the peer may dispatch work to this server.
     #[serde(default)]
     receive_from: bool,
-    /// Whether work may be given to it.
+    /// Whether this server may dispatch work to the peer.
     #[serde(default)]
     dispatch_to: bool,
     share: Option<Vec<Part>>,
@@ -59,10 +59,10 @@ impl Reader<'_> {
     }
 }
 
-/// Reads the file's text, for a server at `url`.
+/// Parses the file, for a server at `url`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error in the file.
 pub fn read(text: &str, url: &str) -> Result<Federation, String> {
     let file: File = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if file.peers.len() > FEDERATION_PEERS {
@@ -82,7 +82,7 @@ pub fn read(text: &str, url: &str) -> Result<Federation, String> {
     Ok(Federation { url, did, peers, export: globs(&file.export)? })
 }
 
-/// A server's URL as it is compared, and its DID.
+/// Returns a server's URL in normal form, and its DID.
 fn site(url: &str) -> Result<(String, String), String> {
     let plain = url.trim_end_matches('/').to_lowercase();
     let lawful = plain.split_once("://").is_some_and(|(scheme, rest)| {

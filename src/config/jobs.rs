@@ -1,4 +1,4 @@
-//! What is configured about jobs (ARCP).
+//! Settings of jobs (ARCP).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is configured about binding moments.
+//! Settings of binding moments.
 
 use std::time::Duration;
 

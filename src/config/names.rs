@@ -1,19 +1,21 @@
-//! Names in the environment that are no settings: a misspelt setting is silently not set, and with `ENTENTE_AEE_REQUIRE_SIGNATURES`
-//! nothing is signed.
+//! Checks the names of environment variables: a misspelt setting has no effect, and with
+//! `ENTENTE_AEE_REQUIRE_SIGNATURES` (plural) no signature would be required.
 //!
-//! A name that is a letter or two away from a setting's is a mistake, and stops the start. Any other is only warned of: it may be
-//! a setting of a newer release, whose server has just been taken back, and that must start. `entente doctor` finds fault with both.
-//! What Kubernetes puts into the environment for a service that is called `entente` is neither.
+//! A name within two letters of a setting's is an error and stops the start. Other unknown names cause only a
+//! warning: they may be settings of a newer release that was just rolled back, and the older server must
+//! start. `entente doctor` reports both as faults. Variables that Kubernetes sets for a service named
+//! `entente` are ignored.
 
 use std::collections::BTreeSet;
 
-/// What the settings' names begin with.
+/// Prefix of the settings' names.
 const PREFIX: &str = "ENTENTE_";
 
-/// Letters by which a name may differ from a setting's and still be meant for it, so that the server does not start.
+/// Distance up to which an unknown name counts as a misspelt setting, so that the server does not start.
 const SLIP: usize = 2;
 
-/// What the clients read, and what `entente worker` tells the commands that it runs: a server may be started by one.
+/// Variables of the clients, and of the commands that `entente worker` runs: such a command may start a
+/// server.
 const OTHERS: [&str; 12] = [
     "ENTENTE_URL",
     "ENTENTE_API_KEY",
@@ -29,16 +31,18 @@ const OTHERS: [&str; 12] = [
     "ENTENTE_TRACE_ID",
 ];
 
-/// What was found out about the names that are set.
+/// Result of checking the names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judged {
-    /// Those that are meant for a setting, and what to say of them.
+    /// Messages about misspelt settings.
     pub misspelt: Vec<String>,
-    /// The others.
+    /// Messages about other unknown names.
     pub unknown: Vec<String>,
 }
 
-/// Judges the names that are set, by those that the settings have. Values are not looked at: one may be a secret in the wrong place.
+/// Checks the names that are set against the settings' names.
+///
+/// Values are not read: one may be a secret in the wrong place.
 pub(super) fn judge(given: impl Iterator<Item = String>, known: &BTreeSet<String>) -> Judged {
     let strangers: BTreeSet<String> = given
         .filter(|name| name.starts_with(PREFIX) && !known.contains(name))
@@ -59,7 +63,8 @@ pub(super) fn judge(given: impl Iterator<Item = String>, known: &BTreeSet<String
     judged
 }
 
-/// Whether Kubernetes, or Docker's links, set this for a service whose name begins with `entente`.
+/// Returns whether Kubernetes, or Docker's links, set this variable for a service whose name begins with
+/// `entente`.
 fn is_of_kubernetes(name: &str) -> bool {
     let port = |rest: &str| {
         let mut parts = rest.split('_');
@@ -74,7 +79,7 @@ fn is_of_kubernetes(name: &str) -> bool {
         || name.split_once("_PORT_").is_some_and(|(_, rest)| port(rest))
 }
 
-/// The setting that a name is most like, and by how many letters it differs; none when it is like no other.
+/// Returns the most similar setting and its distance; `None` if no setting is similar.
 fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<(usize, &'a str)> {
     let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
     let asked = own(name);
@@ -86,7 +91,7 @@ fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<(usize, &'a st
     measured.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= most)
 }
 
-/// Letters to be added, left out, changed or swapped with their neighbour, to make one text of the other (optimal string
+/// Returns the number of letters to insert, delete, replace or swap with a neighbour (optimal string
 /// alignment).
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let width = other.len() + 1;

@@ -1,4 +1,4 @@
-//! What is configured about envelopes (AEE).
+//! Settings of envelopes (AEE).
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! What is configured about the priorities of envelopes (AEE §11.6).
+//! Settings of rates by the priority of envelopes (AEE §11.6).
 
 use entente_domain::envelopes::quotas::Rates;
 
 use super::Reader;
 
-/// Envelopes a minute that a rate may be at the most.
+/// Highest rate, in envelopes per minute.
 const MOST: u32 = 1_000_000;
 
 impl Reader<'_> {

@@ -1,4 +1,4 @@
-//! What is configured about sessions (ARCP §6).
+//! Settings of sessions (ARCP §6).
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use entente_kernel::sessions::{SessionSettings, TokenSecret};
 
 use super::Reader;
 
-/// Characters of a secret at the least: what is shorter can be guessed.
+/// Shortest secret in bytes: shorter ones can be guessed.
 const SECRET: usize = 16;
 
 impl Reader<'_> {
     pub(super) fn sessions(&mut self) -> SessionSettings {
         let secret = self.text("ENTENTE_ARCP_TOKEN_SECRET");
         if secret.as_ref().is_some_and(|secret| secret.len() < SECRET) {
-            // The value is a secret, and in no message.
+            // The value is a secret, so the message does not contain it.
             self.faults.push(format!("ENTENTE_ARCP_TOKEN_SECRET: must have at least {SECRET} characters"));
         }
         let hours = self.parsed("ENTENTE_ARCP_IDLE_HOURS", 24_u64, "a number of hours from 1 to 8760", |n| {

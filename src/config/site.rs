@@ -1,4 +1,4 @@
-//! What is configured about where this server stands for those outside: its own URL, and who may call it from a browser.
+//! Settings of the server's public URL, and of the origins that may call it from a browser.
 
 use entente_api::mcp::Site;
 

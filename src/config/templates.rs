@@ -1,5 +1,6 @@
-//! Requests with places in them, as the operator writes them down for an upstream: `{alias}` is filled with every request
-//! (`src/background/provision/broker.rs`), `${NAME}` once, with a secret from the environment.
+//! Request templates that the operator defines for an upstream: `{alias}` and other placeholders are filled
+//! in for every request (`src/background/provision/broker.rs`), `${NAME}` once, with a secret from the
+//! environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +8,22 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A request with places to be filled.
+/// A request template.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
     /// The HTTP method.
     #[serde(default = "post")]
     pub method: String,
-    /// Where.
+    /// The URL.
     pub url: String,
-    /// Names and values; `${NAME}` is a variable of the environment.
+    /// Header names and values; `${NAME}` refers to an environment variable.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// A JSON body; `${NAME}` in its texts too.
+    /// A JSON body; its strings may also contain `${NAME}`.
     #[serde(default)]
     pub body: Option<Value>,
-    /// The secrets that are in it by now.
+    /// Secrets that were filled in.
     #[serde(skip)]
     pub secrets: Vec<String>,
 }
@@ -37,7 +38,7 @@ fn post() -> String {
     "POST".to_owned()
 }
 
-/// A URL that can be sent to.
+/// Checks that a URL has a supported scheme.
 pub(super) fn address(url: &str) -> Result<&str, String> {
     if url.starts_with("http://") || url.starts_with("https://") {
         return Ok(url);
@@ -45,7 +46,7 @@ pub(super) fn address(url: &str) -> Result<&str, String> {
     Err(format!("`{url}` is no http:// or https:// URL"))
 }
 
-/// Puts the secrets into a text: `${NAME}`.
+/// Replaces `${NAME}` in a text by secrets.
 pub(super) fn fill(
     text: &str,
     secret: &dyn Fn(&str) -> Option<String>,
@@ -69,7 +70,7 @@ pub(super) fn fill(
 }
 
 impl Template {
-    /// Puts the secrets in, and looks whether every place is known.
+    /// Fills in the secrets, and checks that all placeholders are known.
     pub(super) fn check(
         mut self,
         what: &str,
@@ -102,7 +103,7 @@ impl Template {
         Ok(self)
     }
 
-    /// The places that are to be filled.
+    /// Returns the placeholders.
     #[must_use]
     pub fn places(&self) -> Vec<String> {
         let mut places = Vec::new();
@@ -114,7 +115,7 @@ impl Template {
         places
     }
 
-    /// Whether it has this place.
+    /// Returns whether it contains this placeholder.
     #[must_use]
     pub fn uses(&self, place: &str) -> bool {
         self.places().iter().any(|used| used == place)

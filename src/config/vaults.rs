@@ -1,4 +1,4 @@
-//! What is configured about vaults and the tools that are called from them (RFC-0014).
+//! Settings of vaults and of the tools that are called with their credentials (RFC-0014).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Keys in base64, with commas between. They are secrets, and in no message.
+    /// Reads keys in base64, separated by commas. They are secrets, so no message contains them.
     fn vault_keys(&mut self, name: &str, most: usize) -> Vec<VaultKey> {
         let Some(text) = self.text(name) else { return Vec::new() };
         let keys: Option<Vec<VaultKey>> = text.split(',').map(|key| VaultKey::parse(key.trim())).collect();

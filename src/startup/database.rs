@@ -1,4 +1,4 @@
-//! The database when the server starts, where it may be there later than the server, and when the server leaves it.
+//! Waiting for the database at the start, and closing its connections at the end.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use tracing::{info, warn};
 
 use super::StartError;
 
-/// How long the database may take to be there when the server starts: in a composition both start together.
+/// Time to wait for the database at the start: in a container composition both start together.
 const DATABASE_WAIT: Duration = Duration::from_mins(1);
 
-/// The pause before the database is asked again.
+/// Pause between attempts to reach the database.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// How long a pool may take to be closed: its connections are told, and need not answer.
+/// Time limit for closing a pool: its connections are notified, but may not answer.
 const POOL_END: Duration = Duration::from_secs(5);
 
 /// Closes the pools.
@@ -27,11 +27,13 @@ pub(super) async fn leave(pools: impl IntoIterator<Item = PgPool>) {
     }
 }
 
-/// Takes a step of the start again for as long as the database may still come back: it may go away between any two. A step may
-/// have been taken although it failed, and must bear to be taken twice.
+/// Retries a step of the start while the database may still come back, since it may become unavailable
+/// between any two steps.
+///
+/// The step must be idempotent, because a failed step may have taken effect.
 ///
 /// # Errors
-/// Those of the step that another try does not mend.
+/// Errors of the step that a retry does not resolve.
 pub(crate) async fn patiently<T>(mut step: impl AsyncFnMut() -> Outcome<T>) -> Outcome<T> {
     let deadline = Instant::now() + DATABASE_WAIT;
     loop {

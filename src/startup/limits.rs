@@ -1,4 +1,4 @@
-//! What the door is limited to, by the configuration.
+//! Derives the API's limits from the configuration.
 
 use entente_api::http::Limits;
 

@@ -1,4 +1,4 @@
-//! Listening: the HTTP server, and what it is patient with.
+//! The HTTP server, and its timeouts.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -13,14 +13,16 @@ use entente_runtime::tasks::Tasks;
 use super::sockets;
 use crate::config::Config;
 
-/// How long an idle connection is kept. Clients keep theirs for at least 5 seconds and do not repeat a request that meets
-/// a closing one (contract 3.2), so the server must be the more patient side.
+/// Time that an idle connection is kept.
+///
+/// Clients keep theirs for at least 5 seconds and do not repeat a request that meets a closing one (contract
+/// 3.2), so the server must be the more patient side.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// How long the head of a request may take: slow senders must not hold connections for nothing.
+/// Time limit for the head of a request: slow senders must not occupy connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Listens, and answers from now on.
+/// Listens on the socket, and answers requests from then on.
 ///
 /// # Errors
 /// The socket cannot be used.
@@ -39,8 +41,8 @@ pub(super) fn listen(
         .keep_alive(KEEP_ALIVE)
         .client_request_timeout(HEAD_TIMEOUT)
         .shutdown_timeout(config.drain.as_secs())
-        // The kernel of a worker that has died closes its end. Whoever closes only one half of a connection is as if gone: this
-        // cannot be told apart (RFC 9112 §9.6 lets a server close then).
+        // When a worker dies, its kernel closes only its half of the connection. A client that closes one
+        // half looks the same, so both count as gone (RFC 9112 §9.6 lets a server close then).
         .h1_allow_half_closed(false)
         .on_connect(move |io, kept: &mut Extensions| {
             kept.insert(connections.open());

@@ -1,5 +1,5 @@
-//! The server's connections to the database, in several pools: a connection is served by the thread that made it, and nobody waits
-//! for one that is busy with something of another kind.
+//! The server's database connections, in several pools: a connection is served by the thread that opened it,
+//! and no work waits for connections that are busy with another kind of work.
 
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::PLACES;
@@ -10,42 +10,43 @@ use super::{StartError, database};
 use crate::background::sweeps;
 use crate::config::Config;
 
-/// Connections of the writers' and background tasks' own pool, besides one per writer.
+/// Connections of the pool for writers and background tasks, besides one per writer.
 const HOUSE_CONNECTIONS: u32 = 7;
 
-/// Connections of those who hand out and deliver webhooks, and carry letters to peers: theirs alone, so that many receivers take
-/// none from writers and requests.
+/// Connections of the separate pool for webhook fan-out, webhook delivery and federation, so that many
+/// receivers take none from writers and requests.
 const WEBHOOK_CONNECTIONS: u32 = 6;
 
-/// The pools that a server begins with.
+/// Pools of a server.
 pub(super) struct Pools {
-    /// Of writers and background tasks.
+    /// Pool of writers and background tasks.
     pub house: PgPool,
-    /// Of those who send.
+    /// Pool of webhook and federation delivery.
     pub webhooks: PgPool,
-    /// Of sweeps.
+    /// Pool of the sweeps.
     pub sweeping: PgPool,
-    /// Of those who write messages.
+    /// Pool of the message writers.
     pub messages: PgPool,
-    /// Of requests.
+    /// Pool of requests.
     pub doors: PgPool,
 }
 
 impl Pools {
-    /// Connects, as soon as the database is there.
+    /// Opens the pools, as soon as the database is available.
     ///
     /// # Errors
-    /// It is not, or it is too old.
+    /// The database stays unavailable, or is too old.
     pub(super) async fn open(
         config: &Config,
         database: &PgConnectOptions,
         tasks: &Tasks,
     ) -> Result<Self, StartError> {
-        // Of messages, of jobs and of envelopes.
+        // Writers of messages, jobs and envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
         let (options, leaving) = (|| database.clone(), tasks.draining());
         let pools = Self {
-            // Jobs and envelopes that wait for somebody's lock, beside their writers; messages below.
+            // Includes the lanes of jobs and envelopes that wait for locks; those of messages are added
+            // below.
             house: entente_store::house_pool(
                 options(),
                 writers.saturating_add(HOUSE_CONNECTIONS + 2 * PLACES),
@@ -56,7 +57,7 @@ impl Pools {
             messages: entente_store::writers_pool(options(), writers.saturating_add(PLACES), leaving),
             doors: entente_store::pool(options(), config.database_connections, leaving),
         };
-        // One connection of each is there before the first request is.
+        // Opens one connection of each before the first request.
         for pool in [&pools.house, &pools.messages, &pools.doors] {
             database::wait_for(pool).await?;
         }

@@ -1,4 +1,4 @@
-//! Who sends what the server itself sends: webhooks to their receivers, letters to peers.
+//! Creates the senders of outgoing requests: webhooks to their receivers, and federation messages to peers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::background::deliver::Courier;
 use crate::background::egress::{Egress, Names};
 use crate::background::federate::Carrier;
 
-/// The courier, with so many hands, and the carrier; each with a client of its own, both with a pool that no writer waits for.
+/// Creates the webhook sender, with `hands` permits, and the federation sender; each has its own client, and
+/// both use a pool that no writer waits for.
 pub(super) fn senders(
     ctx: &Ctx,
     webhooks: &PgPool,

@@ -1,5 +1,5 @@
-//! What the system is asked for connections: enough open files, to find out when the other end is gone, and to let nobody
-//! in any more.
+//! Socket options and limits: enough open files, detection of dead connections, and refusing new connections
+//! on shutdown.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -13,18 +13,20 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::time::sleep;
 use tracing::info;
 
-/// How long somebody takes to get in who has been answered and is about to answer (the third step of TCP's handshake) and to
-/// ask: once around the world, or nothing on the machine itself.
+/// Time for a client with a half-open connection to complete TCP's handshake and send its request: once
+/// around the world, or nothing on the machine itself.
 const ROUND_TRIP: Duration = Duration::from_millis(300);
 
-/// How often it is looked whether everybody has been accepted, and the least that is waited.
+/// Interval of checks for connections to be accepted, and the shortest wait.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long it is waited at the most: a server that has as many connections as it may accepts nobody.
+/// Longest wait: a server at its connection limit accepts nothing.
 const ACCEPT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Takes as many open files as the system allows: each connection is one. Says so when that is fewer than the process
-/// may have connections: beyond it none is accepted, and clients see no reason.
+/// Raises the limit of open files to its maximum, since each connection needs one.
+///
+/// Logs a note when that is less than the permitted connections: further ones are not accepted, without a
+/// reason visible to clients.
 pub fn take_files(connections: usize) {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -41,7 +43,7 @@ pub fn take_files(connections: usize) {
     }
 }
 
-/// Has the system find out when the other end of a connection is gone, which a silent stream would not.
+/// Enables TCP keep-alive, which detects a dead client even on an idle stream.
 pub fn keep_alive(stream: &TcpStream) {
     let set = set_socket_keepalive(stream, true)
         .and_then(|()| set_tcp_keepidle(stream, Duration::from_secs(30)))
@@ -52,16 +54,21 @@ pub fn keep_alive(stream: &TcpStream) {
     }
 }
 
-/// Bytes that the system takes of what could not be sent yet: else it would hold megabytes of each answer that nobody reads, and
-/// nobody would know. What is on its way is not bounded by it.
+/// Unsent bytes that the system buffers per connection: otherwise it would hold megabytes of an unread
+/// answer, unnoticed by the server.
 ///
-/// It is also how far the reader of a stream may be behind when the server stops: a stream that cannot be written to its end holds up
-/// the stop until `ENTENTE_DRAIN_SECONDS` are over. So it is seconds' worth of a busy stream, and a quarter of a large page.
+/// Data in flight is not included.
+///
+/// It also bounds how far the reader of a stream may lag behind on shutdown: a stream that cannot be flushed
+/// delays the stop until `ENTENTE_DRAIN_SECONDS` are over. So it is seconds' worth of a busy stream, and a
+/// quarter of a large page.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 1024 * 1024;
 
-/// Has the system end a connection on which the other end takes nothing of what is written for so long, however it pretends to
-/// be there, and hold little of it meanwhile. Elsewhere than on Linux only who is gone is found out.
+/// Ends a connection when the client accepts no data for this time, even if it keeps the connection alive,
+/// and limits the buffered data meanwhile.
+///
+/// Other systems than Linux only detect dead clients.
 #[cfg(target_os = "linux")]
 pub fn cut_off(stream: &TcpStream, after: Duration) {
     let millis = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
@@ -76,13 +83,14 @@ pub fn cut_off(stream: &TcpStream, after: Duration) {
 #[cfg(not(target_os = "linux"))]
 pub fn cut_off(_stream: &TcpStream, _after: Duration) {}
 
-/// Lets nobody in any more, so that whoever connects is refused, and sends nobody away who has got in.
+/// Refuses new connections without dropping established ones.
 ///
-/// The system connects clients before the server accepts them, and they send at once. When a listening socket is closed, those
-/// that wait to be accepted are reset, and do not know whether what they asked was done. So first the system takes no notice of
-/// anybody new, then all who are in are accepted, and only then it is closed. Whoever went unnoticed asks again by itself a second
-/// later, and is refused then, or gets into the server that has come in the meantime. Where the system cannot do that
-/// (elsewhere than on Linux), those who connect in the last instant may be reset.
+/// The system establishes connections before the server accepts them, and clients send at once. Closing a
+/// listening socket resets the connections that wait to be accepted, and their clients do not know whether
+/// their request was executed. So the system first ignores new connection attempts, then all established ones
+/// are accepted, and only then the socket is closed. An ignored client tries again by itself a second later,
+/// and is then refused or reaches the server's successor. On systems without this ability (other than Linux),
+/// connections of the last instant may be reset.
 pub async fn close(gate: &TcpListener, http: &ServerHandle) {
     if overlook(gate) {
         let began = Instant::now();
@@ -97,23 +105,23 @@ pub async fn close(gate: &TcpListener, http: &ServerHandle) {
         }
     }
     http.pause().await;
-    // Where the system does not close a listening socket this way, the HTTP server does it when it stops.
+    // Systems that do not close a listening socket this way leave that to the HTTP server's stop.
     let _not_everywhere = rustix::net::shutdown(gate, Shutdown::Read);
 }
 
-/// Whether somebody waits to be accepted.
+/// Returns whether a connection waits to be accepted.
 fn waits(gate: &TcpListener) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut look = [PollFd::new(gate, PollFlags::IN)];
     poll(&mut look, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Has the system take no notice of whoever asks to connect; those who are half in go on. False where it cannot.
+/// Makes the system ignore new connection attempts; half-open ones continue. Returns false where it cannot.
 #[cfg(target_os = "linux")]
 fn overlook(gate: &TcpListener) -> bool {
     use socket2::{SockFilter, SockRef};
-    // A filter for what comes to the socket, which sees it from TCP's header on: the byte of the flags; of those SYN and ACK;
-    // SYN alone is somebody new, and nothing of that is kept.
+    // A packet filter on the socket, which sees packets from the TCP header on: it loads the flags' byte,
+    // masks SYN and ACK, and drops packets with SYN alone, which are new connection attempts.
     let filter = [
         SockFilter::new(0x30, 0, 0, 13),
         SockFilter::new(0x54, 0, 0, 0x12),

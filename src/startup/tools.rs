@@ -1,4 +1,4 @@
-//! Starts who calls tools (RFC-0014).
+//! Starts the executor of tool calls (RFC-0014).
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use super::StartError;
 use crate::background::calling::Calling;
 use crate::background::egress::{Egress, Names};
 
-/// Connections of those who call tools: a call waits for its vault with one in its hand, and no writer is to wait for that.
+/// Connections for tool calls: a call holds one while it waits for its vault, and no writer must wait for
+/// that.
 const TOOL_CONNECTIONS: u32 = 6;
 
-/// Starts who calls tools, on the runtime that the server is started on; the desk where calls are handed in, and the pool that
-/// is theirs alone.
+/// Starts the executor on the current runtime; returns the queue that accepts calls, and the executor's own
+/// pool.
 ///
 /// # Errors
-/// The client that calls cannot be set up.
+/// The HTTP client for tools cannot be set up.
 pub(super) fn start(
     ctx: &Ctx,
     database: PgConnectOptions,

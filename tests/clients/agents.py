@@ -1,5 +1,5 @@
-# The agents that the tests of jobs submit to: the command that `entente worker` runs for each job. Which agent it is stands
-# in the environment; the job's input is a line of JSON on standard input.
+# Agents for the tests of jobs: the command that `entente worker` runs for each job. The environment names the agent;
+# the job's input is a line of JSON on standard input.
 
 import json
 import os
@@ -27,7 +27,7 @@ def echo(job):
 
 
 def sleeper(job):
-    """Works until it is told to stop, and says so."""
+    """Sleeps until it is terminated, and exits cleanly then."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     event("status", phase="asleep")
     time.sleep(job.get("seconds", 60) if isinstance(job, dict) else 60)
@@ -35,7 +35,7 @@ def sleeper(job):
 
 
 def chatty(job):
-    """Says one of everything, exactly as SDKs' agents say it."""
+    """Emits one event of each kind, exactly as the SDKs' agents write them."""
     for kind, body in job["events"]:
         event(kind, **body)
     return "said"
@@ -49,7 +49,7 @@ def counter(job):
 
 
 def streamer(job):
-    """Streams its result in so many parts."""
+    """Streams its result in parts."""
     result_id, parts = os.environ["ENTENTE_RESULT_ID"], job["parts"]
     for number, part in enumerate(parts):
         more = number + 1 < len(parts)
@@ -63,7 +63,7 @@ def large(job):
 
 
 def spender(job):
-    """Asks before each call, pays for it afterwards, and goes on without when it may not."""
+    """Asks for authority before each call, reports the cost afterwards, and continues after a refusal."""
     said = []
     for number, (tool, cost) in enumerate(job["calls"]):
         answer = ask(capability="tool.call", target=tool, call_id=f"c{number}")

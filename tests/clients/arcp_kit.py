@@ -1,4 +1,4 @@
-# What the tests of jobs are written with: sessions of ARCP's own Python SDK, unmodified, and workers that run the agents.
+# Helpers for the tests of jobs: sessions of ARCP's own Python SDK, unmodified, and workers that run the agents.
 
 import asyncio
 import contextlib
@@ -22,13 +22,13 @@ HERE = Path(__file__).parent
 
 ADA, BOB = AGENTS["agent.ada"], AGENTS["agent.bob"]
 
-# Every agent in agents.py, at these versions.
+# All agents in agents.py, with their versions.
 VERSIONS = [f"{agent}@1.0.0" for agent in ("sleeper", "chatty", "counter", "streamer", "large", "spender", "failing")]
 VERSIONS += ["crashing@1.0.0", "echo@1.0.0", "echo@2.0.0"]
 
 
 def looped(test):
-    """Runs an asynchronous test, within a limit: a client that waits for what never comes waits for ever."""
+    """Runs an asynchronous test with a time limit, because a client that waits for a missing event waits for ever."""
 
     @functools.wraps(test)
     def run(*args, **kwargs):
@@ -38,7 +38,7 @@ def looped(test):
 
 
 def rest(url: str, key: str, method: str, path: str, body=None):
-    """One request of the REST API; what it answers."""
+    """Sends one REST request, and returns its answer."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{url}/api/v1{path}", data, headers, method=method)
@@ -48,7 +48,7 @@ def rest(url: str, key: str, method: str, path: str, body=None):
 
 @contextlib.contextmanager
 def running(command: list, url: str, key: str, ready: str | None = None):
-    """A process that talks to the server, until the block ends; then it is told to stop, and must stop well."""
+    """Runs a process that talks to the server until the block ends; then stops it, and checks that it exits with 0."""
     settings = environment() | {"ENTENTE_URL": url, "ENTENTE_API_KEY": key}
     with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, text=True) as process:
         lines, is_ready = [], threading.Event()
@@ -71,7 +71,7 @@ def running(command: list, url: str, key: str, ready: str | None = None):
 
 
 def worker(url: str, key: str, slots: int = 4, versions: list[str] = VERSIONS, drain: int = 0):
-    """`entente worker` with the agents of these tests."""
+    """Runs `entente worker` with the agents of these tests."""
     agents = [f"--agent={version}" for version in versions]
     command = f"exec '{sys.executable}' '{HERE / 'agents.py'}'"
     arguments = [f"--slots={slots}", f"--drain-seconds={drain}", "--kill-seconds=2", "--default", f"--exec={command}"]
@@ -83,7 +83,7 @@ def socket(url: str) -> str:
 
 
 class Recorder(WebSocketTransport):
-    """The SDK's transport, which also remembers every frame that came."""
+    """The SDK's transport, which also records every received frame."""
 
     def __init__(self, connection):
         super().__init__(connection)
@@ -95,7 +95,7 @@ class Recorder(WebSocketTransport):
         return frame
 
     async def drop(self):
-        """Ends the connection as a broken network would: without a word of the session's."""
+        """Ends the connection like a broken network, without closing the session."""
         self._conn.transport.abort()
         await asyncio.sleep(0)
 
@@ -105,7 +105,7 @@ class Recorder(WebSocketTransport):
 
 @contextlib.asynccontextmanager
 async def session(url: str, token: str = ADA, resume=None, **options):
-    """An open session; `client.wire` is its transport."""
+    """Opens a session; `client.wire` is its transport."""
     client = ARCPClient(client=ClientInfo(name="tests", version="1"), token=token, **options)
     client.wire = await Recorder.connect(socket(url))
     try:
@@ -119,17 +119,17 @@ async def session(url: str, token: str = ADA, resume=None, **options):
 
 
 def in_seconds(seconds: float) -> str:
-    """A moment from now, as ARCP writes it."""
+    """Returns a time after now, in ARCP's format."""
     return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 async def events(handle) -> list[dict]:
-    """All events of a job, to its end."""
+    """Returns all events of a job, to its end."""
     return [event async for event in handle.events()]
 
 
 async def until(look, what: str):
-    """Looks until there is something, and returns it."""
+    """Polls until `look` returns something, and returns that."""
     end = asyncio.get_running_loop().time() + PATIENCE
     while asyncio.get_running_loop().time() < end:
         if found := look():
@@ -139,7 +139,7 @@ async def until(look, what: str):
 
 
 def cli(url: str, *arguments: str) -> subprocess.CompletedProcess:
-    """The `arcp` command of the SDK's package."""
+    """Runs the `arcp` command of the SDK's package."""
     command = [sys.executable, "-m", "arcp", arguments[0], f"--url={socket(url)}", *arguments[1:]]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ENTENTE_")}
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=3 * PATIENCE)

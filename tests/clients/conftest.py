@@ -1,4 +1,4 @@
-# The server under test, a real one in a process of its own with a private PostgreSQL, and the SDK's clients for it.
+# The server under test, a real one in its own process with a private PostgreSQL, and the SDK's clients for it.
 
 import contextlib
 import json
@@ -19,10 +19,10 @@ from kit import open_sdk
 
 PROGRAM = Path(__file__).parents[2] / "target" / "debug" / "entente"
 
-# The name of the service's key is the key itself, as in set-ups that were made for the reference server (contract 7).
+# The service's key equals its name, as in set-ups for the reference server (contract 7).
 SERVICE = "dev-user-key"
-# A person whose literal key the operator chose when the server was started; and the one whom `entente dev` asks for nobody in
-# particular.
+# A person with a literal key that the operator chose at the start; and the person that `entente dev` asks questions
+# without an explicit addressee.
 GRACE = ("human.grace", "the-key-of-grace")
 DEVELOPER = "human.dev"
 AGENTS = {"agent.ada": "the-key-of-ada", "agent.bob": "the-key-of-bob", "agent.eve": "the-key-of-eve"}
@@ -31,7 +31,7 @@ START_LIMIT = 60.0
 STOP_LIMIT = 30.0
 
 SETTINGS = {
-    # A reader that was told to stop notices at the next line; the SDK waits for that.
+    # The SDK's reader notices a stop only at the next line, and the SDK waits for that.
     "ENTENTE_PING_SECONDS": "1",
     "ENTENTE_REFUSED_SUBSCRIBE_SECONDS": "1",
     "ENTENTE_LOG_FORMAT": "json",
@@ -39,7 +39,7 @@ SETTINGS = {
 
 
 def environment() -> dict[str, str]:
-    """This environment without settings for some other server."""
+    """Returns this environment, without settings for another server."""
     ours = ("DATABASE_URL", "ENTENTE_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     if programs := os.environ.get("ENTENTE_PG_BIN"):
@@ -47,12 +47,12 @@ def environment() -> dict[str, str]:
     return kept | SETTINGS
 
 
-# The key that may do everything, by the URL of the server that printed it.
+# Operators' keys, by the URL of the server that printed them.
 OPERATORS = {}
 
 
 def read_url(process: subprocess.Popen) -> str | None:
-    """The URL that the server prints once it listens. The operator's key comes after it."""
+    """Returns the URL that the server prints once it listens, after reading the operator's key, which comes later."""
     too_long = threading.Timer(START_LIMIT, process.kill)
     too_long.start()
     try:
@@ -80,7 +80,7 @@ def wait_until_ready(url: str) -> None:
 
 
 def check_log(log: str) -> None:
-    """No defect was logged, and no key."""
+    """Checks that no defect and no key was logged."""
     for line in log.splitlines():
         entry = json.loads(line)
         assert entry["level"] != "ERROR", line
@@ -90,10 +90,10 @@ def check_log(log: str) -> None:
 
 @contextlib.contextmanager
 def serving(**settings: str):
-    """A server of its own; its URL."""
+    """Runs a separate server, and yields its URL."""
     assert PROGRAM.exists(), "build it first: cargo build"
     with tempfile.TemporaryDirectory(prefix="entente-clients-") as home:
-        # When this runs as root, PostgreSQL runs as another user, who has to get in.
+        # When the tests run as root, PostgreSQL runs as another user, which needs access.
         os.chmod(home, 0o755)
         keys = [f"service:{SERVICE}={SERVICE}", *(f"agent:{agent}={key}" for agent, key in AGENTS.items())]
         keys.append(f"human:{'='.join(GRACE)}")
@@ -106,7 +106,7 @@ def serving(**settings: str):
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            # Ctrl-C is for the tests, which then stop the server in order.
+            # Ctrl-C goes only to the tests, which then stop the server in order.
             start_new_session=True,
         ) as process:
             try:
@@ -117,14 +117,14 @@ def serving(**settings: str):
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(STOP_LIMIT) == 0, log.read_text()
             finally:
-                # Once more ends it at once, if it has not ended.
+                # Ends the server at once with a second signal, if it still runs.
                 process.terminate()
         check_log(log.read_text())
 
 
 @pytest.fixture(scope="session")
 def url():
-    """A server for the whole run; its URL."""
+    """The URL of the server for the whole run."""
     with serving() as url:
         yield url
 
@@ -140,19 +140,19 @@ def served(url):
 
 @pytest.fixture(scope="session")
 def operator(url) -> str:
-    """The key that may do everything, for what no agent does."""
+    """The operator's key, for actions that agents may not take."""
     return OPERATORS[url]
 
 
 @pytest.fixture(params=["sync", "async"])
 def flavour(request) -> str:
-    """Which of the SDK's clients a test uses: each test runs with both."""
+    """The SDK client that a test uses: each test runs with both."""
     return request.param
 
 
 @pytest.fixture(scope="session")
 def opened():
-    """The clients that are open, kept for the next test: opening one takes the SDK longer than most tests take."""
+    """Open clients, kept for the next test: opening one takes the SDK longer than most tests."""
     sdks = {}
     yield sdks
     for sdk in sdks.values():
@@ -161,7 +161,7 @@ def opened():
 
 @pytest.fixture
 def connect(url, flavour, opened):
-    """Opens clients: with an agent's own key, or with the service's key, which may act as anybody."""
+    """Opens clients with an agent's own key, or with the service's key, which may act as anybody."""
 
     def open_one(agent: str, key: str = "", flavour: str = flavour):
         name = (flavour, key or AGENTS.get(agent, SERVICE), agent)
@@ -189,33 +189,33 @@ def eve(connect):
 
 @pytest.fixture
 def intent(ada):
-    """An intent of Ada's that is open to all."""
+    """An intent of Ada's with open access."""
     return ada.create_intent("Research", "Q1 figures")
 
 
 @pytest.fixture
 def channel(ada, intent) -> str:
-    """The id of a channel on it."""
+    """The id of a channel on that intent."""
     return ada.create_channel(intent.id, "talk")["id"]
 
 
 @pytest.fixture(scope="session")
 def goal(url) -> str:
-    """An intent of Ada's."""
+    """The id of an intent of Ada's."""
     made = httpx.post(f"{url}/api/v1/intents", headers={"X-API-Key": AGENTS["agent.ada"]}, json={"title": "Research"})
     return made.raise_for_status().json()["id"]
 
 
 @pytest.fixture(scope="session")
 def grace(url):
-    """A person, by a client with a key of their own."""
+    """A client with a person's own key."""
     with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": GRACE[1]}) as client:
         yield client
 
 
 def let_in(url: str, operator: str, name: str) -> str:
-    """Lets a person in with a one-time link, who then makes a key for a program of theirs, on the page; that key. What the operator
-    makes for them by himself decides nothing."""
+    """Logs a person in with a one-time link, creates a key for the person's own program on the page, and returns it. A
+    key that the operator makes for a person cannot answer questions."""
     with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": operator}) as admin:
         made = admin.post("/principals", json={"id": name, "kind": "human"})
         assert made.status_code in (201, 409), made.text
@@ -229,13 +229,13 @@ def let_in(url: str, operator: str, name: str) -> str:
 
 @pytest.fixture(scope="session")
 def developer(url, operator):
-    """Whom `entente dev` asks what is asked of nobody in particular."""
+    """A client of the person that `entente dev` asks questions without an explicit addressee."""
     key = let_in(url, operator, DEVELOPER)
     with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": key}) as client:
         yield client
 
 
-# The last word is about the whole run.
+# Tests about the whole run come last.
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("at_the_end") is not None)
 

@@ -1,5 +1,5 @@
-# Signing with Ed25519 (RFC 8032), for tests only: slow, and careless about who watches. The SDK itself signs nothing, and
-# a package that does is not worth a dependency.
+# Ed25519 signatures (RFC 8032), for tests only: slow and without protection against side channels. The SDK itself signs
+# nothing, and a signing package is not worth a dependency.
 
 import base64
 import hashlib
@@ -50,17 +50,17 @@ def _number(*parts: bytes) -> int:
 
 
 def encoded(data: bytes) -> str:
-    """base64url without padding."""
+    """Returns base64url without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def canonical(value) -> bytes:
-    """RFC 8785, as far as these tests need it: no fractions, names in ASCII."""
+    """Canonicalises by RFC 8785 as far as these tests need it: no fractions, and ASCII names."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 class Key:
-    """A key that grows from a seed."""
+    """A key derived from a seed."""
 
     def __init__(self, seed: str):
         digest = hashlib.sha512(hashlib.sha256(seed.encode()).digest()).digest()

@@ -1,4 +1,4 @@
-# What the tests are written with: clients that remember what was called, and words for refusals, waiting and streams.
+# Helpers for the tests: clients that record their calls, and functions for refusals, waiting and streams.
 
 import asyncio
 import contextlib
@@ -12,13 +12,13 @@ from datetime import datetime, timezone
 import pytest
 from openintent import AsyncOpenIntentClient, OpenIntentClient, OpenIntentError, SSEEvent, SSEStream
 
-# Which method of which client answered, and which was refused: (class, method, "answered" or "refused").
+# Recorded calls: (class, method, "answered" or "refused").
 CALLED: set[tuple[type, str, str]] = set()
 
-# How long anything may take that the server does by itself.
+# Time limit in seconds for effects that the server causes by itself.
 PATIENCE = 10.0
 
-# Ids of nobody's.
+# Ids that do not exist.
 INTENT = "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 CHANNEL = "chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 MESSAGE = "msg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
@@ -26,12 +26,12 @@ ENTRY = "acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 TASK = "task_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 PLAN = "plan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
-# A time that every interpreter which the SDK supports can read (contract 3.6).
+# A time format that every Python version supported by the SDK can parse (contract 3.6).
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 
 
 class Sdk:
-    """One of the SDK's clients, whose methods are called as they are. The asynchronous client's are waited for, so
+    """One of the SDK's clients, with its methods called unchanged. Results of the asynchronous client are awaited, so
     that one test serves both."""
 
     def __init__(self, client):
@@ -63,14 +63,14 @@ class Sdk:
 
 
 def open_sdk(flavour: str, url: str, key: str, agent: str) -> Sdk:
-    """A client of the given flavour, `sync` or `async`."""
+    """Opens a client of the given flavour, `sync` or `async`."""
     client = {"sync": OpenIntentClient, "async": AsyncOpenIntentClient}[flavour]
     return Sdk(client(base_url=url, api_key=key, agent_id=agent))
 
 
 @contextlib.contextmanager
 def refused(kind: type[OpenIntentError], status: int, code: str):
-    """Requires that the SDK raises exactly this error, with what every refusal of Entente carries."""
+    """Requires that the SDK raises exactly this error, with the members that every refusal of Entente has."""
     with pytest.raises(OpenIntentError) as caught:
         yield caught
     error = caught.value
@@ -81,17 +81,17 @@ def refused(kind: type[OpenIntentError], status: int, code: str):
 
 
 def now() -> datetime:
-    """The time, without an offset, as the SDK has it (contract 3.6)."""
+    """Returns the current time without an offset, as the SDK uses it (contract 3.6)."""
     return datetime.now(timezone.utc).replace(tzinfo=None)
 
 
 def recent(at: datetime) -> bool:
-    """Whether a time that the SDK read is naive UTC, and about now."""
+    """Returns whether a time from the SDK is naive UTC, and about now."""
     return at.tzinfo is None and abs((now() - at).total_seconds()) < 60
 
 
 def eventually(look, what: str):
-    """Looks until there is something, and returns it."""
+    """Polls until `look` returns something, and returns that."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if found := look():
@@ -101,7 +101,7 @@ def eventually(look, what: str):
 
 
 def answer_the_next_request(sdk, channel: str, agent: str, payload: dict) -> threading.Thread:
-    """Answers the first request for `agent` on the channel, from a thread of its own."""
+    """Answers the first request for `agent` on the channel, in a separate thread."""
 
     def requests():
         return [message for message in sdk.list_messages(channel, to=agent) if message["message_type"] == "request"]
@@ -116,14 +116,14 @@ def answer_the_next_request(sdk, channel: str, agent: str, payload: dict) -> thr
 
 
 class Inbox:
-    """Events that came, in the order in which they came."""
+    """Received events, in their order of arrival."""
 
     def __init__(self):
         self._events: queue.Queue[SSEEvent] = queue.Queue()
         self.put = self._events.put
 
     def next(self, *types: str) -> SSEEvent:
-        """The next event of one of these types; those before it are passed over."""
+        """Returns the next event of one of these types, and skips those before it."""
         passed = []
         end = time.monotonic() + PATIENCE
         while (left := end - time.monotonic()) > 0:
@@ -137,7 +137,7 @@ class Inbox:
         pytest.fail(f"no {' or '.join(types)} came, only {passed}")
 
     def until(self, last: str) -> list[SSEEvent]:
-        """All events up to the next one of this type, which is left out."""
+        """Returns all events before the next one of this type, and consumes that one."""
         events = []
         while (event := self.next_of_any()).type != last:
             events.append(event)
@@ -152,13 +152,13 @@ class Inbox:
 
 @contextlib.contextmanager
 def following(stream: SSEStream):
-    """Follows a stream in a thread; what comes is in the inbox. Begun once the server has greeted: its greeting sets how
-    long the SDK waits before it comes back."""
+    """Follows a stream in a thread; its events are in the inbox. Yields once the server has greeted, because the
+    greeting sets the SDK's reconnection delay."""
     inbox = Inbox()
     stream.reconnect_delay = ungreeted = 86_400.0
 
     def follow():
-        # Stopping closes the socket under the reader, which the SDK answers with one error or another.
+        # Stopping closes the socket under the reader, and the SDK then raises various errors.
         with contextlib.suppress(Exception):
             for event in stream:
                 inbox.put(event)

@@ -1,7 +1,7 @@
-# Every public method of the SDK's two clients: tested here, or waiting for the noun that will serve it. test_methods.py
-# compares this with the SDK itself and with what the tests really called.
+# All public methods of the SDK's two clients: tested here, or waiting for the feature that will serve them.
+# test_methods.py compares this with the SDK itself and with the recorded calls.
 
-# By the file whose tests call it, on both clients, with success and with a refusal.
+# By the file with the tests that call it, on both clients, with success and with a refusal.
 TESTED = {
     "test_intents.py": [
         "create_intent",
@@ -135,7 +135,7 @@ TESTED = {
     ],
 }
 
-# Methods that cannot be refused, and why.
+# Methods that cannot be refused, and the reason.
 NEVER_REFUSED = {
     "close": "asks the server nothing",
     "close_channel": "does not look at the answer (contract 10.1); its test looks at what has become of the channel",
@@ -148,6 +148,6 @@ NEVER_REFUSED = {
     "subscribe_portfolio": "as subscribe_sse",
 }
 
-# By the noun that will serve it.
+# By the feature that will serve it.
 LATER = {
 }

@@ -16,7 +16,7 @@ from openintent import (
 
 @pytest.fixture
 def closed(ada, intent):
-    """An intent that only Ada may enter."""
+    """An intent with access for Ada only."""
     ada.set_acl(intent.id, AccessPolicy.CLOSED)
     return intent
 
@@ -186,7 +186,7 @@ def test_a_decision_is_the_managers_and_final(ada, eve, closed):
         with refused(NotFoundError, 404, "not_found"):
             decide(elsewhere.id, asked.id)
     ada.deny_access_request(closed.id, asked.id)
-    # One that is decided counts as not there (contract 7).
+    # A decided request counts as missing (contract 7).
     for decide in (ada.approve_access_request, ada.deny_access_request):
         with refused(NotFoundError, 404, "not_found"):
             decide(closed.id, asked.id)

@@ -1,5 +1,5 @@
-# The SDK's agents: what @Agent acts on when it runs (contract 11.5), and what an agent does with channels, access and
-# delegation of its own. What no server can mend is left out: contract 16.
+# The SDK's agents: the events that @Agent handles (contract 11.5), and its methods for channels, access and delegation.
+# Defects of the SDK that no server can fix are left out: contract 16.
 
 import asyncio
 import threading
@@ -25,17 +25,17 @@ from openintent import (
 
 @pytest.fixture
 def flavour():
-    """An agent uses the asynchronous client by itself; the tests look at what it did with the synchronous one."""
+    """Agents use the asynchronous client by themselves; the tests check their effects with the synchronous one."""
     return "sync"
 
 
 @pytest.fixture
 def ada_agent(url):
-    """An agent that does not run: its parts are used one by one, in one loop as it would have it."""
+    """An agent that does not run: its parts are used one by one, in one event loop as in a running agent."""
 
     @Agent("agent.ada")
     class Ada:
-        # The decorator leaves this one out.
+        # The decorator omits this method.
         channels = BaseAgent.channels
 
     agent = Ada(url, AGENTS["agent.ada"])
@@ -114,7 +114,7 @@ class Running:
     def __init__(self, url: str, agent):
         self._agent = agent
         self.operator = open_sdk("sync", url, SERVICE, "agent.operator")
-        # Its own `run` calls itself for ever (contract 16).
+        # Its own `run` recurses infinitely (contract 16).
         self._thread = threading.Thread(target=BaseAgent.run, args=(agent,), daemon=True)
 
     def _nudge(self) -> str:
@@ -129,7 +129,7 @@ class Running:
 
     def __exit__(self, *_):
         self._agent.stop()
-        # It looks whether it was stopped when the next event comes.
+        # It checks for the stop only when the next event arrives.
         eventually(lambda: self._nudge() and not self._thread.is_alive(), "the end of the agent")
         self.operator.end()
 
@@ -219,13 +219,13 @@ def test_an_agent_hears_that_a_scope_is_free(url, ada, intent):
             ada.release_lease(intent.id, lease.id)
         free = agent.inbox.next("free")
         assert (free.intent_id, free.what) == (intent.id, "research")
-        # By its time just as by its holder.
+        # Expiry ends a lease in the same way as its holder does.
         ada.acquire_lease(intent.id, "research", 1)
         assert agent.inbox.next("free").intent_id == intent.id
 
 
 class Event:
-    """What an agent under test has to tell."""
+    """The event that an agent under test handles."""
 
     def __init__(self, kind: str, intent_id: str, what):
         self.type, self.intent_id, self.what = kind, intent_id, what

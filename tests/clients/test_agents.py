@@ -9,7 +9,7 @@ from openintent import AgentCapacity, AgentStatus, ConflictError, HeartbeatConfi
 
 @pytest.fixture
 def name() -> str:
-    """An agent id that nobody had before."""
+    """An unused agent id."""
     return f"agent.{uuid.uuid4().hex}"
 
 
@@ -83,7 +83,7 @@ def test_agents_are_listed(agent, name, connect):
 def test_a_heartbeat_is_heard(agent, name):
     agent.register_agent(name)
     heard = agent.agent_heartbeat(name, current_load=2, tasks_in_progress=["t1"])
-    # What the reference server answers, and what RFC-0016 asks for.
+    # Members of the reference server's answer, and those that RFC-0016 requires.
     assert (heard["status"], heard["acknowledged"], heard["agent_status"]) == ("ok", True, "active")
     assert heard["pending_commands"] == []
     assert heard["next_heartbeat_at"] > heard["server_timestamp"]
@@ -120,7 +120,7 @@ def test_an_agent_leaves_and_comes_back(agent, ada, name, intent):
     waiting = ada.send_message(channel, "agent.ada", name, "request")
     assert agent.update_agent_status(name, "deregistered")["status"] == "deregistered"
     assert agent.get_agent_record(name).status == AgentStatus.DEREGISTERED
-    # It leaves its channels, and what only it could answer expires (RFC-0021 §7.2).
+    # The agent leaves its channels, and requests that only it could answer expire (RFC-0021 §7.2).
     assert ada.get_channel(channel)["members"] == ["agent.ada"]
     assert ada.get_message(channel, waiting["id"])["status"] == "expired"
     with refused(OpenIntentError, 410, "gone"):

@@ -1,5 +1,5 @@
-# Jobs through ARCP's own Python SDK, unmodified (contract 10): its client, its transport, its errors. What it is sent was
-# made by `entente worker`, so that both ends are somebody else's. Who may see and stop jobs is test_arcp_sharing.py.
+# Jobs through ARCP's own Python SDK, unmodified (contract 10): its client, its transport, its errors. `entente worker`
+# produces the events, so both ends are independent of the server. test_arcp_sharing.py covers access to jobs.
 
 import asyncio
 
@@ -25,7 +25,7 @@ async def test_a_session_is_welcomed(served):
         welcome = client.welcome
         assert welcome.session_id.startswith("sess_") and welcome.resume_token.startswith("rt_")
         assert welcome.heartbeat_interval_sec > 0 and welcome.resume_window_sec > 0
-        # `intersect_features` keeps the client's own order: everything that it has, the server has.
+        # `intersect_features` keeps the client's own order: the server supports all of its features.
         assert set(client.features) == set(client.negotiated_features)
         [echo] = [agent for agent in welcome.capabilities.agents if agent.name == "echo"]
         assert set(echo.versions) == {"1.0.0", "2.0.0"} and echo.default == "2.0.0"

@@ -1,4 +1,5 @@
-# Who sees and stops jobs, and how a job outlives its client's connection: through ARCP's own Python SDK, unmodified.
+# Access to jobs of other principals, and jobs that outlive their client's connection: through ARCP's own Python SDK,
+# unmodified.
 
 import asyncio
 import contextlib
@@ -16,7 +17,7 @@ from arcp import (
 from arcp_kit import BOB, events, in_seconds, looped, rest, session, worker
 from conftest import SERVICE, serving
 
-# The job of nobody.
+# The id of a job that does not exist.
 JOB = "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 
@@ -64,7 +65,7 @@ async def test_a_job_that_is_over_is_told_again_to_who_subscribes(served):
         assert await events(subscription.handle) == told
         numbers = late.wire.numbers()
         assert numbers == list(range(1, len(numbers) + 1))
-        # From a number of the submitting session's on.
+        # Starting after a number of the submitting session.
         tail = await late.subscribe(job.job_id, history=True, from_event_seq=2)
         assert await events(tail.handle) == told[2:]
 
@@ -109,12 +110,12 @@ def test_an_open_policy_lets_others_see_but_not_cancel():
             await bob.cancel_job(job.job_id)
             with pytest.raises(PermissionDeniedError):
                 await subscription.handle.done
-            # The SDK has dropped its handle at the refusal; the subscription still stands.
+            # The SDK has dropped its handle because of the refusal; the subscription is still active.
             await bob.unsubscribe(job.job_id)
             again = await bob.subscribe(job.job_id, history=True)
             assert (await job.done).result == (await again.handle.done).result == 40
             told = [event["body"]["message"] for event in await events(again.handle)]
-            # What the first subscription had under way may come before.
+            # Events of the first subscription that were in flight may arrive before.
             assert told[-40:] == [str(n) for n in range(40)]
 
     with serving(**settings) as url, worker(url, SERVICE):
@@ -136,7 +137,7 @@ async def test_a_job_that_runs_is_cancelled(served):
 
 @looped
 async def test_a_job_that_waits_is_cancelled(served):
-    # Nobody works on this one.
+    # No worker runs this agent.
     rest(served, SERVICE, "PUT", "/arcp/agents/idle/versions/1.0.0", {})
     async with session(served) as client:
         job = await client.submit(agent="idle")
@@ -168,7 +169,7 @@ async def test_the_same_key_is_the_same_job(served):
         elsewhere = await other.submit(**asked | {"input": {"b": 2, "a": 1}})
         assert {job.job_id for job in [*jobs, elsewhere]} == {jobs[0].job_id}
         assert elsewhere.accepted.accepted_at == jobs[0].accepted.accepted_at
-        # The terminal of a job that is over is told again.
+        # The terminal event of a finished job is sent again.
         assert (await elsewhere.done).result["echoed"] == {"a": 1, "b": 2}
         with pytest.raises(DuplicateKeyError):
             await other.submit(**asked | {"input": 3})
@@ -188,15 +189,15 @@ async def test_a_session_goes_on_after_its_socket_was_cut(served):
         resume = SessionResume(session_id=first.session_id, resume_token=first.resume_token, last_event_seq=seen)
         async with session(served, resume=resume) as back:
             assert back.session_id == first.session_id and back.welcome.resume_token != first.resume_token
-            # The SDK forgets its handles with the connection, so it asks for the job again, under new numbers.
+            # The SDK drops its handles with the connection, so it subscribes to the job again, under new numbers.
             subscription = await back.subscribe(job.job_id, history=True)
             assert (await subscription.handle.done).result == 20
             heard = [event["body"]["message"] for event in await events(subscription.handle)]
-            # What was under way before the history is told once more with it.
+            # Events that were in flight before the history are sent again as part of it.
             assert heard[-20:] == [str(n) for n in range(20)]
             numbers = back.wire.numbers()
             assert numbers == list(range(seen + 1, seen + 1 + len(numbers)))
-            # The old token was good once.
+            # The old token was valid once only.
             with pytest.raises(ResumeWindowExpiredError):
                 async with session(served, resume=resume):
                     pass
@@ -230,7 +231,7 @@ async def test_unsubscribing_ends_it(served):
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(anext(subscription.handle.events()), 2)
         await other.unsubscribe(job.job_id)
-        # An answer to something else: what was under way before has come.
+        # After the answer to another request, all events in flight have arrived.
         await other.list_jobs()
         before = len(other.wire.frames)
         await job.done

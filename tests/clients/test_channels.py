@@ -1,4 +1,4 @@
-# Channels through the SDK (RFC-0021 §1, contract 10.1): what is made, listed and closed, and by whom.
+# Channels through the SDK (RFC-0021 §1, contract 10.1): creating, listing and closing them, and the necessary rights.
 
 import pytest
 from kit import CHANNEL, INTENT, TIME, refused
@@ -43,7 +43,8 @@ def test_a_channel_counts_its_messages(ada, channel):
 @pytest.mark.parametrize("name", ["talk", "release-notes", "please"])
 def test_a_name_is_taken_while_its_channel_is_open(ada, intent, name):
     first = ada.create_channel(intent.id, name)
-    # A name with "lease" in it makes no conflict about one (contract 3.5): the error's exact type is asserted.
+    # A name with "lease" in it does not make the error a lease conflict (contract 3.5): the error's exact type is
+    # asserted.
     with refused(ConflictError, 409, "duplicate_name") as caught:
         ada.create_channel(intent.id, name)
     assert caught.value.current_version is None
@@ -92,14 +93,14 @@ def test_an_unknown_channel_is_not_found(ada, unknown):
 
 
 def test_a_channel_is_closed_by_those_who_manage_it(ada, eve, channel, intent):
-    # The SDK does not look at the answer, which is a refusal here.
+    # The SDK ignores the answer, which is a refusal here.
     assert eve.close_channel(channel) is None
     assert ada.get_channel(channel)["status"] == "open"
     assert ada.close_channel(channel) is None
     with refused(NotFoundError, 404, "not_found"):
         ada.get_channel(channel)
     assert ada.list_channels(intent.id) == []
-    # Once more, or of what never was: the SDK stays silent.
+    # For a closed or unknown channel the SDK reports no error either.
     assert ada.close_channel(channel) is None
     assert ada.close_channel(CHANNEL) is None
 

@@ -1,5 +1,5 @@
-# Checkpoints through the SDK (RFC-0019, contract 13): its own MerkleProof.verify() is the judge of the proofs. The SDK has
-# no method that takes a checkpoint; an operator does.
+# Checkpoints through the SDK (RFC-0019, contract 13): its own MerkleProof.verify() checks the proofs. The SDK has no
+# method that creates a checkpoint; an operator creates them.
 
 import json
 import urllib.request
@@ -13,7 +13,7 @@ NOBODYS = "chk_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 @pytest.fixture
 def take(url, operator):
-    """Takes a checkpoint of an intent's log, as an operator does; its id."""
+    """Creates a checkpoint of an intent's log as the operator, and returns its id."""
 
     def ask(intent: str) -> str:
         body = json.dumps({"intent_id": intent}).encode()

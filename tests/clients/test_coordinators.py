@@ -1,4 +1,4 @@
-# Coordinators through the SDK (RFC-0013): appointed, listed, kept by heartbeats, and what they decide.
+# Coordinators through the SDK (RFC-0013): appointment, listing, heartbeats, and decisions.
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def test_a_coordinator_is_appointed(ada, bob, eve, intent):
     assert recent(made.granted_at) and made.expires_at - made.granted_at == timedelta(seconds=300)
     assert bob.get_coordinator_lease(made.id) == made
     assert eve.list_coordinator_leases(intent.id) == [made]
-    # One at a time, and only by whom the intent belongs to.
+    # Only one at a time, and only with admin rights on the intent.
     with refused(ConflictError, 409, "already_exists"):
         ada.create_coordinator_lease("agent.eve", intent.id)
     with refused(OpenIntentError, 403, "forbidden"):
@@ -42,7 +42,7 @@ def test_it_beats(ada, bob, intent, bobs):
     assert (heard["status"], heard["coordinator_status"]) == ("ok", "active")
     assert recent(ada.get_coordinator_lease(bobs.id).last_heartbeat)
     assert ada.get_events(intent.id)[0].event_type == EventType.COORDINATOR_HEARTBEAT
-    # The next one is not told.
+    # The next heartbeat is not logged.
     bob.coordinator_heartbeat(bobs.id)
     assert len([e for e in ada.get_events(intent.id) if e.event_type == EventType.COORDINATOR_HEARTBEAT]) == 1
     with refused(OpenIntentError, 403, "forbidden"):

@@ -1,4 +1,4 @@
-# Costs through the SDK (RFC-0009): exact, and never of two units in one number.
+# Costs through the SDK (RFC-0009): exact sums, and separate sums for different units.
 
 import pytest
 from kit import INTENT, recent, refused

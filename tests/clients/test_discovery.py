@@ -1,4 +1,4 @@
-# Discovery through the SDK (contract 4.9): what the server says of itself, without a key.
+# Discovery through the SDK (contract 4.9): the server's description of itself, without a key.
 
 import httpx
 import pytest
@@ -17,7 +17,7 @@ def test_the_server_says_how_it_is_set(ada, flavour):
         pytest.skip("this client has no method for it")
     config = ada.get_server_config()
     assert config["protocol_version"] == "0.1"
-    # What an agent merges its own policy with before it waits for a person (RFC-0026).
+    # An agent merges its own policy with this one before it waits for a person (RFC-0026).
     assert config["suspension"]["default_retry_policy"] is None
     assert config["features"]["retryPolicies"] is True
 

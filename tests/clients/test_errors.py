@@ -1,4 +1,4 @@
-# What the SDK makes of refusals that are about no noun: keys, unknown paths, sizes; and how its clients are closed.
+# The SDK's errors for general refusals: keys, unknown paths, sizes; and closing its clients.
 
 import pytest
 from conftest import AGENTS
@@ -11,7 +11,7 @@ def test_a_wrong_key_is_an_error_with_its_status(connect, key):
     stranger = connect("agent.ada", key=key)
     with refused(OpenIntentError, 401, "unauthenticated") as caught:
         stranger.list_intents()
-    # The SDK has an error of its own for this and never raises it (contract 3.5): `refused` asks for the exact type.
+    # The SDK has a separate error for this but never raises it (contract 3.5): `refused` asserts the exact type.
     assert caught.value.response["detail"] == "Invalid or missing API key"
 
 
@@ -29,7 +29,7 @@ def test_a_key_for_any_agent_speaks_for_all(connect):
 
 
 def test_what_is_not_served_is_not_found(ada):
-    # An id that leads nowhere: the path is none that the server knows.
+    # The id makes the path one that the server does not know.
     with refused(NotFoundError, 404, "not_found") as caught:
         ada.get_intent("a/b/c")
     assert caught.value.message == "Resource not found"
@@ -40,7 +40,7 @@ def test_what_is_too_large_is_refused(ada, channel):
         ada.send_message(channel, "agent.ada", payload={"text": "x" * 300_000})
     with refused(OpenIntentError, 413, "too_large"):
         ada.send_message(channel, "agent.ada", payload={"text": "x" * 3_000_000})
-    # The connection is still of use.
+    # The connection is still usable.
     assert ada.list_messages(channel) == []
 
 

@@ -1,5 +1,5 @@
-# An intent's log through the SDK (contract 5.5, 5.6): what is appended, how it is listed, that its chain holds, and that
-# the SDK can read every type in it.
+# An intent's log through the SDK (contract 5.5, 5.6): appending and listing events, the validity of its hash chain, and
+# that the SDK can read every type in it.
 
 import enum
 from datetime import timedelta, timezone
@@ -18,7 +18,7 @@ def test_an_event_is_what_was_logged(ada, intent):
     assert (event.intent_id, event.event_type, event.actor) == (intent.id, EventType.COMMENT, "agent.ada")
     assert (event.payload, event.trace_id, event.parent_event_id) == (payload, TRACE, cause.id)
     assert recent(event.created_at)
-    # Its place in the chain (RFC-0019), after the intent's own beginning.
+    # Its position in the chain (RFC-0019), after the event of the intent's creation.
     assert (event.sequence, event.previous_event_hash) == (3, cause.event_hash)
     assert event.event_hash.startswith("sha256:")
     assert ada.get_events(intent.id)[:2] == [event, cause]
@@ -36,7 +36,7 @@ def test_events_are_filtered(ada, intent):
     second = ada.log_event(intent.id, EventType.COMMENT, {"n": 2})
     assert ada.get_events(intent.id, event_type=EventType.COMMENT) == [second, first]
     assert ada.get_events(intent.id, event_type=EventType.LEASE_ACQUIRED) == []
-    # A time without an offset is UTC; one with an offset is what it says.
+    # A time without an offset is UTC; one with an offset is converted.
     assert ada.get_events(intent.id, since=first.created_at) == [second]
     east = timezone(timedelta(hours=5, minutes=30))
     aware = first.created_at.replace(tzinfo=timezone.utc).astimezone(east)
@@ -118,7 +118,7 @@ def test_a_chain_is_verified(ada, intent):
     assert (found.event_count, found.first_sequence, found.last_sequence) == (2, 1, 2)
 
 
-# What the SDK logs with methods of their own, as events with payloads of its making.
+# Events that the SDK logs by its own methods, with payloads of its own design.
 LOGGED = {
     EventType.TOOL_CALL_STARTED: lambda sdk, intent: sdk.log_tool_call_started(intent, "grep", "t1", {"q": "x"}),
     EventType.TOOL_CALL_COMPLETED: lambda sdk, intent: sdk.log_tool_call_completed(

@@ -1,4 +1,4 @@
-# examples/worker.py, the worker in plain Python that people copy, does what it says.
+# examples/worker.py, the sample worker in plain Python, works as documented.
 
 import sys
 import urllib.request

@@ -1,5 +1,6 @@
-# Federation through the SDK (RFC-0022, RFC-0023): its six methods on both clients, and its own code for envelopes, signatures and
-# DIDs on the other side: a peer that is nothing but the SDK signs what we take, and believes what we sign.
+# Federation through the SDK (RFC-0022, RFC-0023): its six methods on both clients, and its own code for envelopes,
+# signatures and DIDs on the other side: a peer built only from the SDK signs messages that this server accepts, and
+# verifies the server's own.
 
 import http.server
 import json
@@ -36,7 +37,7 @@ NOBODYS = "disp_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 
 class Peer:
-    """A server that is nothing but the SDK: it takes what comes, and remembers it."""
+    """A server built only from the SDK: it accepts and records all requests."""
 
     def __init__(self):
         self.got = []
@@ -82,7 +83,7 @@ def peer():
 
 @pytest.fixture(scope="module")
 def federated(peer, tmp_path_factory):
-    """A server that knows the peer; its URL, and an API key of the peer's there."""
+    """A server that knows the peer; its URL, and the peer's API key there."""
     listed = {
         "url": peer.url,
         "did": PEER_DID,
@@ -133,7 +134,7 @@ def test_a_server_says_who_it_is(join, flavour, url, federated):
     manifest = FederationManifest.from_dict(join("agent.ada").federation_discover())
     assert (manifest.server_url, manifest.trust_policy) == (SITE, TrustPolicy.ALLOWLIST)
     assert manifest.visibility_default == AgentVisibility.PRIVATE
-    # The DID is the one that the SDK makes of the URL, and its document is where the SDK looks for it.
+    # The DID is the one that the SDK derives from the URL, and its document is at the path where the SDK looks.
     assert manifest.server_did == ServerIdentity(SITE).did
     assert resolve_did_web(manifest.server_did) == f"{SITE}/.well-known/did.json"
     document = httpx.get(f"{federated[0]}/.well-known/did.json").raise_for_status().json()
@@ -142,7 +143,7 @@ def test_a_server_says_who_it_is(join, flavour, url, federated):
     assert (document["id"], method["id"]) == (expected["id"], expected["verificationMethod"][0]["id"])
     assert method["type"] == expected["verificationMethod"][0]["type"]
     assert method["publicKeyBase64"] == manifest.public_key
-    # One that knows no peers says nothing.
+    # A server without peers publishes nothing.
     alone = open_sdk(flavour, url, AGENTS["agent.ada"], "agent.ada")
     with refused(NotFoundError, 404, "not_found"):
         alone.federation_discover()
@@ -178,7 +179,7 @@ def test_agents_are_exported(ada, theirs, peer):
 
 
 def test_an_intent_is_dispatched_and_the_sdk_believes_the_signature(ada, peer):
-    # Numbers and letters that Python writes in its own way.
+    # Numbers and characters that Python serialises differently.
     state = {"half": 0.5, "one": 1.0, "tiny": 1e-7, "n": 3, "big": 123456789012345.6, "ß€": "😀\x7f\n\"\\/"}
     intent = ada.create_intent("Übersetzen", "alles €", initial_state=state, constraints={"secret": True})
     sent = ada.federation_dispatch(
@@ -197,7 +198,7 @@ def test_an_intent_is_dispatched_and_the_sdk_believes_the_signature(ada, peer):
     envelope = FederationEnvelope.from_dict(body)
     assert (envelope.source_server, envelope.target_server, envelope.intent_id) == (SITE, peer.url, intent.id)
     assert (envelope.intent_title, envelope.intent_description) == ("Übersetzen", "alles €")
-    # What the operator does not share stays.
+    # Parts that the operator does not share are absent.
     assert (envelope.intent_state, envelope.intent_constraints) == (state, {})
     assert (envelope.agent_id, envelope.federation_policy.budget) == ("agent.theirs", {"cost_ceiling_usd": 1.5})
     assert envelope.to_dict() == body, "the SDK writes it as we do"
@@ -238,10 +239,10 @@ def test_an_intent_is_received_from_the_sdks_client(ada, theirs, peer, flavour):
     assert theirs.federation_receive(**asked) == taken
     types = {event.event_type for event in ada.get_events(copy.id)}
     assert types == {EventType.INTENT_CREATED, EventType.FEDERATION_RECEIVED, EventType.AGENT_ASSIGNED}
-    # What cannot be done here is not taken, in words.
+    # Work that cannot be done here is declined with a reason.
     no = theirs.federation_receive(**asked | {"dispatch_id": f"d-no-{flavour}", "agent_id": "agent.hidden"})
     assert (no.accepted, no.local_intent_id) == (False, None) and "no such agent" in no.message
-    # Nobody else says what a peer wants.
+    # Requests in the peer's name require its signature.
     with refused(OpenIntentError, 403, "signature_required"):
         ada.federation_receive(**asked | {"dispatch_id": f"d-forged-{flavour}"})
 
@@ -302,7 +303,7 @@ def test_callbacks_are_sent_with_the_sdks_client(ada, theirs, federated, peer):
     sent = ada.federation_dispatch(intent.id, peer.url)
     [body] = eventually(lambda: peer.of("/api/v1/federation/receive", sent.dispatch_id), "the envelope")
     assert body["callback_url"] == f"{SITE}/api/v1/federation/callbacks"
-    # The site's name is not this machine's.
+    # The site's host name does not resolve to this machine.
     place = body["callback_url"].replace(SITE, federated[0])
     attestation = {"dispatch_id": sent.dispatch_id, "governance_compliant": True, "usage": {"tokens": 7}}
     heard = theirs.send_federation_callback(place, sent.dispatch_id, "state_delta", {"pages": 3})

@@ -1,5 +1,5 @@
-# Clients that are generated from the OpenAPI document, in Python and in TypeScript, and used against a real server: what
-# the document says must be what is sent, failures included.
+# Clients generated from the OpenAPI document, in Python and in TypeScript, used against a real server: the answers must
+# match the document, including errors.
 
 import importlib
 import json
@@ -17,7 +17,8 @@ MODULES = HERE / "node_modules"
 ADA = AGENTS["agent.ada"]
 JOB = "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
-# What openapi-python-client says of what it has no code for, whatever the document: a body that is no JSON, and metrics.
+# Warnings of openapi-python-client about unsupported content, whatever the document: bodies other than JSON, and
+# metrics.
 BEYOND_IT = ("Unsupported content_type application/openmetrics-text", "Unsupported content type application/x-ndjson")
 
 
@@ -32,7 +33,7 @@ def document(tmp_path_factory) -> Path:
 def python(document):
     """The client of the generated package."""
     settings = document.with_name("settings.yaml")
-    # Without the formatter: the code is not for reading.
+    # Without the formatter, because nobody reads the code.
     settings.write_text("post_hooks: []\npackage_name_override: entente_generated\n")
     generator = Path(sys.executable).with_name("openapi-python-client")
     into = document.with_name("entente_generated")
@@ -53,7 +54,7 @@ def test_a_python_client(python, url):
         client = python.AuthenticatedClient(base_url=url, token=key, prefix="", auth_header_name="X-API-Key")
         module = importlib.import_module(f"entente_generated.api.{tag}.{operation}")
         answer = module.sync_detailed(*given, client=client, **named)
-        # What the document does not speak of has no form.
+        # An answer that the document does not define would not be parsed.
         assert answer.parsed is not None or answer.status_code == 204, answer
         return answer
 
@@ -71,7 +72,7 @@ def test_a_python_client(python, url):
     page = call("messages", "list_messages", channel.id, limit=10).parsed
     assert [one.id for one in page] == [sent.id]
 
-    # Failures, each as its own word of the closed list.
+    # Refusals, each with its own code of the closed list.
     problems = {
         "not_found": call("intents", "get_intent", INTENT),
         "unauthenticated": call("intents", "list_intents", key="wrong"),
@@ -82,18 +83,18 @@ def test_a_python_client(python, url):
         assert isinstance(answer.parsed, models.ProblemBody), answer
         assert (answer.parsed.code, answer.parsed.status) == (models.Code(code), answer.status_code), answer
     assert problems["version_conflict"].parsed.current_version == patched.version
-    # The resources of jobs speak ARCP's words.
+    # The resources of jobs use ARCP's error codes.
     lost = call("jobs", "get_job", JOB).parsed
     assert isinstance(lost, models.JobProblemBody) and lost.code == models.JobProblemBodyCode("JOB_NOT_FOUND")
     assert lost.retryable is False
-    # A body that may be left out is left out.
+    # An optional body is omitted.
     gone = call("jobs", "cancel_job", JOB).parsed
     assert gone.code == models.JobProblemBodyCode.JOB_NOT_FOUND
 
 
 @pytest.fixture(scope="session")
 def modules() -> Path:
-    """The packages, as package-lock.json has them."""
+    """The packages of package-lock.json."""
     stamp = MODULES / ".package-lock.json"
     if not stamp.exists() or stamp.stat().st_mtime < (HERE / "package-lock.json").stat().st_mtime:
         subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=HERE, check=True, capture_output=True)
@@ -109,7 +110,7 @@ def test_a_typescript_client(modules, document, url):
 
     def run(*command) -> str:
         environment = os.environ | {"ENTENTE_URL": url, "ENTENTE_API_KEY": ADA}
-        # The Node.js of the packages: the machine's own may be too old.
+        # The Node.js of the packages, because the machine's own may be too old.
         command = [modules / ".bin" / "node", *command]
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-# Governance through the SDK (RFC-0013): policies that are enforced, approvals, escalations.
+# Governance through the SDK (RFC-0013): enforced policies, approvals, escalations.
 
 import contextlib
 
@@ -21,7 +21,8 @@ ESCALATION = "esc_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 @contextlib.contextmanager
 def violates(rule: str):
-    """Requires a refusal by a rule of the policy, with the object that readers of the reference server find (contract 3.5)."""
+    """Requires a refusal by a rule of the policy, with the object that clients of the reference server read (contract
+    3.5)."""
     with refused(OpenIntentError, 403, "governance_violation") as caught:
         yield
     detail = caught.value.response["detail"]
@@ -146,7 +147,7 @@ def test_a_person_is_asked_and_answers(ada, bob, intent, connect):
     assert recent(made.created_at)
     assert bob.list_escalations(intent.id) == [made]
     assert made.id in [listed.id for listed in ada.list_escalations(status="pending")]
-    # No agent resolves what is put before people, and least of all who did so.
+    # No agent resolves an escalation to people, and in particular not the agent that escalated.
     for agent in (ada, bob):
         with refused(OpenIntentError, 403, "not_the_principal"):
             agent.resolve_escalation(made.id, "the second")

@@ -1,4 +1,4 @@
-# Agents' keys through the SDK (RFC-0018, contract 12). The SDK forwards what the agent signed.
+# Agents' keys through the SDK (RFC-0018, contract 12). The SDK forwards the agent's signatures.
 
 import uuid
 from dataclasses import replace
@@ -12,7 +12,7 @@ from openintent.exceptions import ConflictError
 
 @pytest.fixture
 def agent(connect):
-    """An agent that is registered and has no key yet: its client and its id."""
+    """A registered agent without a key: its client and its id."""
     name = f"agent.{uuid.uuid4()}"
     sdk = connect(name)
     sdk.register_agent(name)
@@ -25,7 +25,7 @@ def registered(sdk, name: str, key: Key):
 
 
 def rotation(old: Key, new: Key) -> str:
-    """The old key's signature over the rotation, as the SDK sends it."""
+    """Returns the old key's signature of the rotation, as the SDK sends it."""
     return old.sign(canonical({"action": "rotate", "new_public_key": new.public, "old_public_key": old.public}))
 
 

@@ -1,4 +1,4 @@
-# Intents through the SDK: what is made, found, listed, patched under a version, moved from status to status, assigned.
+# Intents through the SDK: creating, finding, listing, patching under a version, changing status, and assigning.
 
 import pytest
 from kit import INTENT, recent, refused
@@ -19,7 +19,7 @@ def test_an_intent_is_what_was_asked_for(ada):
 
 
 def test_an_intent_keeps_its_relations(connect):
-    # Only the synchronous client can say them (contract 15, number 34).
+    # Only the synchronous client can send them (contract 15, number 34).
     ada = connect("agent.ada", flavour="sync")
     parent, first = ada.create_intent("whole"), ada.create_intent("first")
     made = ada.create_intent("part", parent_intent_id=parent.id, depends_on=[first.id])
@@ -39,7 +39,7 @@ def test_an_intent_without_a_title_is_refused(ada):
     assert caught.value.message == "Request failed with status 422"
     [fault] = caught.value.response["errors"]
     assert fault["loc"][-1] == "title"
-    # Readers of the reference server find the same list as `detail` (contract 3.5).
+    # Clients of the reference server read the same list from `detail` (contract 3.5).
     assert caught.value.response["detail"] == caught.value.response["errors"]
 
 
@@ -81,7 +81,7 @@ def test_a_state_is_patched_under_its_version(ada):
     assert patched.state.to_dict() == expected
     assert patched.updated_at > made.updated_at
     assert ada.get_intent(made.id) == patched
-    # No patch is a patch too (contract 5.3).
+    # An empty patch is valid too (contract 5.3).
     assert ada.update_state(made.id, 2, {}).version == 3
 
 
@@ -95,7 +95,7 @@ def test_a_stale_version_is_a_conflict(ada, bob):
         ada.set_status(made.id, made.version, IntentStatus.ACTIVE)
     assert caught.value.current_version == 2
     assert ada.get_intent(made.id).state.to_dict() == {"by": "bob"}
-    # What the error says is enough to try again.
+    # The error contains enough to try again.
     again = ada.update_state(made.id, caught.value.current_version, {"by": "ada"})
     assert (again.version, again.state.get("by")) == (3, "ada")
 
@@ -111,7 +111,7 @@ def test_a_patch_without_a_place_is_refused(ada, path):
     made = ada.create_intent("patched", "", initial_state={"text": "scalar"})
     with refused(OpenIntentError, 422, "unprocessable"):
         ada.update_state(made.id, made.version, {"before": 1, path: 2})
-    # All of it or nothing.
+    # All patches apply, or none.
     assert ada.get_intent(made.id) == made
 
 

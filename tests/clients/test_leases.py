@@ -1,4 +1,5 @@
-# Leases through the SDK (RFC-0003, contract 6): held, renewed, given back, listed; and what they keep others from.
+# Leases through the SDK (RFC-0003, contract 6): acquiring, renewing, releasing and listing them; and their effect on
+# others.
 
 from datetime import timedelta
 
@@ -22,7 +23,7 @@ def test_a_lease_is_acquired(ada, bob, intent):
     assert (lease.intent_id, lease.agent_id, lease.scope) == (intent.id, "agent.ada", "research")
     assert lease.status == LeaseStatus.ACTIVE
     assert recent(lease.created_at) and lease.expires_at - lease.created_at == timedelta(seconds=60)
-    # The SDK compares with this host's own time, which is the server's only where that is UTC (contract 3.6).
+    # The SDK compares with this host's local time, which equals the server's only in UTC (contract 3.6).
     assert now() < lease.expires_at
     assert bob.get_leases(intent.id) == [lease]
     assert ada.get_events(intent.id)[0].event_type == EventType.LEASE_ACQUIRED
@@ -35,7 +36,7 @@ def test_a_scope_that_is_held_is_refused_and_says_by_whom(ada, bob, intent):
             sdk.acquire_lease(intent.id, "research")
         existing = caught.value.existing_lease
         assert (existing["id"], existing["agent_id"]) == (lease.id, "agent.ada")
-        # As the SDK itself would read it.
+        # In the form that the SDK itself would parse.
         assert type(lease).from_dict(existing) == lease
     assert bob.acquire_lease(intent.id, "synthesis").agent_id == "agent.bob"
     with refused(OpenIntentError, 422, "unprocessable"):
@@ -47,7 +48,7 @@ def test_a_lease_is_renewed_and_the_log_stays_readable(ada, bob, intent):
     renewed = ada.renew_lease(intent.id, lease.id, 600)
     assert (renewed.id, renewed.status, renewed.created_at) == (lease.id, LeaseStatus.ACTIVE, lease.created_at)
     assert renewed.expires_at - lease.expires_at > timedelta(seconds=500)
-    # One unknown event type would make all of this raise (contract 3.7).
+    # One unknown event type would make this call raise (contract 3.7).
     newest = ada.get_events(intent.id)[0]
     assert (newest.event_type, newest.payload["renewed"]) == (EventType.LEASE_ACQUIRED, True)
     for sdk, lease_id in ((bob, lease.id), (ada, LEASE)):
@@ -88,7 +89,7 @@ def test_a_lease_guards_its_part_of_the_state(ada, bob, intent):
     assert caught.value.existing_lease["agent_id"] == "agent.bob"
     assert bob.update_state(intent.id, intent.version, {"research": 1}).version == 2
     assert ada.update_state(intent.id, 2, {"synthesis": 1}).version == 3
-    # A conflict of versions is still one of versions, to the SDK too (contract 3.5).
+    # A version conflict is not mistaken for a lease conflict, by the SDK either (contract 3.5).
     with refused(ConflictError, 409, "version_conflict"):
         bob.update_state(intent.id, 1, {"research": 2})
 
@@ -113,7 +114,7 @@ def test_what_is_not_there_or_closed_holds_nothing(ada, eve, intent):
 
 @pytest.fixture
 def in_turn(connect):
-    """Clients that have the context manager: the synchronous ones."""
+    """Clients with the context manager: the synchronous ones."""
     return connect("agent.ada", flavour="sync"), connect("agent.bob", flavour="sync")
 
 

@@ -1,4 +1,4 @@
-# The Python SDK of MCP, unmodified: the handshake, the tools, what is refused, and waiting.
+# The Python SDK of MCP, unmodified: the handshake, the tools, refusals, and waiting.
 
 import asyncio
 
@@ -13,7 +13,7 @@ BOB = AGENTS["agent.bob"]
 
 
 def talk(url: str, key: str, story):
-    """Tells a story in a session with the server; what comes of it."""
+    """Runs a scenario in a session with the server, and returns its result."""
 
     async def told():
         headers = {"Authorization": f"Bearer {key}"}
@@ -29,7 +29,7 @@ def talk(url: str, key: str, story):
 
 
 def content(result) -> dict:
-    """What a tool answers programs with."""
+    """Returns a tool's structured result."""
     assert not result.isError, result.content
     return result.structuredContent
 
@@ -120,7 +120,7 @@ def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):
     moment = content(asked)
     slots = moment["binding_moment"]
     assert slots["question"]["hatches"] == {"free_text": True, "dialogue": True}
-    # The member at the top, as the memo has it: this client keeps it.
+    # The member at the top level, as in the memo: this client keeps it.
     assert asked.model_extra["binding_moment"] == slots
     assert asked.content[0].text.startswith(f"DECISION NEEDED [{moment['moment_id']}]")
     answer = {"envelope_digest": moment["digest"], "resolution": {"kind": "option", "option_idx": 1}}
@@ -130,7 +130,7 @@ def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):
 
 
 def leaves(fault: BaseException) -> list[BaseException]:
-    """What went wrong: tasks that belong together fail together."""
+    """Returns the single errors of a group: tasks that belong together fail together."""
     parts = fault.exceptions if isinstance(fault, BaseExceptionGroup) else ()
     return [leaf for part in parts for leaf in leaves(part)] or [fault]
 

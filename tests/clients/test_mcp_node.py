@@ -1,4 +1,4 @@
-# The public clients of MCP from npm, unmodified, and the scenarios of its conformance tool that need no tools of their own.
+# The public clients of MCP from npm, unmodified, and the scenarios of its conformance tool that need no special tools.
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent / "mcp"
 MODULES = HERE / "node_modules"
 ADA = AGENTS["agent.ada"]
 
-# What the conformance tool checks without tools, prompts or resources made for it.
+# Scenarios of the conformance tool that need no tools, prompts or resources made for it.
 SCENARIOS = [
     ("server-initialize", "2025-11-25"),
     ("server-initialize", "2025-06-18"),
@@ -35,7 +35,7 @@ SCENARIOS = [
     ("dns-rebinding-protection", "2026-07-28"),
 ]
 
-# What of them looks for tools that servers under test are to have, or for what is not offered here at all.
+# Checks that need tools made for them, or features that this server does not offer.
 ELSEWHERE = {
     "server-stateless": {
         "sep-2575-server-rejects-undeclared-capability",
@@ -53,7 +53,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="session")
 def modules() -> Path:
-    """The packages, as package-lock.json has them."""
+    """The packages of package-lock.json."""
     stamp = MODULES / ".package-lock.json"
     if not stamp.exists() or stamp.stat().st_mtime < (HERE / "package-lock.json").stat().st_mtime:
         subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=HERE, check=True, capture_output=True)
@@ -61,7 +61,8 @@ def modules() -> Path:
 
 
 def drive(script: str, url: str, steps: list) -> list:
-    """What came of each step that a client took, with the Node.js of the packages: the machine's own may be too old."""
+    """Runs a client's steps and returns their results, with the Node.js of the packages: the machine's own may be too
+    old."""
     environment = os.environ | {"ENTENTE_URL": url, "ENTENTE_API_KEY": ADA}
     command = [MODULES / ".bin" / "node", HERE / script, json.dumps(steps)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -83,21 +84,22 @@ def test_a_client_of_npm_calls_tools(modules, url, goal, grace, script):
     hello, tools, me, opened, refused, asked = drive(script, url, steps)
     assert hello["server"]["name"] == "entente" and "whoami" in hello["instructions"]
     assert "wait_for_events" in [tool["name"] for tool in tools["tools"]]
-    # The clients hold what programs are told against the schema that the tool was listed with.
+    # The clients validate the structured result against the tool's listed schema.
     assert me["structuredContent"]["agent"] == "agent.ada"
     assert opened["structuredContent"]["name"] == script
     assert refused["isError"] and refused["content"][0]["text"].startswith("not_found: ")
-    # Both keep the member at the top; annotations of tools that they do not know they drop, and so `_meta` has it too.
+    # Both keep the member at the top level; they drop unknown annotations of tools, so `_meta` has it too.
     moment = asked["structuredContent"]
     assert asked["binding_moment"] == moment["binding_moment"]
     [ask] = [tool for tool in tools["tools"] if tool["name"] == "ask_principal"]
     assert ask["_meta"]["emits_binding_moment"] is True
-    # Taken back: the same question is asked again by the next client.
+    # Withdrawn, because the next client asks the same question again.
     drive(script, url, [["callTool", {"name": "withdraw_decision", "arguments": {"moment_id": moment["moment_id"]}}]])
 
 
 class Keyring(BaseHTTPRequestHandler):
-    """Passes requests on with a key, which the conformance tool has no place for; otherwise as they are."""
+    """A proxy that adds a key, for which the conformance tool has no option, and passes requests on unchanged
+    otherwise."""
 
     protocol_version = "HTTP/1.1"
 
@@ -127,7 +129,7 @@ class Keyring(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def keyring(url: str):
-    """The URL of the server for those who have no key."""
+    """The server's URL for clients without a key."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Keyring) as server:
         server.target = urlsplit(url).netloc
         threading.Thread(target=server.serve_forever, daemon=True).start()

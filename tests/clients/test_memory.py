@@ -1,4 +1,4 @@
-# Agents' memory through the SDK (RFC-0015): kept, read, listed and searched, changed under its version, forgotten.
+# Agents' memory through the SDK (RFC-0015): storing, reading, listing, searching, changing under a version, deleting.
 
 import uuid
 from datetime import timedelta
@@ -12,7 +12,7 @@ ADA = "agent.ada"
 
 
 def fresh() -> str:
-    """A namespace that only this test has: the tests share a server."""
+    """A namespace for this test only, since the tests share a server."""
     return f"findings-{uuid.uuid4()}"
 
 

@@ -1,4 +1,4 @@
-# Messages through the SDK (RFC-0021 §2 to §4, contract 10.2 to 10.6): what is sent, answered, listed, read and asked.
+# Messages through the SDK (RFC-0021 §2 to §4, contract 10.2 to 10.6): sending, replying, listing, reading and asking.
 
 from datetime import datetime, timedelta, timezone
 
@@ -28,7 +28,7 @@ def test_a_message_is_what_was_sent(ada, channel):
         "metadata": hints,
         "status": "delivered",
         "created_at": sent["created_at"],
-        # What the client gave with an offset comes back with one (contract 3.6).
+        # A time sent with an offset is returned with one (contract 3.6).
         "expires_at": end.astimezone(timezone.utc).isoformat(timespec="microseconds"),
         "read_at": None,
     }
@@ -43,7 +43,7 @@ def test_a_message_is_what_was_sent(ada, channel):
         ({"message_type": "notify", "to": "agent.bob"}, ("notify", "agent.bob")),
         ({"message_type": "broadcast"}, ("broadcast", "*")),
         ({"message_type": "broadcast", "to": "*"}, ("broadcast", "*")),
-        # What clients of the reference server rely on (contract 2).
+        # Forms that clients of the reference server rely on (contract 2).
         ({"message_type": "request"}, ("request", "*")),
         ({"message_type": "message"}, ("notify", None)),
     ],
@@ -128,7 +128,7 @@ def test_messages_are_listed_by_address(ada, bob, channel):
 def test_directed_mail_is_for_its_parties(ada, bob, eve, connect, channel):
     letter = bob.send_message(channel, "agent.bob", "agent.cy", payload={"secret": 1})
     notice = bob.send_message(channel, "agent.bob")
-    # Ada manages the channel, since she made it.
+    # Ada manages the channel, because she created it.
     for sdk in (ada, bob, connect("agent.cy")):
         assert ids(sdk.list_messages(channel)) == ids([letter, notice])
     assert ids(eve.list_messages(channel)) == [notice["id"]]

@@ -1,4 +1,4 @@
-# That no public method of the SDK's clients is unaccounted for, and that those counted as tested were called.
+# Checks that every public method of the SDK's clients is accounted for, and that those listed as tested were called.
 
 import inspect
 import re

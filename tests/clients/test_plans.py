@@ -1,4 +1,4 @@
-# Plans through the SDK (RFC-0012): what is made, read, listed and changed, and what their tasks come to.
+# Plans through the SDK (RFC-0012): creating, reading, listing and changing them, and the progress of their tasks.
 
 from kit import INTENT, PLAN, TASK, recent, refused
 from openintent import ConflictError, NotFoundError, OpenIntentError

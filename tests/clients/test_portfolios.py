@@ -1,4 +1,4 @@
-# Portfolios through the SDK (RFC-0004): whose they are, what is in them, what that comes to, and following them.
+# Portfolios through the SDK (RFC-0004): ownership, contents, aggregates, and following them.
 
 import pytest
 from kit import INTENT, eventually, following, recent, refused
@@ -105,7 +105,7 @@ def test_a_portfolio_is_followed(connect, way):
     ada.add_intent_to_portfolio(folio.id, first.id)
     if way == "create_event_queue":
         with ada.create_event_queue(portfolio_id=folio.id) as queue:
-            # It begins to follow in a thread of its own.
+            # It starts to follow in its own thread.
             def heard():
                 bob.log_event(first.id, EventType.COMMENT, {"note": "now"})
                 event = queue.get(timeout=0.2)

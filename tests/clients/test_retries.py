@@ -1,4 +1,4 @@
-# Retry policies and failures through the SDK (RFC-0010), and that its agents are told to try again.
+# Retry policies and failures through the SDK (RFC-0010), and notifying its agents to retry.
 
 from datetime import timedelta
 
@@ -16,13 +16,13 @@ from openintent import (
 
 
 def concerning(url, agent):
-    """What concerns an agent, as `@Agent` follows it; both clients would read it alike."""
+    """Returns the events for an agent, as `@Agent` follows them; both clients would read them alike."""
     headers = {"X-API-Key": AGENTS[agent], "X-Agent-ID": agent}
     return following(SSEStream(f"{url}/api/v1/agents/{agent}/subscribe", headers=headers))
 
 
 def fail(sdk, flavour, intent_id, attempt=1):
-    """Reports a failure as each of the clients does."""
+    """Reports a failure with the arguments of each client."""
     if flavour == "async":
         return sdk.record_failure(intent_id, "timeout", "no answer", metadata={"host": "archive"})
     return sdk.record_failure(intent_id, attempt, "timeout", "no answer", metadata={"host": "archive"})
@@ -54,7 +54,7 @@ def test_a_failure_says_when_to_try_again(ada, intent, flavour):
     ada.set_retry_policy(intent.id, RetryStrategy.FIXED, base_delay_ms=20_000, max_delay_ms=20_000)
     made = fail(ada, flavour, intent.id)
     pause = made.retry_scheduled_at - made.created_at
-    # Up to a fifth less, by chance.
+    # Random jitter shortens it by up to a fifth.
     assert timedelta(seconds=16) <= pause <= timedelta(seconds=20)
 
 
@@ -64,7 +64,7 @@ def test_an_agent_is_told_to_try_again(url, ada, bob, intent, flavour):
     with concerning(url, "agent.bob") as inbox:
         fail(bob, flavour, intent.id)
         told = inbox.next("AGENT_ASSIGNED")
-    # What `@on_retry` is called with (contract 11.5).
+    # The arguments of `@on_retry` (contract 11.5).
     assert (told.data["intent_id"], told.data["retry_attempt"]) == (intent.id, 1)
     assert (told.data["last_error"], told.data["delegated_by"]) == ("no answer", None)
 
@@ -88,7 +88,7 @@ def test_completing_the_intent_settles_its_failures(ada, intent, flavour):
 
 def test_a_retry_that_the_agent_plans_itself_is_kept(ada, intent, flavour):
     if flavour == "async":
-        return  # its client cannot say so
+        return  # this client lacks the argument
     at = now() + timedelta(minutes=5)
     assert ada.record_failure(intent.id, 1, retry_scheduled_at=at).retry_scheduled_at == at
 
@@ -113,5 +113,5 @@ def test_a_policy_that_may_not_be_read_is_refused(ada, bob, intent):
     ada.set_acl(intent.id, AccessPolicy.CLOSED)
     with refused(OpenIntentError, 403, "access_closed"):
         bob.get_retry_policy(intent.id)
-    # Told apart from one that is not there, which is None.
+    # Distinct from a missing policy, which is None.
     assert ada.get_retry_policy(intent.id) is None

@@ -1,4 +1,4 @@
-# Streams through the SDK's own readers (contract 11): what comes, to whom, with which names; resuming, refusals.
+# Streams through the SDK's own readers (contract 11): events, recipients, and names; resuming, refusals.
 
 import threading
 import time
@@ -144,7 +144,7 @@ def test_an_agent_hears_of_its_work(ada, bob, intent, channel):
     ids=["an intent of nobody's", "no id", "another's own", "no key"],
 )
 def test_a_refused_stream_is_an_event_and_no_flood(ada, follow, status):
-    """The SDK comes back at once and for ever, so the server takes its time to answer (contract 11.4)."""
+    """The SDK reconnects at once and for ever, so the server delays its answer (contract 11.4)."""
     stream, came = follow(ada), []
     begun = time.monotonic()
     for event in stream:
@@ -153,12 +153,12 @@ def test_a_refused_stream_is_an_event_and_no_flood(ada, follow, status):
         if len(came) == 2:
             break
     stream.stop()
-    # Each refusal is held for the second that conftest.py sets.
+    # The server holds each refusal for the second that conftest.py sets.
     assert came[0] >= 0.9 and came[1] >= 1.9
 
 
 def test_a_reader_that_lost_its_access_resumes_without_a_gap(ada, eve, intent):
-    """A stream that ends is broken off, which the SDK answers by waiting and coming back with the last id it had."""
+    """The server breaks off a stream to end it; the SDK then waits, and reconnects with its last id."""
     with following(eve.subscribe_sse(intent.id)) as inbox:
         ada.log_event(intent.id, EventType.COMMENT, {"n": 1})
         assert inbox.next("comment").data["payload"] == {"n": 1}
@@ -197,13 +197,13 @@ def test_the_deletion_of_a_channel_breaks_its_stream(url, ada, channel):
         begun = time.monotonic()
         ada.close_channel(channel)
         assert inbox.next(SSEEventType.ERROR).data["status_code"] == 404
-        # After a clean end it would be back at once. After a broken one it waits for the second that the server asked
-        # for, and the refusal takes another.
+        # After a clean end the SDK would reconnect at once. After a broken one it waits for the second that the server
+        # requested, and the refusal takes another.
         assert time.monotonic() - begun >= 1.9
 
 
 def knock(ada, intent, heard) -> None:
-    """Logs an event until one is heard: the SDK's queue and subscription do not say when they are open."""
+    """Logs events until one is received: the SDK's queue and subscription do not tell when they are open."""
 
     def look():
         ada.log_event(intent.id, EventType.COMMENT, {"knock": True})
@@ -251,7 +251,7 @@ def test_a_subscription_calls_back_and_stops(url, ada, intent):
         knock(ada, intent, calls.is_set)
         ada.set_status(intent.id, 1, IntentStatus.ACTIVE)
         ada.update_state(intent.id, 2, {"a": 1})
-        # A callback that fails ends nothing.
+        # A failing callback does not end the stream.
         assert inbox.next("STATE_CHANGED").data["new_state"] == {"a": 1}
     assert [str(error) for error in errors][:1] == ["the callback's own fault"]
     ada.update_state(intent.id, 3, {"a": 2})

@@ -1,4 +1,4 @@
-# Webhook subscriptions through the SDK (RFC-0006, contract 15.33), and a receiver that verifies what it gets with nothing
+# Webhook subscriptions through the SDK (RFC-0006, contract 15.33), and a receiver that verifies deliveries with nothing
 # but Python's own library (Standard Webhooks).
 
 import base64
@@ -21,7 +21,7 @@ SUBSCRIPTION = "sub_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 
 def subscribe(sdk, flavour, **asked):
-    """Subscribes as each client can: only the synchronous one says when the subscription ends."""
+    """Subscribes with the arguments of each client: only the synchronous one takes an expiry."""
     if flavour == "sync" and "webhook_url" in asked:
         asked["expires_at"] = now() + timedelta(hours=24)
     return sdk.subscribe(**asked)
@@ -60,7 +60,7 @@ def test_what_cannot_be_subscribed_to_is_refused(ada, eve, flavour, intent):
 
 
 def verify(secret: str, headers, body: bytes) -> None:
-    """What a receiver does with a delivery before it believes it."""
+    """Verifies a delivery's signature and time."""
     assert abs(time.time() - int(headers["webhook-timestamp"])) < 300
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -70,7 +70,7 @@ def verify(secret: str, headers, body: bytes) -> None:
 
 @contextlib.contextmanager
 def receiver():
-    """A receiver on this machine: its URL, and what it gets."""
+    """A receiver on this machine: its URL, and the received deliveries."""
     got = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -89,7 +89,7 @@ def receiver():
 
 
 def secret_of(url: str, subscription: str) -> str:
-    """A fresh secret: the SDK does not keep the one that a subscription is made with."""
+    """Returns a fresh secret, because the SDK discards the one from the creation of a subscription."""
     rotate = urllib.request.Request(
         f"{url}/api/v1/subscriptions/{subscription}/rotate", method="POST", headers={"X-API-Key": "the-key-of-ada"}
     )

@@ -1,7 +1,8 @@
-# Intents that wait for a person (RFC-0025): the SDK's own agents ask, and people answer in their inbox and at the intent.
+# Intents that wait for a person (RFC-0025): the SDK's own agents ask, and people answer in their inbox and at the
+# intent.
 #
-# request_input() hands set_status its arguments in the wrong order, as other parts of the SDK do (contract 16), and so fails before
-# it has asked anything, on any server. With that one call put right (mended), the rest of it runs as it is.
+# request_input() passes arguments to set_status in the wrong order, as other parts of the SDK do (contract 16), and so
+# fails before it asks anything, on any server. With that one call corrected (mended), the rest runs unchanged.
 
 import asyncio
 import threading
@@ -24,14 +25,14 @@ def flavour():
 
 @pytest.fixture
 def person(url, operator):
-    """A person with a key of their own: its name, and a client."""
+    """A person with their own key: the name, and a client."""
     name = f"human.{uuid.uuid4().hex[:12]}"
     with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": let_in(url, operator, name)}) as client:
         yield name, client
 
 
 def mended(client):
-    """Has a client's set_status take its two last arguments in either order."""
+    """Makes a client's set_status accept its two last arguments in either order."""
     given = client.set_status
 
     def set_status(intent_id, version, status):
@@ -43,10 +44,11 @@ def mended(client):
 
 
 class Asked:
-    """A question that an agent of the SDK asks in a thread of its own."""
+    """A question that an agent of the SDK asks in a separate thread."""
 
     def __init__(self, url: str, intent: str, *args, **kwargs):
-        # Each an agent of its own: a person who has refused a question of one is not asked anything more by that one.
+        # A separate agent for each: after a person refuses a question of an agent, that agent may not ask the person
+        # anything else.
         self.agent = kwargs.pop("agent", "agent.ada")
         self.answer = self.error = None
 
@@ -61,7 +63,7 @@ class Asked:
         async def ask():
             try:
                 self.answer = await asker.request_input(intent, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - the test looks at it
+            except Exception as error:  # noqa: BLE001 - the test inspects it
                 self.error = error
             await asker.async_client.close()
 
@@ -75,7 +77,7 @@ class Asked:
 
 
 def inbox(person):
-    """The one question that waits for the person, once it does."""
+    """Waits for the person's only pending question, and returns it."""
 
     def look():
         return person.get("/moments/inbox").raise_for_status().json()["moments"]
@@ -131,7 +133,7 @@ def test_an_agent_asks_and_gets_what_was_answered_at_the_intent(url, ada, intent
     suspension = ada.get_intent(intent.id).state.to_dict()["_suspension"]
     path = f"/intents/{intent.id}/suspend/respond"
     answer = {"suspension_id": suspension["id"], "value": "To Bern, by train."}
-    # Nobody answers in the person's place.
+    # No other principal answers in the person's place.
     service = httpx.post(f"{url}/api/v1{path}", headers={"X-API-Key": SERVICE}, json=answer)
     assert (service.status_code, service.json()["code"]) == (403, "not_the_principal")
     done = human.post(path, json=answer).raise_for_status().json()
@@ -145,13 +147,14 @@ def test_what_is_asked_of_nobody_the_configured_person_answers_and_no_service(ur
     suspension = eventually(lambda: ada.get_intent(intent.id).state.to_dict().get("_suspension"), "a question")
     path = f"/intents/{intent.id}/suspend/respond"
     answer = {"suspension_id": suspension["id"], "value": "yes"}
-    # Neither with a key that may act as anybody, nor with the operator's, under whatever name; who asks least of all.
+    # Neither a key that may act as anybody nor the operator's key answers, under any name, and least of all the asking
+    # agent's.
     names = [{}] + [{"responded_by": name} for name in ("agent.bob", "human.dev", "alice@example.com")]
     for key in (SERVICE, operator, AGENTS["agent.bob"], AGENTS["agent.ada"]):
         for name in names:
             refused = httpx.post(f"{url}/api/v1{path}", headers={"X-API-Key": key}, json=answer | name)
             assert (refused.status_code, refused.json()["code"]) == (403, "not_the_principal"), refused.text
-    # Another agent does not take it away either.
+    # Another agent cannot withdraw it either.
     version = {"If-Match": str(ada.get_intent(intent.id).version), "X-API-Key": AGENTS["agent.bob"]}
     refused = httpx.post(f"{url}/api/v1/intents/{intent.id}/status", headers=version, json={"status": "active"})
     assert (refused.status_code, refused.json()["code"]) == (403, "not_the_principal")
@@ -176,7 +179,7 @@ def test_a_key_that_the_operator_makes_for_a_person_decides_nothing(url, ada, op
             forged.post(f"/intents/{intent.id}/suspend/respond", json=answer),
         ):
             assert (refused.status_code, refused.json()["code"]) == (403, "not_the_principal"), refused.text
-    # Once he was let in, a key that he makes himself does.
+    # After his login, a key that he makes himself works.
     with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": let_in(url, operator, "human.bob")}) as bob:
         done = resolve(bob, moment, body["resolution"]).json()["resolution"]
     assert done["authority"] == {"basis": "one_time_link", "let_in_by": "service.dev"}

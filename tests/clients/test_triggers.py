@@ -1,4 +1,5 @@
-# Triggers through the SDK (RFC-0017): set up, read, listed, changed, fired and taken away; and that they make intents.
+# Triggers through the SDK (RFC-0017): creating, reading, listing, changing, firing and deleting them; and the intents
+# that they create.
 
 import base64
 import hashlib
@@ -78,7 +79,7 @@ def test_fired_by_hand_it_makes_an_intent(ada):
 
 
 def test_what_is_open_is_not_made_twice(ada):
-    # Intents of other runs are open still.
+    # Intents of other runs are still open.
     template = {"type": f"once.{time.monotonic_ns()}", "title": "Once"}
     made = ada.create_trigger("once", "schedule", intent_template=template, deduplication="skip")
     assert ada.fire_trigger(made.trigger_id)["status"] == "fired"

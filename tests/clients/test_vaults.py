@@ -1,4 +1,4 @@
-# Vaults, credentials, grants and tools through the SDK (RFC-0014): an agent uses a service whose key it never sees.
+# Vaults, credentials, grants and tools through the SDK (RFC-0014): an agent uses a service without ever seeing its key.
 
 import json
 import threading
@@ -24,7 +24,7 @@ NOBODYS = "01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 
 class Service(BaseHTTPRequestHandler):
-    """A service with a key: it says what it was sent, the key included."""
+    """A service with a key: it answers with the received request, including the key."""
 
     protocol_version = "HTTP/1.1"
 
@@ -61,7 +61,7 @@ def vault(ada):
 
 @pytest.fixture
 def credential(ada, vault, service):
-    """A credential as clients of the reference server put it in: the key among the metadata."""
+    """A credential in the form of the reference server's clients: the key is part of the metadata."""
     metadata = {
         "base_url": f"http://127.0.0.1:{service.server_port}",
         "endpoints": {"web_search": {"path": "/v1/search", "method": "POST"}},
@@ -125,7 +125,7 @@ def test_a_grant_is_seen_by_who_gave_it_and_who_holds_it(ada, bob, eve, credenti
         eve.revoke_grant(made.id)
     with refused(NotFoundError, 404, "not_found"):
         bob.create_tool_grant(credential["id"], "agent.eve", "agent.bob")
-    # Bob passes it on, and it ends with his.
+    # Bob delegates the grant, and the delegated one ends with his.
     on = bob.create_tool_grant(credential["id"], "agent.eve", "agent.bob", ["web_search"], delegated_from=made.id)
     assert (on.source, on.delegated_from, on.delegation_depth) == (GrantSource.DELEGATED, made.id, 1)
     assert ada.revoke_grant(made.id)["status"] == "revoked"
@@ -151,7 +151,7 @@ def test_a_tool_is_called_with_a_key_that_the_agent_never_sees(ada, bob, credent
     done = bob.invoke_tool("web_search", "agent.bob", {"q": "agents"}, **ask)
     assert (done["status"], done["tool_name"], done["error"]) == ("success", "web_search", None)
     assert done["result"] == {"you_said": {"q": "agents"}, "your_key": "[REDACTED]"}
-    # A retry calls nothing twice.
+    # A retry does not call the tool twice.
     assert bob.invoke_tool("web_search", "agent.bob", {"q": "agents"}, **ask) == done
     assert service.heard == [("/v1/search", {"q": "agents"})]
     failed = bob.invoke_tool("web_search", "agent.bob", {"fail": True}, grant_id=grant.id)

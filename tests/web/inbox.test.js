@@ -1,5 +1,5 @@
-// The inbox in a real browser: every way to answer, by mouse, by keyboard and without JavaScript; two windows; nothing left
-// out, without style and on a phone.
+// The inbox in a real browser: every way to answer, by mouse, by keyboard and without JavaScript; two windows; complete
+// content without styles and on a phone.
 
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
@@ -183,7 +183,7 @@ test("asking for detail resolves nothing", async () => {
   await page.locator("body[data-following]").waitFor();
   await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Carol, until Wednesday." });
   await page.getByText("Carol, until Wednesday.").waitFor();
-  // Also who has chosen already hears what is said afterwards, and the choice stays.
+  // A user with a selected option still gets later words, and the selection stays.
   await page.getByLabel("Skip 1.4").check();
   await server.release.post(`/moments/${idOf(moment)}/words`, { text: "Dave could stand in for her." });
   await page.getByText("Dave could stand in for her.").waitFor();
@@ -205,7 +205,7 @@ test("what is answered in one window is answered in the other, at once", async (
     await page.locator("body[data-following]").waitFor();
   }
   assert.deepEqual([await other.getByRole("status").count(), await other.getByRole("status").innerText()], [1, ""]);
-  // Even half-way through an answer.
+  // Even with a half-typed answer.
   await other.keyboard.press("t");
   await other.keyboard.type("I was about to say");
   await one.getByLabel("Ship today").check();
@@ -259,7 +259,7 @@ test("whatever is written when nobody takes it any more is given back", async ()
   await live.locator("body[data-following]").waitFor();
   await live.getByText(ways[0][0]).click();
   await live.getByLabel(ways[0][1]).fill("Who asked for it?");
-  // What is asked for while a question stands may as well be said while it is talked about.
+  // A draft of a request for detail becomes a draft of the reply in a deliberation.
   await server.ada.post(`/moments/${idOf(moment)}/resolution`, { envelope_digest: moment.envelope_digest, resolution: { kind: "dialogue", objection: "Not this." } });
   const reply = live.getByLabel("Your reply");
   await reply.waitFor();

@@ -1,4 +1,4 @@
-// What the tests of the pages stand on: a server of their own, agents that speak its API, and a Chromium.
+// Helpers for the tests of the pages: a separate server, agents that use its API, and a Chromium.
 
 import { spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, mkdirSync, rmSync, existsSync } from "node:fs";
@@ -14,13 +14,13 @@ export const output = join(here, "output");
 mkdirSync(output, { recursive: true });
 
 const program = process.env.ENTENTE_PROGRAM ?? join(root, "target", "debug", "entente");
-// ENTENTE_BROWSER names another one; scripts/setup.sh looks in the same places.
+// ENTENTE_BROWSER takes precedence; scripts/setup.sh searches the same paths.
 const browserPath = [process.env.ENTENTE_BROWSER, ...["chromium", "chromium-browser", "google-chrome"].flatMap((name) =>
   (process.env.PATH ?? "").split(":").map((dir) => join(dir, name))),
 "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"]
   .filter(Boolean).find(existsSync);
 
-/** A server with a database of its own, and its keys. A machine that has too much to do may need a second start. */
+/** Starts a server with its own database; returns it with its keys. On a busy machine a start may need retries. */
 export async function serve() {
   for (let tries = 1; ; tries += 1) {
     try { return await start(); } catch (failure) { if (tries === 3) throw failure; }
@@ -65,7 +65,7 @@ async function start() {
   };
 }
 
-/** The API, with a key. */
+/** Returns a client of the API with a key. */
 export function api(url, key, name) {
   const send = async (method, path, body) => {
     const answer = await fetch(`${url}/api/v1${path}`, {
@@ -89,7 +89,7 @@ export function api(url, key, name) {
   };
 }
 
-/** A one-time link for a person. */
+/** Creates a one-time link for a person. */
 export async function linkFor(server, person, admin = false) {
   const made = await server.admin.post(`/people/${person}/links`, { admin });
   return server.url + made.path;
@@ -97,7 +97,7 @@ export async function linkFor(server, person, admin = false) {
 
 let running;
 
-/** Chromium, one for all tests of a file. */
+/** Starts Chromium, once for all tests of a file. */
 export async function browser() {
   assert.ok(browserPath, "no Chromium here: scripts/setup.sh installs it, or ENTENTE_BROWSER says where it is");
   running ??= await chromium.launch({
@@ -119,7 +119,7 @@ export async function closeWindows() {
   await Promise.all((running?.contexts() ?? []).map((context) => context.close()));
 }
 
-/** A window; whatever a page complains of is a fault of the test that opened it. */
+/** Opens a window; errors on its page fail the test that opened it. */
 export async function window(options = {}) {
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(30000);
@@ -127,8 +127,8 @@ export async function window(options = {}) {
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(String(error)));
   page.on("console", (message) => {
-    // A refusal is a page of its own status, which Chromium notes here too; streams end by breaking, and lead to the login then.
-    // What a page is made of is always there.
+    // Chromium also reports expected errors here: pages with the status of a refusal, and streams that break off and then
+    // redirect to the login. Errors of assets are never expected.
     const meant = /status of (401|403|404|409|410|422|429)|INCOMPLETE_CHUNKED|EventSource's response has a MIME type/;
     const own = new URL(message.location().url || "about:blank").pathname.startsWith("/assets/");
     if (message.type() === "error" && (own || !meant.test(message.text()))) {
@@ -138,7 +138,7 @@ export async function window(options = {}) {
   return page;
 }
 
-/** A window of a person who is logged in. */
+/** Opens a window of a logged-in person. */
 export async function windowOf(server, person, { admin = false, ...options } = {}) {
   const page = await window(options);
   await page.goto(await linkFor(server, person, admin));
@@ -147,7 +147,7 @@ export async function windowOf(server, person, { admin = false, ...options } = {
   return page;
 }
 
-/** A password that a person chooses: one that the operator sets has to be changed first. */
+/** Sets a password as the person: one set by the operator must be changed first. */
 export async function ownPassword(server, person, password) {
   const page = await windowOf(server, person);
   await page.goto(`${server.url}/password`);
@@ -157,7 +157,7 @@ export async function ownPassword(server, person, password) {
   await page.context().close();
 }
 
-/** A question, well put; `more` goes beside it, `change` into it. */
+/** Returns a well-formed question; `more` extends the request, `change` overrides members of the question. */
 export function question(more = {}, change = {}) {
   return {
     principal_id: "human.ada",
@@ -187,7 +187,7 @@ export function question(more = {}, change = {}) {
 
 export const idOf = (moment) => moment.id ?? moment.moment_id;
 
-/** Withdraws what an agent still asks: the same question may not be open twice, and each test asks it. */
+/** Withdraws an agent's open questions: the same question may not be open twice, and each test asks it. */
 export async function withdrawAll(agent) {
   const { moments } = await agent.get("/moments?state=open");
   for (const moment of moments) {
@@ -195,7 +195,7 @@ export async function withdrawAll(agent) {
   }
 }
 
-/** Waits until something holds. */
+/** Polls until `holds` returns a value, and returns that. */
 export async function until(holds, what) {
   const end = Date.now() + 30000;
   for (;;) {

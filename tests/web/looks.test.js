@@ -1,5 +1,5 @@
-// How the pages look and whether everybody can use them: axe without a complaint, in the light and in the dark, and pictures
-// that are kept as output.
+// Appearance and accessibility of the pages: no violations found by axe, in light and dark mode, and screenshots that are
+// kept as output.
 
 import { after, afterEach, before, test } from "node:test";
 import assert from "node:assert/strict";
@@ -15,7 +15,7 @@ before(async () => { server = await serve(); places = await stage(server); });
 afterEach(closeWindows);
 after(async () => { await close(); await server?.stop(); });
 
-/** A server on which something goes on. */
+/** Fills a server with sample activity. */
 async function stage({ researcher, data, release, admin }) {
   for (const [agent, id, role] of [[researcher, "agent.researcher", "researcher"], [data, "agent.data", "data"], [release, "agent.release", "release"]]) {
     await agent.post("/agents/register", { agent_id: id, role_id: role, heartbeat_config: { interval_seconds: 30, unhealthy_after_seconds: 90, dead_after_seconds: 300 } });
@@ -57,7 +57,7 @@ async function stage({ researcher, data, release, admin }) {
   return { thread, moment: `/inbox/${idOf(moment)}`, talk: `/inbox/${idOf(talk)}`, intent: `/dashboard?intent=${intent.id}` };
 }
 
-/** A thread by post: asked by a person, answered by an agent. */
+/** Creates a thread of envelopes: a task from a person, answered by an agent. */
 async function letters(human, agent) {
   const corr = `thread-${crypto.randomUUID()}`;
   const letter = (more) => ({ v: "1", id: crypto.randomUUID(), ts: new Date().toISOString(), intent: "data.rows.count", corr,
@@ -73,7 +73,7 @@ async function letters(human, agent) {
   return `/threads?corr=${corr}`;
 }
 
-/** Jobs with progress and a budget. */
+/** Creates jobs with progress and a budget. */
 async function work(worker, client, intent) {
   await worker.put("/arcp/agents/summarise/versions/1");
   await worker.put("/arcp/agents/collect/versions/1");

@@ -1,4 +1,4 @@
-// Pages that stay true: while somebody writes, while the login ends, while nobody looks, and for who comes from elsewhere.
+// Live updates of the pages: while the user types, when the login ends, in hidden tabs, and for visitors from other sites.
 
 import { createServer } from "node:http";
 import { after, afterEach, before, test } from "node:test";
@@ -19,7 +19,7 @@ const stateOf = (moment) => server.release.get(`/moments/${idOf(moment)}`);
 const following = (page) => page.locator("body[data-following]").waitFor();
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Has a page believe that its tab is behind another, or in front again. A browser without a screen shows all its tabs. */
+/** Simulates that a tab is hidden or visible again, because a headless browser shows all its tabs. */
 const turn = (page, hidden) => page.evaluate((value) => {
   Object.defineProperty(document, "hidden", { configurable: true, get: () => value });
   Object.defineProperty(document, "visibilityState", { configurable: true, get: () => (value ? "hidden" : "visible") });
@@ -41,7 +41,7 @@ test("a page that shows why an answer was refused is the question's own, and sta
   const page = await windowOf(server, "human.ada");
   await page.goto(`${server.url}/inbox/${idOf(moment)}`);
   await following(page);
-  // Chosen first: then the part is left as it is, false digest and all.
+  // Selected first, so that the part is not updated and keeps the false digest.
   await page.getByLabel("Wait a day").check();
   await page.evaluate(() => { for (const field of document.querySelectorAll("input[name=digest]")) field.value = "sha256:00"; });
   await page.getByRole("button", { name: "Commit to this" }).click();
@@ -61,7 +61,7 @@ test("a page that shows why an answer was refused is the question's own, and sta
 test("a link on another site leads to the page, for who is logged in", async () => {
   const page = await windowOf(server, "human.ada");
   const before = await page.context().cookies();
-  // The loopback by its name is another site than by its number.
+  // The name `localhost` is a different site from the address 127.0.0.1.
   const elsewhere = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(`<a href="${server.url}/dashboard?intent=x&amp;y=1">look</a>`));
   await new Promise((resolve) => elsewhere.listen(0, "localhost", resolve));
   await page.goto(`http://localhost:${elsewhere.address().port}/`);
@@ -92,7 +92,7 @@ test("what is being written outlives a login that ends, and goes by the next one
   await way.waitFor();
   assert.equal(await page.locator("textarea[name=answer]").inputValue(), "Ship it on Thursday.");
   const [fresh] = await Promise.all([page.context().waitForEvent("page"), way.click()]);
-  // Said for a few seconds only, and perhaps before the other window has all of its page.
+  // The message is shown for a few seconds only, perhaps before the other window has loaded completely.
   const told = page.getByRole("status").getByText("You are logged in again.").waitFor();
   await logIn(fresh);
   await Promise.all([told, fresh.waitForURL(`**/inbox/${idOf(moment)}`)]);
@@ -160,7 +160,7 @@ test("many tabs do not starve one another, and one that nobody sees asks for not
   await behind.getByRole("link", { name: "Behind the others" }).waitFor();
   await following(behind);
 
-  // A question in a tab that was opened behind the others is not before anybody's eyes.
+  // A question in a tab opened in the background has not been seen.
   const unseen = await first.context().newPage();
   await unseen.addInitScript(() => {
     Object.defineProperty(document, "hidden", { configurable: true, get: () => true });

@@ -1,5 +1,6 @@
-//! What clients call: REST with its server-sent events (`http`), ARCP over WebSocket and stdio (`arcp`), MCP (`mcp`) and the
-//! pages (`web`). It parses, authenticates and shapes replies; `entente_kernel` does the work.
+//! Client-facing interfaces: REST with server-sent events (`http`), ARCP over WebSocket and stdio (`arcp`),
+//! MCP (`mcp`) and the web pages (`web`). They parse, authenticate and shape responses; `entente_kernel` does
+//! the work.
 
 pub mod arcp;
 pub mod http;

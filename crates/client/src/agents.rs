@@ -20,15 +20,15 @@ pub(super) struct Agents {
 enum Verb {
     /// Register an agent, or bring its record up to date
     Register {
-        /// The id it acts under
+        /// The id that it acts under
         id: String,
         /// The role it can be addressed by
         #[arg(long)]
         role: Option<String>,
-        /// A name for people
+        /// A display name
         #[arg(long)]
         name: Option<String>,
-        /// What it can do; repeatable
+        /// One of its capabilities; repeatable
         #[arg(long = "capability", value_name = "WORD")]
         capabilities: Vec<String>,
     },
@@ -41,31 +41,31 @@ enum Verb {
         #[arg(long)]
         role: Option<String>,
     },
-    /// Show one
+    /// Show an agent
     Show {
-        /// Its id
+        /// The agent's id
         id: String,
     },
-    /// Say that it is alive
+    /// Send a heartbeat
     Heartbeat {
-        /// Its id
+        /// The agent's id
         id: String,
     },
-    /// Let it finish its work and take no more
+    /// Drain it: it finishes its work and takes no more
     Drain {
-        /// Its id
+        /// The agent's id
         id: String,
     },
     /// Set its status
     Status {
-        /// Its id
+        /// The agent's id
         id: String,
         /// The new status
         status: String,
     },
-    /// Take it out of the directory
+    /// Remove it from the directory
     Deregister {
-        /// Its id
+        /// The agent's id
         id: String,
     },
 }

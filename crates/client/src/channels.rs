@@ -1,4 +1,4 @@
-//! `entente channel`: where agents talk.
+//! `entente channel`: channels on which agents exchange messages.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// Channels: where agents on an intent talk
+/// Channels: message exchange between the agents on an intent
 #[derive(Debug, Args)]
 pub(super) struct Channels {
     #[command(flatten)]
@@ -23,16 +23,16 @@ enum Verb {
         intent: String,
         /// The channel's name, unique among the intent's open ones
         name: String,
-        /// Only for these; repeatable. For everybody on the intent when nothing is said
+        /// A member of the channel; repeatable [default: all agents on the intent]
         #[arg(long = "member", value_name = "AGENT")]
         members: Vec<String>,
-        /// Write its messages into the intent's log
+        /// Record its messages in the intent's log
         #[arg(long)]
         audit: bool,
         /// Close it after this many seconds
         #[arg(long, value_name = "SECONDS")]
         ttl: Option<u32>,
-        /// Keep this many messages at the most
+        /// Keep at most this many messages
         #[arg(long, value_name = "N")]
         max_messages: Option<u32>,
     },
@@ -41,14 +41,14 @@ enum Verb {
         /// The intent's id
         intent: String,
     },
-    /// Show one
+    /// Show a channel
     Show {
-        /// Its id
+        /// The channel's id
         id: String,
     },
-    /// Close it
+    /// Close a channel
     Close {
-        /// Its id
+        /// The channel's id
         id: String,
     },
 }

@@ -1,4 +1,5 @@
-//! `entente checkpoint`: the server's signed word on its logs (RFC-0019), and `entente identity`: agents' keys (RFC-0018).
+//! `entente checkpoint`: signed checkpoints of the server's logs (RFC-0019), and `entente identity`: agents'
+//! keys (RFC-0018).
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// Checkpoints: the server's signed word on its logs
+/// Checkpoints: the server's signed commitments to its logs
 #[derive(Debug, Args)]
 pub(super) struct Checkpoints {
     #[command(flatten)]
@@ -17,32 +18,32 @@ pub(super) struct Checkpoints {
 
 #[derive(Debug, Subcommand)]
 enum CheckpointVerb {
-    /// Take one of an intent's log, or of the house's
+    /// Create a checkpoint of an intent's log, or of the system log
     Create {
         /// The intent's id
         #[arg(required_unless_present = "house", conflicts_with = "house")]
         intent: Option<String>,
-        /// Of the house's own log
+        /// Take the system log instead of an intent's
         #[arg(long)]
         house: bool,
     },
-    /// List them, the newest first
+    /// List checkpoints, the newest first
     List {
         /// Only of this intent
         intent: Option<String>,
     },
-    /// Show one
+    /// Show a checkpoint
     Show {
-        /// Its id
+        /// The checkpoint's id
         id: String,
     },
-    /// Keep a witness's receipt for one
+    /// Record a witness's receipt for a checkpoint
     Anchor {
-        /// Its id
+        /// The checkpoint's id
         id: String,
-        /// Who saw it
+        /// The witness
         provider: String,
-        /// Where the receipt is to be found there
+        /// The receipt's reference at the witness
         reference: String,
     },
     /// The keys that the server signs with
@@ -77,7 +78,7 @@ impl Checkpoints {
     }
 }
 
-/// Identities: agents' own keys
+/// Identities: agents' own signing keys
 #[derive(Debug, Args)]
 pub(super) struct Identities {
     #[command(flatten)]
@@ -88,14 +89,14 @@ pub(super) struct Identities {
 
 #[derive(Debug, Subcommand)]
 enum IdentityVerb {
-    /// Show an agent's
+    /// Show an agent's identity
     Show {
-        /// The agent
+        /// The agent's id
         agent: String,
     },
-    /// Whether an agent signed a payload
+    /// Check whether an agent signed a payload
     Verify {
-        /// The agent
+        /// The agent's id
         agent: String,
         /// The payload: a JSON object
         payload: String,
@@ -104,9 +105,9 @@ enum IdentityVerb {
     },
     /// Revoke an agent's key, at once and for ever
     Revoke {
-        /// The agent
+        /// The agent's id
         agent: String,
-        /// Why
+        /// The reason
         #[arg(long)]
         reason: Option<String>,
     },

@@ -1,8 +1,8 @@
-//! `entente decide`: a person at a terminal answers what waits for it, one question after the other (binding moment §8.2). It
-//! asks for a key that the login in a browser gives out for ten minutes, and takes no other: one that lies in a file or in the
-//! environment can be read by every agent that runs as the same user (§11.4). How a question looks is `moments.rs`, how a
-//! terminal is read `decide/terminal.rs`. After the questions come the tasks of envelopes that wait until a person agrees (AEE
-//! §3, `decide/tasks.rs`).
+//! `entente decide`: a person at a terminal answers the pending questions, one after the other (binding
+//! moment §8.2). It asks for a key that the browser login issues for ten minutes, and accepts no other: a key
+//! in a file or in the environment can be read by every agent that runs as the same user (§11.4).
+//! `moments.rs` renders a question, and `decide/terminal.rs` reads the terminal. After the questions come the
+//! tasks of envelopes that require a person's approval (AEE §3, `decide/tasks.rs`).
 
 mod tasks;
 mod terminal;
@@ -23,25 +23,26 @@ use super::moments::{self, complaint, is_open, outcome, path, said, written};
 use super::remote::{Api, Failure as Refusal, Remote};
 use super::{Done, Failure};
 
-/// The label of a key that a login gives to a terminal.
+/// Label of a key that a login issues for a terminal.
 const TERMINAL: &str = "terminal";
 
-/// Answer what waits for you: needs a terminal, and a key of ten minutes from the page /terminal
+/// Answer the questions and approvals that wait for you: needs a terminal, and a key of ten minutes from the
+/// page /terminal
 #[derive(Debug, Args)]
 pub(super) struct Decide {
     #[command(flatten)]
     remote: Remote,
-    /// This one alone
+    /// Only this moment [default: all that wait for you]
     moment: Option<String>,
 }
 
-/// What comes after a question.
+/// Outcome of one question.
 enum Next {
-    /// The following one.
+    /// Go to the next one.
     Go,
-    /// It stays; the following one.
+    /// Leave it open and go to the next one.
     Later,
-    /// No more.
+    /// Stop.
     Quit,
 }
 
@@ -54,7 +55,8 @@ impl Decide {
         }
         tokio::select! {
             done = self.one_by_one() => done,
-            // What was entered is not sent, and what is typed is seen again: the terminal's guard is dropped with the rest.
+            // Nothing entered so far is sent, and typed text is echoed again: the terminal's guard is dropped
+            // with the rest.
             told = tokio::signal::ctrl_c() => Ok(told?),
         }
     }
@@ -90,7 +92,7 @@ impl Decide {
     }
 }
 
-/// A person at a terminal.
+/// Session of a person at a terminal.
 struct Desk {
     api: Api,
     url: String,
@@ -98,7 +100,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// Asks for a key until one opens; whether one does.
+    /// Asks for a key until one is accepted; returns whether that happened.
     async fn let_in(&mut self) -> Result<bool, Failure> {
         say(&format!(
             "Open {}/terminal in the browser where you are logged in, and paste the key here.",
@@ -126,7 +128,7 @@ impl Desk {
         Ok(false)
     }
 
-    /// The ids of all that waits, page by page.
+    /// Returns the ids of all pending moments, page by page.
     async fn inbox(&self) -> Result<Vec<String>, Failure> {
         let (mut ids, mut query) = (Vec::new(), Vec::new());
         loop {
@@ -140,7 +142,8 @@ impl Desk {
         }
     }
 
-    /// Shows a question and does what the person says, until it needs nobody any more or is left.
+    /// Shows a question and carries out the person's commands until the moment is no longer pending or the
+    /// person moves on.
     async fn present(&mut self, id: &str) -> Result<Next, Failure> {
         let mut moment = self.api.post(&format!("{}/view", path(id)), &json!({})).await?;
         let (text, fault) = written(&moment, SystemClock.now());
@@ -148,7 +151,7 @@ impl Desk {
         if let Some(fault) = fault {
             say(&format!("Its question cannot be shown, and so not be answered: {fault}"))?;
         }
-        // What was typed before it was shown is no answer to it.
+        // Input typed before the question was shown does not answer it.
         self.terminal.forget()?;
         let mut asked = false;
         loop {
@@ -161,7 +164,7 @@ impl Desk {
             let line = tokio::select! {
                 line = self.terminal.line() => line?,
                 news = news(&self.api, &moment) => {
-                    // What changes nothing for the person does not take away what is half typed.
+                    // News without effect on the person's choices must not discard a half-typed line.
                     asked = !tell(&moment, &news)?;
                     moment = news;
                     if !asked {
@@ -183,14 +186,14 @@ impl Desk {
                         }
                         moment = now;
                     }
-                    // Whatever it was, what is shown next is how it stands.
+                    // Whether or not the command succeeded, continue from the current state.
                     None => moment = self.api.get(&path(id), &[]).await?,
                 },
             }
         }
     }
 
-    /// Does what one letter or number says; the moment afterwards, unless nothing was done.
+    /// Carries out one command. Returns the moment afterwards, or `None` if nothing was done.
     async fn act(&mut self, moment: &Value, word: &str) -> Result<Option<Value>, Failure> {
         let question = question(moment);
         let hatches = question.as_ref().map(|question| question.hatches);
@@ -228,7 +231,7 @@ impl Desk {
         }
     }
 
-    /// An answer in the person's own words.
+    /// Sends an answer in the person's own words.
     async fn answer(
         &mut self,
         moment: &Value,
@@ -248,19 +251,20 @@ impl Desk {
         resolution: &Value,
         words: Option<&str>,
     ) -> Result<Option<Value>, Failure> {
-        // The answer is to the question that was seen.
+        // The answer refers to the question that was displayed.
         let body = json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution });
         self.commit(moment, "resolution", &body, words).await
     }
 
-    /// Something that is no answer.
+    /// Sends words that do not answer the question.
     async fn talk(&mut self, moment: &Value, what: &str) -> Result<Option<Value>, Failure> {
         let Some(text) = self.terminal.text(what).await? else { return Ok(None) };
         self.commit(moment, "words", &json!({ "text": text }), Some(&text)).await
     }
 
-    /// Has the server do it, once, however often it is sent. A key that is over, a server that is away or busy and a refusal
-    /// lose nothing: only the person gives up what was written.
+    /// Sends a request about the moment; the server executes it once, however often it is sent.
+    ///
+    /// Expired keys, an unavailable server and refusals lose no input: only the person discards it.
     async fn commit(
         &mut self,
         moment: &Value,
@@ -272,7 +276,7 @@ impl Desk {
         self.send(&path, body, words).await
     }
 
-    /// As [`Self::commit`], of whatever stands at a path.
+    /// As [`Self::commit`], for any path.
     async fn send(
         &mut self,
         path: &str,
@@ -306,7 +310,8 @@ impl Desk {
     }
 }
 
-/// The question of a moment, when it can be shown to the letter: nothing else can be answered (binding moment §4).
+/// Returns the question of a moment if it can be displayed exactly: no other can be answered (binding moment
+/// §4).
 fn question(moment: &Value) -> Option<Question> {
     Brief::received(&moment["binding_moment"]).ok().map(|brief| brief.question)
 }
@@ -316,12 +321,12 @@ fn unknown(word: &str) -> Result<Option<Value>, Failure> {
     Ok(None)
 }
 
-/// Whether it waits for its person.
+/// Returns whether the moment waits for its person.
 fn waits(moment: &Value) -> bool {
     is_open(moment) || moment["state"] == "deliberating"
 }
 
-/// What may be entered: no answer is there by itself.
+/// Returns the prompt with the possible commands; no answer is preselected.
 fn choices(moment: &Value) -> String {
     if !is_open(moment) {
         return "r) reply, c) close, n) next, q) quit: ".to_owned();
@@ -336,7 +341,7 @@ fn choices(moment: &Value) -> String {
     all + "a) ask for detail, n) next, q) quit: "
 }
 
-/// News of a moment. Whatever keeps them away is told to whoever enters something.
+/// Waits for news of a moment. A failure stays silent here, because the next command reports it.
 async fn news(api: &Api, moment: &Value) -> Value {
     match moments::news(api, moment).await {
         Ok(now) => now,
@@ -344,7 +349,7 @@ async fn news(api: &Api, moment: &Value) -> Value {
     }
 }
 
-/// Says what has changed while one was thinking; whether anything has that is to be said.
+/// Prints the changes that occurred in the meantime; returns whether there were any.
 fn tell(before: &Value, now: &Value) -> Result<bool, Failure> {
     let heard = before["words"].as_array().map_or(0, Vec::len);
     let words = said(now, heard);

@@ -1,5 +1,5 @@
-//! `entente envelope`: envelopes (AEE 1) from a terminal. Checking, signing and verifying need no server: they ask the same
-//! law as it does. What is sent and fetched is `envelopes/post.rs`.
+//! `entente envelope`: envelopes (AEE 1) from a terminal. Validation, signing and verification need no
+//! server: they use the same domain rules as the server does. `envelopes/post.rs` sends and fetches.
 
 mod keys;
 mod post;
@@ -21,10 +21,10 @@ use super::remote::Remote;
 use super::verify::read_key;
 use super::{Done, Failure};
 
-/// Bytes that are read of one file: many envelopes, line by line.
+/// Bytes read from one file at most: many envelopes, one per line.
 const MOST: u64 = 1024 * ENVELOPE_BYTES as u64;
 
-/// Envelopes (AEE 1): check, sign, verify, send and fetch them
+/// Envelopes (AEE 1): validate, sign, verify, send and fetch them
 #[derive(Debug, Args)]
 pub(super) struct Envelopes {
     #[command(flatten)]
@@ -35,19 +35,19 @@ pub(super) struct Envelopes {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say what is wrong with envelopes, and what should be otherwise; needs no server
+    /// Validate envelopes, and list errors and warnings; needs no server
     Validate(Validate),
-    /// Make a key to sign with, in a file that only you can read
+    /// Create a signing key, in a file that only you can read
     Keygen(keys::Keygen),
     /// Sign an envelope by the profile aee-jcs-1, and print it; needs no server
     Sign(Sign),
     /// Check the signatures of envelopes; needs no server
     Verify(Verify),
-    /// Hand in envelopes, byte for byte as they are
+    /// Send envelopes, byte for byte as they are
     Send(post::Send),
-    /// Read a mailbox, or one envelope again
+    /// Fetch a mailbox, or one envelope again
     Fetch(post::Fetch),
-    /// List the tasks that wait until you agree; `entente decide` answers them
+    /// List the tasks that wait for your approval; `entente decide` answers them
     Held(post::Held),
 }
 
@@ -66,7 +66,7 @@ impl Envelopes {
     }
 }
 
-/// Which envelopes.
+/// Input files of a command.
 #[derive(Debug, Args)]
 struct Given {
     /// Files with an envelope each; `-` for standard input
@@ -77,7 +77,7 @@ struct Given {
     lines: bool,
 }
 
-/// An envelope that was given, and where it stands: `letters.json`, or `letters.ndjson:3`.
+/// An envelope and its origin: `letters.json`, or `letters.ndjson:3`.
 struct Found {
     place: String,
     bytes: Vec<u8>,
@@ -114,21 +114,21 @@ fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Something about an envelope that is not as it should be.
+/// A warning about a valid envelope.
 #[derive(Debug, Serialize)]
 struct Remark {
     code: Warning,
     message: &'static str,
 }
 
-/// What was found of one envelope.
+/// Result of validating one envelope.
 #[derive(Debug, Serialize)]
 struct Finding {
     file: String,
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// The hash by which others refer to it (AEE §10.2).
+    /// The hash by which other envelopes refer to it (AEE §10.2).
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,7 +195,7 @@ fn print_errors(errors: &[FieldError], out: &mut impl io::Write) -> io::Result<(
 struct Validate {
     #[command(flatten)]
     given: Given,
-    /// A warning is a fault too
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
 }
@@ -224,10 +224,11 @@ struct Sign {
     /// A file with the envelope; `-` for standard input
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// A file with your key, as `entente envelope keygen` makes it: 32 bytes in base64, or `hs256:` and a shared secret
+    /// A file with your key, in the format of `entente envelope keygen`: 32 bytes in base64, or `hs256:` and
+    /// a shared secret
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// What your key is called at `/api/v1/aee/keys`
+    /// The id of your key at `/api/v1/aee/keys`
     #[arg(long)]
     kid: String,
 }
@@ -237,7 +238,7 @@ impl Sign {
         let key = keys::read(&self.key)?;
         let mut members = members(&bytes(&self.file)?)?;
         members.remove("sig");
-        // What nobody would take is not signed either.
+        // An envelope that every receiver would refuse is not signed either.
         if let Err(refusal) = check(members.clone()) {
             print_errors(&refusal.errors, &mut io::stderr().lock())?;
             return Err(refusal.into());
@@ -261,14 +262,14 @@ struct Verify {
     key: Option<PathBuf>,
 }
 
-/// What was found of one signature.
+/// Result of verifying one signature.
 #[derive(Debug, Serialize)]
 struct Verdict {
     file: String,
     verified: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     kid: Option<String>,
-    /// What it binds: `whole`, or `core` for the ten members of AEE §8.
+    /// Part that the signature covers: `whole`, or `core` for the ten members of AEE §8.
     #[serde(skip_serializing_if = "Option::is_none")]
     scope: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,9 +23,9 @@ pub(super) struct Intents {
 enum Verb {
     /// Create an intent
     Create {
-        /// What is to be done, in a few words
+        /// The goal, in a few words
         title: String,
-        /// The same at length
+        /// The goal in detail
         #[arg(long, default_value = "")]
         description: String,
     },
@@ -35,46 +35,46 @@ enum Verb {
         #[arg(long)]
         status: Option<String>,
     },
-    /// Show one
+    /// Show an intent
     Show {
-        /// Its id
+        /// The intent's id
         id: String,
     },
     /// Set members of its state, such as `progress=0.5 owner.name=Ada`
     Set {
-        /// Its id
+        /// The intent's id
         id: String,
-        /// PATH=VALUE; the value is JSON, or else a text
+        /// PATH=VALUE; the value is JSON, or else a string
         #[arg(required = true, value_parser = Member::parse, value_name = "PATH=VALUE")]
         members: Vec<Member>,
-        /// Only if this is the version [default: whichever is current]
+        /// Only if this is the version [default: any version]
         #[arg(long, value_name = "N")]
         if_version: Option<i64>,
     },
     /// Set its status
     Status {
-        /// Its id
+        /// The intent's id
         id: String,
         /// The new status
         status: String,
-        /// Only if this is the version [default: whichever is current]
+        /// Only if this is the version [default: any version]
         #[arg(long, value_name = "N")]
         if_version: Option<i64>,
     },
-    /// Its log
+    /// Show its log
     Events {
-        /// Its id
+        /// The intent's id
         id: String,
         /// Only this type
         #[arg(long = "type")]
         event_type: Option<String>,
-        /// How many, the latest first in time last in print
+        /// At most this many: the latest ones, in the order of time
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
     /// Export it with its whole log, for `entente verify`
     Export {
-        /// Its id
+        /// The intent's id
         id: String,
         /// The file to write [default: standard output]
         #[arg(long, short, value_name = "FILE")]
@@ -82,7 +82,7 @@ enum Verb {
     },
 }
 
-/// A member of a state and its new value.
+/// A path in the state and its new value.
 #[derive(Debug, Clone)]
 struct Member {
     path: String,

@@ -1,5 +1,5 @@
-//! `entente job`: submits jobs (ARCP) and looks after them. Following one is `jobs/follow.rs`, how that looks on a terminal
-//! `jobs/screen.rs`; who runs them is `worker.rs`.
+//! `entente job`: submits jobs (ARCP) and manages them. `jobs/follow.rs` follows a job, `jobs/screen.rs`
+//! displays it on a terminal, and `worker.rs` runs jobs.
 
 mod follow;
 mod screen;
@@ -16,7 +16,8 @@ use super::output::{print_json, print_record};
 use super::remote::{Api, Remote, segment};
 use super::{Done, Failure};
 
-/// Bytes read from a file or from standard input: more than the server takes, so that it can say so.
+/// Bytes read from a file or standard input at most: more than the server accepts, so that the server reports
+/// the excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
 /// Jobs: submit, list, get, events, cancel, result
@@ -36,51 +37,51 @@ enum Verb {
         /// Only those in this state; repeatable
         #[arg(long)]
         status: Vec<String>,
-        /// Only those of this agent: a name, or name@version
+        /// Only jobs of this agent: a name, or name@version
         #[arg(long)]
         agent: Option<String>,
-        /// Only those accepted after this moment, RFC 3339
+        /// Only jobs accepted after this time, RFC 3339
         #[arg(long, value_name = "TIME")]
         created_after: Option<String>,
-        /// How many
+        /// At most this many
         #[arg(long, default_value_t = 100)]
         limit: u32,
-        /// Where the list before ended
+        /// The cursor that the preceding page printed
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// Show one
+    /// Show a job
     Get {
-        /// Its id
+        /// The job's id
         id: String,
     },
-    /// Show what happened to one
+    /// Show a job's events
     Events {
-        /// Its id
+        /// The job's id
         id: String,
-        /// Only what came after this number
+        /// Only events after this number
         #[arg(long, default_value_t = 0, value_name = "NUMBER")]
         after: u64,
-        /// Go on until it ends; the exit status is then the job's
+        /// Continue until it ends; the exit status is then the job's
         #[arg(long)]
         follow: bool,
     },
-    /// Call one off
+    /// Cancel a job
     Cancel {
-        /// Its id
+        /// The job's id
         id: String,
         /// The session that submitted it, as `submit` printed it; an operator's key needs none
         #[arg(long)]
         session: Option<String>,
-        /// Why
+        /// The reason
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Write its result, byte for byte
+    /// Write a job's result, byte for byte
     Result {
-        /// Its id
+        /// The job's id
         id: String,
-        /// Where to, instead of standard output
+        /// The file to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -88,39 +89,41 @@ enum Verb {
 
 /// Submit a job
 ///
-/// With --follow the exit status is the job's: 0 for success, 3 for an error, 4 when it was cancelled, 5 when it timed out.
+/// With --follow the exit status is the job's: 0 for success, 3 for an error, 4 when it was cancelled, 5 when
+/// it timed out.
 #[derive(Debug, Args)]
 struct Asked {
     /// The agent: a name, or NAME@VERSION
     #[arg(long)]
     agent: String,
-    /// What it works on: JSON, @FILE, or `-` for standard input
+    /// The job's input: JSON, @FILE, or `-` for standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
-    /// What it may touch, patterns by namespace: JSON such as `{"tool.call":["search.*"]}`, @FILE, or `-`
+    /// The authority it asks for, patterns by namespace: JSON such as `{"tool.call":["search.*"]}`, @FILE, or
+    /// `-`
     #[arg(long, value_name = "JSON")]
     lease: Option<String>,
-    /// What it may spend, such as USD:1.00; repeatable
+    /// An amount that it may spend, such as USD:1.00; repeatable
     #[arg(long, value_name = "AMOUNT")]
     budget: Vec<String>,
-    /// When the lease ends, RFC 3339 with Z
+    /// The end of the lease, RFC 3339 with Z
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
-    /// Seconds after which it is timed out
+    /// Seconds after which it times out
     #[arg(long, value_name = "SECONDS")]
     max_runtime: Option<i64>,
-    /// The same key with the same parameters is the same job
+    /// The idempotency key: the same key with the same parameters yields the same job
     #[arg(long)]
     key: Option<String>,
     /// The intent that it works for
     #[arg(long)]
     intent: Option<String>,
-    /// Show what happens, until it ends
+    /// Show its events until it ends
     #[arg(long)]
     follow: bool,
 }
 
-/// A text that is given, in a file (`@name`), or on standard input (`-`).
+/// Reads an argument's text: given directly, in a file (`@name`), or on standard input (`-`).
 fn given(text: &str) -> Result<String, io::Error> {
     match text.strip_prefix('@') {
         Some(name) => io::read_to_string(std::fs::File::open(name)?.take(MOST)),
@@ -130,7 +133,7 @@ fn given(text: &str) -> Result<String, io::Error> {
 }
 
 impl Asked {
-    /// The body of the request.
+    /// Builds the body of the request.
     fn submit(self) -> Result<Submit, Failure> {
         let input = self.input.as_deref().map(given).transpose()?;
         let input =
@@ -227,7 +230,7 @@ impl Jobs {
     }
 }
 
-/// Writes a result as it comes: it may be larger than memory.
+/// Streams a result to its destination: it may be larger than memory.
 async fn save(api: &Api, id: &str, output: Option<PathBuf>) -> Done {
     let mut answer = api.open(&path(id, "/result")).await?;
     let mut to: Box<dyn io::Write> = match &output {

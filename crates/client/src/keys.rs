@@ -1,4 +1,4 @@
-//! `entente key`: what opens the server.
+//! `entente key`: API keys.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -6,10 +6,10 @@ use serde_json::json;
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// What is shown of a key in a list.
+/// Columns of a list of keys.
 const KEY_COLUMNS: [&str; 7] = ["id", "prefix", "label", "scopes", "act_as", "expires_at", "revoked_at"];
 
-/// Keys: make, list, rotate, revoke
+/// Keys: create, list, rotate, revoke
 #[derive(Debug, Args)]
 pub(super) struct Keys {
     #[command(flatten)]
@@ -20,36 +20,36 @@ pub(super) struct Keys {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a key; it is printed once
+    /// Create a key; it is printed once
     Create {
-        /// Whose key it will be
+        /// The principal that the key belongs to
         principal: String,
-        /// What it is for
+        /// A label that tells its purpose
         #[arg(long)]
         label: Option<String>,
-        /// What it may be used for; repeatable. Everything but `admin` when nothing is said
+        /// A scope that it may be used for; repeatable [default: all but `admin`]
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// Which agents it may act as besides its principal, such as 'agent.*'; repeatable
+        /// A pattern of agents that it may act as besides its principal, such as 'agent.*'; repeatable
         #[arg(long, value_name = "PATTERN")]
         act_as: Vec<String>,
-        /// When it ends by itself, RFC 3339
+        /// The time when it expires, RFC 3339
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
-        /// Requests per second; 0 is without limit
+        /// Requests per second; 0 means no limit
         #[arg(long, value_name = "N")]
         rate: Option<u32>,
     },
     /// List a principal's keys
     List {
-        /// Whose
+        /// The principal
         principal: String,
     },
-    /// Make a new key with the same powers; the old one ends after the overlap
+    /// Replace a key by a new one with the same powers; the old one ends after the overlap
     Rotate {
         /// The key's id
         id: String,
-        /// Seconds that the old key goes on working [default: a day]
+        /// Seconds that the old key keeps working [default: a day]
         #[arg(long, value_name = "SECONDS")]
         overlap: Option<u32>,
     },

@@ -1,4 +1,4 @@
-//! `entente lease`: holding parts of an intent.
+//! `entente lease`: exclusive holds on parts of an intent.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// Leases: hold a part of an intent, so that nobody else changes it
+/// Leases: hold a part of an intent, so that no other agent changes it
 #[derive(Debug, Args)]
 pub(super) struct Leases {
     #[command(flatten)]
@@ -24,21 +24,21 @@ enum Verb {
         intent: String,
         /// A part of its state, such as `research`; `*` for all of it
         scope: String,
-        /// For how long
+        /// The duration
         #[arg(long, default_value_t = 300, value_name = "SECONDS")]
         seconds: u32,
     },
-    /// Hold it for longer, from now on
+    /// Extend it, counted from now
     Renew {
         /// The intent's id
         intent: String,
         /// The lease's id
         lease: String,
-        /// For how long
+        /// The duration
         #[arg(long, default_value_t = 300, value_name = "SECONDS")]
         seconds: u32,
     },
-    /// Give it back, or as an admin of the intent take it away
+    /// Release it; an admin of the intent may also revoke another's
     Release {
         /// The intent's id
         intent: String,
@@ -49,7 +49,7 @@ enum Verb {
     List {
         /// The intent's id
         intent: String,
-        /// `released`, `expired`, `revoked` or `all` [default: those that are held]
+        /// `released`, `expired`, `revoked` or `all` [default: active ones]
         #[arg(long)]
         status: Option<String>,
     },

@@ -1,5 +1,5 @@
-//! The client commands: they talk to a server like any other client. They decide nothing: what a command may do is the
-//! server's to say.
+//! Client commands of the command line. They talk to a server like any other client and enforce nothing: the
+//! server decides which requests are allowed.
 
 mod agents;
 mod channels;
@@ -77,20 +77,20 @@ enum Verb {
     Verify(verify::Verify),
 }
 
-/// What went wrong, for people.
+/// Error with a message for people.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A job that was followed to an end that is no success: its exit status tells which (`jobs/follow.rs`).
+/// Outcome of a followed job that did not succeed: its exit status tells the kind (`jobs/follow.rs`).
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Ended {
-    /// The exit status.
+    /// Exit status.
     pub code: u8,
-    /// How it ended.
+    /// Message that describes the outcome.
     pub message: String,
 }
 
-/// What every command answers with.
+/// Result of every command.
 pub type Done = Result<(), Failure>;
 
 impl FromArgMatches for Command {
@@ -121,7 +121,7 @@ impl Command {
     /// Runs the command.
     ///
     /// # Errors
-    /// Whatever went wrong, said for people.
+    /// Any failure of the command, with a message for people.
     pub async fn run(self) -> Done {
         match self.0 {
             Verb::Principals(principals) => principals.run().await,

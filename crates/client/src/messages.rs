@@ -1,4 +1,4 @@
-//! `entente send`, `ask`, `reply`, `messages`: talking on a channel from a terminal.
+//! `entente send`, `ask`, `reply` and `messages`: messages on a channel from a terminal.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -9,7 +9,8 @@ use super::Done;
 use super::output::print_json;
 use super::remote::{Remote, segment};
 
-/// What a message says: a JSON object, or a text, which becomes `{"text": …}`; `-` reads it from standard input.
+/// Parses a message's payload: a JSON object, or a text, which becomes `{"text": …}`; `-` reads it from
+/// standard input.
 fn payload(text: &str) -> Result<Value, io::Error> {
     let text = if text == "-" { io::read_to_string(io::stdin().lock().take(MOST))? } else { text.to_owned() };
     Ok(match serde_json::from_str(&text) {
@@ -18,10 +19,11 @@ fn payload(text: &str) -> Result<Value, io::Error> {
     })
 }
 
-/// Bytes read from standard input: more than the server takes, so that it can say so.
+/// Bytes read from standard input at most: more than the server accepts, so that the server reports the
+/// excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
-/// One line per message.
+/// Renders a message in one line.
 pub(super) fn line(message: &Value) -> String {
     let text = |member: &str| message[member].as_str().unwrap_or("-").to_owned();
     format!(
@@ -52,20 +54,20 @@ fn print(remote: &Remote, messages: &[Value]) -> Done {
 pub(super) struct Send {
     #[command(flatten)]
     remote: Remote,
-    /// The channel: its id, or INTENT/NAME, which opens it if it is not there
+    /// The channel: its id, or INTENT/NAME, which opens it if necessary
     channel: String,
     /// A JSON object, a text, or `-` for standard input
     payload: String,
-    /// Whom it is for: an agent, role:NAME or '*'
+    /// The recipient: an agent, role:NAME or '*'
     #[arg(long)]
     to: Option<String>,
     /// request, notify or broadcast
     #[arg(long = "type", default_value = "notify")]
     message_type: String,
-    /// When it will be too late for it, RFC 3339
+    /// The time when the message expires, RFC 3339
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
-    /// A retry with the same key is done once
+    /// The idempotency key: retries with the same key send one message
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
@@ -91,7 +93,7 @@ impl Send {
     }
 }
 
-/// Ask, and wait for the answer
+/// Send a request, and wait for the answers
 #[derive(Debug, Args)]
 pub(super) struct Ask {
     #[command(flatten)]
@@ -100,13 +102,13 @@ pub(super) struct Ask {
     channel: String,
     /// The question: a JSON object, a text, or `-` for standard input
     payload: String,
-    /// Whom to ask: an agent, role:NAME or '*'
+    /// The recipient: an agent, role:NAME or '*'
     #[arg(long)]
     to: Option<String>,
     /// Seconds to wait
     #[arg(long, default_value_t = 30)]
     timeout: u32,
-    /// How many answers to wait for: a number, or `all`
+    /// The number of answers to wait for: a number, or `all`
     #[arg(long, default_value = "1")]
     expect: String,
 }
@@ -135,7 +137,7 @@ impl Ask {
     }
 }
 
-/// Answer a request
+/// Reply to a request
 #[derive(Debug, Args)]
 pub(super) struct Reply {
     #[command(flatten)]
@@ -144,7 +146,7 @@ pub(super) struct Reply {
     channel: String,
     /// The request's id
     request: String,
-    /// The answer: a JSON object, a text, or `-` for standard input
+    /// The reply: a JSON object, a text, or `-` for standard input
     payload: String,
 }
 
@@ -164,16 +166,16 @@ pub(super) struct Messages {
     remote: Remote,
     /// The channel's id
     channel: String,
-    /// Only what came after this message id, cursor or time
+    /// Only messages after this message id, cursor or time
     #[arg(long)]
     since: Option<String>,
-    /// Only what is for this agent, or `*`
+    /// Only messages for this agent, or `*`
     #[arg(long)]
     to: Option<String>,
-    /// Seconds to wait if there is nothing yet
+    /// Seconds to wait if there is no message yet
     #[arg(long)]
     wait: Option<u32>,
-    /// How many at the most
+    /// At most this many
     #[arg(long, default_value_t = 100)]
     limit: u32,
 }

@@ -1,5 +1,5 @@
-//! `entente moment`: questions to people, and what has become of them, as plain text that reads the same everywhere (binding
-//! moment §8). Answering one is `decide.rs`.
+//! `entente moment`: questions to people and their outcomes, as plain text that reads the same everywhere
+//! (binding moment §8). `decide.rs` answers questions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::Done;
 use super::remote::{Api, Failure, Remote, segment};
 
-/// Questions to people: list, show, ask, wait; show the one in a tool's result
+/// Questions to people: list, show, ask, wait; render the one in a tool's result
 #[derive(Debug, Args)]
 pub(super) struct Moments {
     #[command(flatten)]
@@ -29,31 +29,31 @@ pub(super) struct Moments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List those that you asked or are asked, the latest first
+    /// List the questions that you asked or are asked, the latest first
     List {
-        /// Only in this state, such as open
+        /// Only those in this state, such as open
         #[arg(long)]
         state: Option<String>,
-        /// Only to this person
+        /// Only those to this person
         #[arg(long, value_name = "PERSON")]
         to: Option<String>,
-        /// How many
+        /// At most this many
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// Show one, whole
+    /// Show a question in full
     Show {
-        /// The moment
+        /// The moment's id
         moment: String,
     },
     /// Ask a person: the eight slots, as JSON
     Ask(Ask),
-    /// Wait until one is no longer open, and show what has become of it
+    /// Wait until a question is no longer open, and show its outcome
     Wait {
-        /// The moment
+        /// The moment's id
         moment: String,
     },
-    /// Show the question that a tool's result carries, or what else it says
+    /// Show the question that a tool's result carries, or else its text
     Render {
         /// The result of the tool, as JSON; - is standard input
         #[arg(default_value = "-")]
@@ -63,12 +63,12 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Ask {
-    /// Whom
+    /// The person to ask
     person: String,
-    /// Where the slots are; - is standard input
+    /// The file with the slots; - is standard input
     #[arg(default_value = "-")]
     file: String,
-    /// Seconds that the question stands [default: a day]
+    /// Seconds until the question expires [default: a day]
     #[arg(long, value_name = "SECONDS")]
     expires_in: Option<u32>,
     /// The job that waits for the answer
@@ -77,20 +77,20 @@ struct Ask {
     /// The intent that it is about
     #[arg(long)]
     intent: Option<String>,
-    /// Why a hatch is closed, when one is
+    /// The reason for a closed hatch
     #[arg(long, value_name = "TEXT")]
     hatch_justification: Option<String>,
-    /// The refused question whose place it takes
+    /// The refused question that this one replaces
     #[arg(long, value_name = "MOMENT", requires = "objection_response")]
     supersedes: Option<String>,
-    /// How the objection to that one was answered
+    /// The answer to the objection against the replaced question
     #[arg(long, value_name = "TEXT")]
     objection_response: Option<String>,
 }
 
-/// Seconds that the server holds a request that waits for news.
+/// Seconds that the server may hold a request that waits for news.
 const WAIT: &str = "25";
-/// How long it is left alone that is away, or answers at once because it is about to stop.
+/// Pause after an unavailable server, or after an immediate answer from a server that is about to stop.
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Moments {
@@ -133,7 +133,7 @@ impl Moments {
     }
 }
 
-/// The latest `limit` moments. A page that is short is no end.
+/// Returns the latest `limit` moments. A short page does not mean the end.
 async fn list(api: &Api, query: Vec<(&str, String)>, limit: u32) -> Result<Value, Failure> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
@@ -152,19 +152,19 @@ async fn list(api: &Api, query: Vec<(&str, String)>, limit: u32) -> Result<Value
     }
 }
 
-/// The path of a moment.
+/// Returns the path of a moment.
 pub fn path(moment: &str) -> String {
     format!("/moments/{}", segment(moment))
 }
 
-/// Waits until a moment has changed; how it is then. A server that is away or busy is asked again.
+/// Waits until a moment has changed and returns it; retries while the server is unavailable or busy.
 pub(super) async fn news(api: &Api, moment: &Value) -> Result<Value, Failure> {
     let path = path(moment["id"].as_str().unwrap_or_default());
     let query = [("wait", WAIT.to_owned()), ("seen", moment["version"].to_string())];
     loop {
         let asked = Instant::now();
         match api.get(&path, &query).await {
-            // What has lapsed is another state before it is another version.
+            // A lapsed moment changes its state before its version.
             Ok(now) if now["version"] != moment["version"] || now["state"] != moment["state"] => {
                 return Ok(now);
             }
@@ -176,7 +176,7 @@ pub(super) async fn news(api: &Api, moment: &Value) -> Result<Value, Failure> {
     }
 }
 
-/// What is in a file, or on standard input.
+/// Reads a file, or standard input.
 fn contents(file: &str) -> Result<String, super::Failure> {
     if file != "-" {
         return Ok(fs::read_to_string(file).map_err(|e| format!("{file} cannot be read: {e}"))?);
@@ -186,7 +186,10 @@ fn contents(file: &str) -> Result<String, super::Failure> {
     Ok(text)
 }
 
-/// A question to be asked. One that has a member twice is another to every reader, and the server sees only what is sent on.
+/// Reads a question to ask.
+///
+/// Rejects duplicate members: parsers disagree about them, and the server would see only the one that is
+/// forwarded.
 fn read(file: &str) -> Result<Value, super::Failure> {
     let read = serde_json::from_str(&contents(file)?);
     let Unambiguous(value) =
@@ -212,7 +215,7 @@ fn diagnose(fault: Option<&Malformed>) {
     }
 }
 
-/// A moment as text; and what is wrong with its question, which then is not shown (binding moment §4).
+/// Renders a moment as text; a malformed question is returned as the error and left out (binding moment §4).
 pub fn written(moment: &Value, now: Timestamp) -> (String, Option<Malformed>) {
     let member = |name: &str| moment[name].as_str();
     let read = match (&moment["binding_moment"], member("malformed")) {
@@ -239,21 +242,21 @@ pub fn written(moment: &Value, now: Timestamp) -> (String, Option<Malformed>) {
     (all, fault)
 }
 
-/// Whether it can still be answered.
+/// Returns whether the moment can still be answered.
 pub(super) fn is_open(moment: &Value) -> bool {
     moment["state"] == "open"
 }
 
-/// What stands in the place of a question that is not there.
+/// Renders the line that replaces a missing question.
 fn bare(moment: &Value) -> String {
     let member = |name: &str| plain(moment[name].as_str().unwrap_or("-"));
     format!("[{}]  from: {}  to: {}\n", member("id"), member("agent_id"), member("principal_id"))
 }
 
-/// What is not the question's: the job that waits, what was said, and the end.
+/// Renders the rest of a moment: the waiting job, the conversation, and the outcome.
 fn around(moment: &Value, now: Timestamp) -> String {
     let mut lines = String::new();
-    // Writing into a text does not fail.
+    // Writing into a `String` cannot fail.
     if let (Some(job), false) = (moment["job_id"].as_str(), moment["ended_at"].is_string()) {
         let _ = write!(lines, "The job {} waits", plain(job));
         let end = moment["job"]["lease_expires_at"].as_str().and_then(|at| at.parse().ok());
@@ -271,7 +274,7 @@ fn around(moment: &Value, now: Timestamp) -> String {
     lines
 }
 
-/// What was said about it, without the first so many.
+/// Renders the conversation, without its first `skip` entries.
 pub(super) fn said(moment: &Value, skip: usize) -> Vec<String> {
     let words = moment["words"].as_array().into_iter().flatten().skip(skip);
     words
@@ -289,7 +292,7 @@ pub(super) fn said(moment: &Value, skip: usize) -> Vec<String> {
         .collect()
 }
 
-/// What has become of it, in one line.
+/// Renders the outcome, in one line.
 pub(super) fn outcome(moment: &Value) -> String {
     let state = moment["state"].as_str().unwrap_or("unknown");
     let answer = &moment["resolution"];
@@ -320,13 +323,13 @@ pub(super) fn outcome(moment: &Value) -> String {
     line
 }
 
-/// Shows what a tool said: the question that its result carries, announced or not, whole; else what it says in other ways
-/// (binding moment §7.2, §8.3).
+/// Renders a tool's result: the question that it carries, whether announced or not, in full; otherwise its
+/// text (binding moment §7.2, §8.3).
 fn render(file: &str) -> Done {
     let given = contents(file)?;
     let broken = |e: serde_json::Error| format!("what is in {file} is not JSON: {}", plain(&e.to_string()));
     let result: Value = serde_json::from_str(&given).map_err(broken)?;
-    // With a member that is there twice, nobody knows which question this is.
+    // Duplicate members make the question ambiguous.
     let twice = serde_json::from_str::<Unambiguous>(&given).err();
     let twice = twice.map(|e| Malformed(plain(&format!("the result is not JSON that all read alike: {e}"))));
     let carried = [&result["binding_moment"], &result["structuredContent"]["binding_moment"]];
@@ -354,7 +357,7 @@ fn render(file: &str) -> Done {
     Ok(())
 }
 
-/// What a result says without a question.
+/// Renders the text of a result without a question.
 fn conventional(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     let texts: Vec<&str> = blocks.filter_map(|block| block["text"].as_str()).collect();
@@ -364,7 +367,7 @@ fn conventional(result: &Value) -> String {
     texts.iter().flat_map(|text| text.lines()).fold(String::new(), |all, line| all + &plain(line) + "\n")
 }
 
-/// A refusal's message, which may have been written by others.
+/// Returns a refusal's message without control characters; others may have written it.
 pub(super) fn complaint(failure: &Failure) -> String {
     plain(&failure.to_string())
 }

@@ -1,4 +1,4 @@
-//! How answers are printed: for people on a terminal, or as JSON.
+//! Output of answers: as text for people, or as JSON.
 
 use std::io::{self, Write};
 
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::Done;
 
-/// A row of a table.
+/// Row of a table.
 #[derive(Debug)]
 pub(super) struct Row<'a>(Vec<std::borrow::Cow<'a, str>>);
 
 impl<'a> Row<'a> {
-    /// The row that these members of an object make.
+    /// Returns the row of an object's members in `columns`.
     pub(super) fn of(object: &'a Value, columns: &[&str]) -> Self {
         Self(columns.iter().map(|column| cell(&object[*column])).collect())
     }
 }
 
-/// A value in a few letters.
+/// Renders a value compactly.
 pub(super) fn cell(value: &Value) -> std::borrow::Cow<'_, str> {
     match value {
         Value::Null => "-".into(),
@@ -29,7 +29,7 @@ pub(super) fn cell(value: &Value) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Prints rows under their headings, each column as wide as its widest cell.
+/// Prints rows under headings, with each column as wide as its widest cell.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -53,7 +53,7 @@ pub(super) fn print_table(columns: &[&str], rows: &[Row<'_>]) -> Done {
     Ok(())
 }
 
-/// Prints a record's members, one per line, those without a value left out.
+/// Prints the members of a record that have a value, one per line.
 ///
 /// # Errors
 /// Standard output cannot be written to.

@@ -1,4 +1,4 @@
-//! `entente person`: letting people in.
+//! `entente person`: logins for people.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// People: let one in with a one-time link or a password
+/// People: give one access with a one-time link or a password
 #[derive(Debug, Args)]
 pub(super) struct People {
     #[command(flatten)]
@@ -19,22 +19,22 @@ pub(super) struct People {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a person known: `entente principal create ID --kind human`
+    /// Create a person: same as `entente principal create ID --kind human`
     Create {
         /// The id, such as human.ada
         id: String,
-        /// A name for people
+        /// A display name
         #[arg(long)]
         name: Option<String>,
     },
-    /// Make a one-time link that logs a person in; it is printed once
+    /// Create a one-time link that logs a person in; it is printed once
     Link {
-        /// Whom it lets in
+        /// The person's id
         id: String,
-        /// Seconds that it waits to be opened [default: a day]
+        /// Seconds until the unused link expires [default: a day]
         #[arg(long, value_name = "SECONDS")]
         expires_in: Option<u32>,
-        /// Let that person do everything
+        /// Give this login all rights
         #[arg(long)]
         admin: bool,
         /// The page that it opens [default: /inbox]
@@ -43,9 +43,9 @@ enum Verb {
     },
     /// Set a person's password, read from standard input: a command line can be read by others
     Password {
-        /// Whose
+        /// The person's id
         id: String,
-        /// Let whoever logs in with it do everything
+        /// Give logins with this password all rights
         #[arg(long)]
         admin: bool,
     },
@@ -78,7 +78,7 @@ impl People {
     }
 }
 
-/// A password from standard input: its first line.
+/// Reads a password from standard input: its first line.
 fn read() -> io::Result<String> {
     if io::stdin().is_terminal() {
         eprintln!("The password (it is shown while you type), then Enter:");

@@ -1,4 +1,4 @@
-//! `entente principal` and `entente whoami`: who can hold keys, and who one is.
+//! `entente principal` and `entente whoami`: the owners of keys, and the caller's own identity.
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// Principals: who can hold keys
+/// Principals: the owners of keys
 #[derive(Debug, Args)]
 pub(super) struct Principals {
     #[command(flatten)]
@@ -21,20 +21,20 @@ enum Verb {
     Create {
         /// Its id, such as agent.researcher, human.ada or service.ci
         id: String,
-        /// What kind of being it is
+        /// Its kind
         #[arg(long, value_enum, default_value = "agent")]
         kind: Kind,
-        /// A name for people
+        /// A display name
         #[arg(long)]
         name: Option<String>,
     },
-    /// List them
+    /// List principals
     List {
-        /// Begin after this id
+        /// Only those after this id
         #[arg(long)]
         after: Option<String>,
     },
-    /// Show one
+    /// Show a principal
     Show {
         /// Its id
         id: String,
@@ -66,7 +66,7 @@ impl Principals {
     }
 }
 
-/// Who the key in `ENTENTE_API_KEY` is
+/// Show the identity of the key in `ENTENTE_API_KEY`
 #[derive(Debug, Args)]
 pub(super) struct Whoami {
     #[command(flatten)]

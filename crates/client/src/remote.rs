@@ -1,5 +1,5 @@
-//! A client of a running server, for the commands that talk to one: the same HTTP that everybody else speaks. The key
-//! comes from the environment only, because a command line can be read by every user of the machine.
+//! Client of a running server for the client commands: the same HTTP API as for every other client. The key
+//! comes from the environment only, because every user of the machine can read a command line.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use super::Done;
 use super::output::{Row, print_json, print_record, print_table};
 
-/// How long a server may take to accept a connection.
+/// Time that a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which server, as whom, and how to print: on every command that talks to a server.
+/// Options of every command that talks to a server: address, identity and output format.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Remote {
-    /// The server
+    /// The server's URL
     #[arg(
         long,
         env = "ENTENTE_URL",
@@ -30,53 +30,53 @@ pub(super) struct Remote {
         value_name = "URL"
     )]
     url: String,
-    /// The agent to act as, if the key may
-    // A global argument is known by its id: another's `--agent` must not be taken for it.
+    /// The agent to act as, if the key allows it
+    // Clap identifies global arguments by id: another command's `--agent` must not be mistaken for this one.
     #[arg(long = "as", global = true, value_name = "AGENT")]
     acting_as: Option<String>,
-    /// Print what the server said, as JSON
+    /// Print the server's answer as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
 }
 
-/// Why a server did not do what was asked.
+/// Failure of a request to a server.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// There is no server.
+    /// The server does not answer.
     #[error("no answer from {url}: {source}. Is the server running? Name another with --url or ENTENTE_URL")]
     Away {
-        /// Where it was looked for.
+        /// The server's address.
         url: String,
-        /// What went wrong.
+        /// The cause.
         source: reqwest::Error,
     },
-    /// It said no.
+    /// The server refused the request.
     #[error("{message} ({status} {code}, {request_id})")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// Which of the closed list of codes.
+        /// The error code, from a closed list.
         code: String,
-        /// What happened, why, and what to do.
+        /// The message: the problem, its reason, and how to fix it.
         message: String,
-        /// What its log knows the request by.
+        /// The request's id in the server's log.
         request_id: String,
     },
-    /// Something else answers there.
+    /// Something other than Entente answered.
     #[error("{url} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL")]
     Stranger {
-        /// Where.
+        /// The address.
         url: String,
         /// The HTTP status.
         status: u16,
     },
-    /// The client cannot be set up.
+    /// The HTTP client cannot be set up.
     #[error("the HTTP client cannot be set up: {0}")]
     Setup(String),
 }
 
 impl Failure {
-    /// The code of a refusal.
+    /// Returns the code of a refusal.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { code, .. } => Some(code),
@@ -84,13 +84,13 @@ impl Failure {
         }
     }
 
-    /// Whether the same may well be done a little later: the server is away, or has too much to do.
+    /// Returns whether a retry may succeed: the server is unreachable or overloaded.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Refused { status: 429 | 503, .. })
     }
 }
 
-/// A client with a server, a key and perhaps an agent to act as.
+/// HTTP client with a server, a key and an optional agent to act as.
 #[derive(Debug, Clone)]
 pub struct Api {
     http: reqwest::Client,
@@ -100,18 +100,18 @@ pub struct Api {
 }
 
 impl Remote {
-    /// The server's address, to put a path behind.
+    /// Returns the server's base URL.
     pub(super) fn url(&self) -> &str {
         self.url.trim_end_matches('/')
     }
 
-    /// The client that the arguments and the environment describe.
+    /// Creates the client that the arguments and the environment describe.
     pub(super) fn api(&self) -> Result<Api, Failure> {
         let api = Api::new(&self.url, api_key())?;
         Ok(Api { agent: self.acting_as.clone(), ..api })
     }
 
-    /// Prints an answer: a list as a table, a record as its fields, anything as JSON when asked to.
+    /// Prints an answer: a list as a table, a record as its fields, or anything as JSON on request.
     pub(super) fn show(&self, answer: &Value, columns: &[&str]) -> Done {
         match answer {
             _ if self.json => print_json(answer),
@@ -124,7 +124,7 @@ impl Remote {
     }
 }
 
-/// An HTTP client of the command line.
+/// Builds the command line's HTTP client.
 fn client(redirects: Policy) -> Result<reqwest::Client, Failure> {
     let setup = |e: &dyn std::error::Error| Failure::Setup(e.to_string());
     let tls = tls::client().map_err(|e| setup(&e))?;
@@ -138,26 +138,26 @@ fn client(redirects: Policy) -> Result<reqwest::Client, Failure> {
 }
 
 impl Api {
-    /// A client of the server at `url`.
+    /// Creates a client of the server at `url`.
     ///
     /// # Errors
-    /// The client cannot be set up.
+    /// The HTTP client cannot be set up.
     pub fn new(url: &str, key: Option<String>) -> Result<Self, Failure> {
         let http = client(Policy::default())?;
         Ok(Self { http, base: url.trim_end_matches('/').to_owned(), key, agent: None })
     }
 
-    /// The same client with another key.
+    /// Returns the same client with another key.
     pub fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self.clone() }
     }
 
-    /// Opens a one-time link as a browser does; the same client with the key of that login.
+    /// Opens a one-time link as a browser does, and returns the client with the key of that login.
     ///
     /// # Errors
-    /// The link opens nothing.
+    /// The link is not valid.
     pub async fn log_in(&self, link: &str) -> Result<Self, Failure> {
-        // Where it leads to is no answer: the cookie comes with the redirect.
+        // The redirect is not followed: the cookie comes with it.
         let request = client(Policy::none())?.post(format!("{}{link}", self.base));
         let sent = request.header("Sec-Fetch-Site", "same-origin").send().await;
         let response = sent.map_err(|source| Failure::Away { url: self.base.clone(), source })?;
@@ -206,12 +206,12 @@ impl Api {
         response.json().await.map_err(stranger)
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
         self.body(self.request(Method::GET, path).query(query)).await
     }
 
-    /// POST of anything that is written as JSON, and read as what is expected: so that numbers stay as they were written.
+    /// Sends a POST request with typed bodies, so that numbers keep their notation.
     pub async fn ask<T: DeserializeOwned + Default>(
         &self,
         path: &str,
@@ -220,33 +220,33 @@ impl Api {
         self.body(self.request(Method::POST, path).json(body)).await
     }
 
-    /// GET of what may be no JSON, as it comes.
+    /// Sends a GET request and returns the raw response, which need not be JSON.
     pub async fn open(&self, path: &str) -> Result<Response, Failure> {
         self.answer(self.request(Method::GET, path)).await
     }
 
-    /// POST, PUT, PATCH or DELETE.
+    /// Sends a request with a JSON body.
     pub async fn act(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
         self.body(self.request(method, path).json(body)).await
     }
 
-    /// POST.
+    /// Sends a POST request.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.act(Method::POST, path, body).await
     }
 
-    /// POST of a JSON text, byte for byte: what is signed must not be written anew.
+    /// Sends a POST request with a JSON text, byte for byte: signed content must not be serialised anew.
     pub async fn post_text(&self, path: &str, text: Vec<u8>) -> Result<Value, Failure> {
         let request = self.request(Method::POST, path).header("Content-Type", "application/json");
         self.body(request.body(text)).await
     }
 
-    /// POST, done once however often it is sent with the same key.
+    /// Sends a POST request that the server executes once, however often it is sent with the same key.
     pub async fn post_once(&self, path: &str, body: &Value, once: &str) -> Result<Value, Failure> {
         self.body(self.request(Method::POST, path).header("Idempotency-Key", once).json(body)).await
     }
 
-    /// PUT of what is sent as it was written.
+    /// Sends a PUT request with typed bodies.
     pub async fn put<T: DeserializeOwned + Default>(
         &self,
         path: &str,
@@ -255,12 +255,12 @@ impl Api {
         self.body(self.request(Method::PUT, path).json(body)).await
     }
 
-    /// DELETE.
+    /// Sends a DELETE request.
     pub async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.body(self.request(Method::DELETE, path)).await
     }
 
-    /// POST of what only holds for one version: `version`, or the one that is current.
+    /// Sends a POST request conditional on `version`, or on the current version of `record`.
     pub async fn post_versioned(
         &self,
         record: &str,
@@ -275,12 +275,12 @@ impl Api {
         self.body(self.request(Method::POST, path).header("If-Match", version.to_string()).json(body)).await
     }
 
-    /// PATCH of what only holds for one version.
+    /// Sends a PATCH request conditional on a version.
     pub async fn patch_versioned(&self, path: &str, body: &Value, version: &Value) -> Result<Value, Failure> {
         self.body(self.request(Method::PATCH, path).header("If-Match", version.to_string()).json(body)).await
     }
 
-    /// Opens a stream of server-sent events, after the frame with this id.
+    /// Opens a stream of server-sent events, after the frame with the id `last`.
     pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Response, Failure> {
         let mut request = self.request(Method::GET, path).header("Accept", "text/event-stream");
         if let Some(last) = last {
@@ -289,14 +289,14 @@ impl Api {
         self.answer(request).await
     }
 
-    /// Which agent this client speaks as.
+    /// Returns the agent that this client acts as.
     pub async fn speaker(&self) -> Result<String, Failure> {
         let me = self.get("/principals/me", &[]).await?;
         Ok(me["agent_id"].as_str().unwrap_or_default().to_owned())
     }
 }
 
-/// A part of a path: letters that mean something in a URL are escaped.
+/// Encodes a path segment: reserved characters are escaped.
 pub fn segment(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().fold(String::with_capacity(text.len()), |mut path, byte| {
@@ -310,8 +310,8 @@ pub fn segment(text: &str) -> String {
     })
 }
 
-/// The key that the client commands send: from the environment only, because every user of a machine can read its
-/// command lines.
+/// Returns the key for the client commands, from the environment only, because every user of a machine can
+/// read its command lines.
 #[expect(clippy::disallowed_methods, reason = "the client commands read nothing else of the environment")]
 fn api_key() -> Option<String> {
     std::env::var("ENTENTE_API_KEY").ok().filter(|key| !key.is_empty())

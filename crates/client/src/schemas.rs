@@ -1,4 +1,4 @@
-//! `entente schema`: the schemas of payloads, as a directory in the layout of AEE §9.3.
+//! `entente schema`: payload schemas, as a directory in the layout of AEE §9.3.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::Done;
 use super::remote::{Api, Remote, segment};
 
-/// The schema of envelopes, in such a directory and on the server.
+/// Path of the envelope schema, in such a directory and on the server.
 const ENVELOPE: &str = "envelope/aee-v1.schema.json";
 
 /// Schemas of envelopes' payloads: list, export and import them
@@ -25,18 +25,18 @@ pub(super) struct Schemas {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List them
+    /// List schemas
     List,
-    /// Write those that were published into a directory, letter by letter
+    /// Write the published schemas into a directory, byte for byte
     Export {
-        /// The directory; it is made if it is not there
+        /// The directory; it is created if necessary
         directory: PathBuf,
     },
-    /// Publish all of `DIRECTORY/intents`
+    /// Publish all schemas in `DIRECTORY/intents`
     Import {
         /// The directory
         directory: PathBuf,
-        /// What happens to payloads that do not fit: off, warn or enforce
+        /// The treatment of payloads that do not match: off, warn or enforce
         #[arg(long)]
         policy: Option<String>,
     },
@@ -61,7 +61,7 @@ async fn export(api: &Api, directory: &Path) -> Done {
     let answer = api.get("/aee/schemas", &[]).await?;
     let listed = answer["schemas"].as_array().map(Vec::as_slice).unwrap_or_default();
     let published = listed.iter().filter(|one| !one["updated_by"].is_null());
-    // A server's word on a path is not one on this machine's files: only the last part of it is taken.
+    // A path from the server must not address other local files: only its last component is used.
     let names = published.filter_map(|one| one["path"].as_str()?.strip_prefix("intents/"));
     let names: Vec<&str> =
         names.filter(|name| !name.contains(['/', '\\']) && !name.starts_with('.')).collect();

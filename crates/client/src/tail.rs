@@ -1,4 +1,4 @@
-//! `entente tail`: follows a stream of server-sent events, across broken connections and restarts of the server.
+//! `entente tail`: follows a stream of server-sent events, across broken connections and server restarts.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -13,10 +13,10 @@ use super::Done;
 use super::messages::line;
 use super::remote::{Api, Failure, Remote, segment};
 
-/// How long to wait before a broken stream is opened again.
+/// Pause before a broken stream is opened again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Follow what happens, as it happens
+/// Follow events as they happen
 #[derive(Debug, Args)]
 pub(super) struct Tail {
     #[command(flatten)]
@@ -44,7 +44,7 @@ impl Tail {
                     }
                     writeln!(io::stderr(), "the stream broke; opening it again")?;
                 }
-                // A server that stops or starts is worth waiting for; one that says no is not.
+                // A server that stops or starts is worth waiting for; a refusal is final.
                 Err(failure @ (Failure::Refused { status: 400..500, .. } | Failure::Stranger { .. })) => {
                     return Err(failure.into());
                 }
@@ -68,14 +68,14 @@ fn print(frame: &Frame, json: bool) -> Done {
     Ok(())
 }
 
-/// A frame of a stream.
+/// Frame of a stream.
 #[derive(Debug)]
 pub struct Frame {
-    /// What a stream is resumed after.
+    /// The position to resume the stream after.
     pub id: String,
-    /// What happened.
+    /// The event's name.
     pub name: String,
-    /// The particulars.
+    /// The event's data.
     pub data: Value,
 }
 
@@ -88,16 +88,16 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Opens a stream after the frame with this id.
+    /// Opens a stream after the frame with the id `last`.
     ///
     /// # Errors
-    /// There is no server, or it refuses.
+    /// The server does not answer, or it refuses.
     pub async fn open(api: &Api, path: &str, last: Option<&str>) -> Result<Self, Failure> {
         let response = api.stream(path, last).await?;
         Ok(Self { response, buffer: Vec::new(), ready: VecDeque::new() })
     }
 
-    /// The next frame; `None` when the stream broke.
+    /// Returns the next frame, or `None` when the stream breaks.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -112,7 +112,7 @@ impl Frames {
     }
 }
 
-/// Reads a frame; `None` when it is a comment.
+/// Parses a frame; `None` for a comment.
 fn read(text: &str) -> Option<Frame> {
     let member = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,4 +1,4 @@
-//! `entente task`: an intent's work, piece by piece.
+//! `entente task`: the tasks of an intent.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -19,81 +19,81 @@ pub(super) struct Tasks {
 enum Verb {
     /// Create a task
     Create {
-        /// The intent
+        /// The intent's id
         intent: String,
-        /// What is to be done, in a few words
+        /// A short name of the task
         name: String,
-        /// The same at length
+        /// A longer description
         #[arg(long)]
         description: Option<String>,
-        /// How much it matters
+        /// The priority
         #[arg(long, default_value = "normal")]
         priority: String,
-        /// What it is done with: a JSON object
+        /// The task's input: a JSON object
         #[arg(long, value_name = "JSON", value_parser = object)]
         input: Option<Value>,
-        /// A task that must be completed before; repeatable
+        /// A task that must be completed first; repeatable
         #[arg(long = "after", value_name = "TASK")]
         depends_on: Vec<String>,
-        /// What an agent must be able to do; repeatable
+        /// A capability that the agent must have; repeatable
         #[arg(long = "capability", value_name = "WORD")]
         capabilities: Vec<String>,
         /// Seconds that one attempt may take
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u32>,
-        /// Attempts at the most
+        /// The number of attempts
         #[arg(long, default_value_t = 3)]
         attempts: u32,
     },
     /// List an intent's tasks
     List {
-        /// The intent
+        /// The intent's id
         intent: String,
         /// Only those in this state
         #[arg(long)]
         status: Option<String>,
-        /// Only those of this agent
+        /// Only those assigned to this agent
         #[arg(long)]
         agent: Option<String>,
-        /// How many
+        /// At most this many
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// Show one
+    /// Show a task
     Show {
-        /// Its id
+        /// The task's id
         id: String,
     },
-    /// Take one that is ready
+    /// Claim a task that is ready
     Claim {
-        /// Its id
+        /// The task's id
         id: String,
     },
-    /// Say that it is done
+    /// Report that a task is done
     Complete {
-        /// Its id
+        /// The task's id
         id: String,
-        /// What came of it: a JSON object
+        /// The task's output: a JSON object
         #[arg(value_name = "JSON", value_parser = object)]
         output: Option<Value>,
     },
-    /// Say that this attempt failed
+    /// Report that this attempt failed
     Fail {
-        /// Its id
+        /// The task's id
         id: String,
-        /// What went wrong
+        /// The error message
         error: Option<String>,
     },
-    /// Hand it back
+    /// Release a claimed task
     Release {
-        /// Its id
+        /// The task's id
         id: String,
     },
-    /// Call it off
+    /// Cancel a task
     Cancel {
-        /// Its id
+        /// The task's id
         id: String,
-        /// Why
+        /// The reason
         reason: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! `entente trace`: what one trace has left in the logs, across intents.
+//! `entente trace`: the events of one trace, across intents.
 
 use clap::Args;
 use entente_domain::limits::PAGE;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Done;
 use super::remote::Remote;
 
-/// Show what belongs to a trace, on every intent that you can read
+/// Show the events of a trace, on every intent that you can read
 #[derive(Debug, Args)]
 pub(super) struct Trace {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `entente verify`: checks an exported intent without a server, and `entente openapi`: prints the document.
+//! `entente verify`: checks an exported intent without a server.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -11,13 +11,14 @@ use entente_domain::signatures::PublicKey;
 use super::Done;
 use super::output::print_json;
 
-/// Check an exported intent: its hash chain, its checkpoints, the proofs in it, that its log makes it what it is, and that
-/// the server signed all of it
+/// Check an exported intent: its hash chain, its checkpoints, the proofs in it, that its log produces its
+/// state, and that the server signed all of it
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// What `entente intent export` wrote; `-` for standard input
+    /// The export, as written by `entente intent export`; `-` for standard input
     file: PathBuf,
-    /// The server's key, as you noted it from `GET /api/v1/server/keys`; repeatable. Without it a file vouches for its own
+    /// A trusted key of the server, noted earlier from `GET /api/v1/server/keys`; repeatable. Without it the
+    /// file's own key is trusted
     #[arg(long = "server-key", value_name = "DID", value_parser = read_key)]
     server_keys: Vec<PublicKey>,
     /// Print the report as JSON
@@ -25,10 +26,10 @@ pub(super) struct Verify {
     json: bool,
 }
 
-/// Reads a public key that is given as an argument.
+/// Parses a public key given as an argument.
 ///
 /// # Errors
-/// The text is none.
+/// The text is not a public key.
 pub(super) fn read_key(text: &str) -> Result<PublicKey, String> {
     let key = PublicKey::of_did(text).or_else(|_no| PublicKey::parse(text));
     key.map_err(|e| format!("{e}; it begins with `did:key:z6Mk` or with `ed25519:`"))

@@ -1,4 +1,4 @@
-//! `entente webhook`: subscriptions, what became of their deliveries, testing a receiver, sending the past again.
+//! `entente webhook`: subscriptions, their deliveries, tests of a receiver, and replays.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -10,7 +10,7 @@ use super::remote::{Remote, segment};
 /// Seconds that `ping` waits for the receiver.
 const PING_SECONDS: u32 = 20;
 
-/// Webhooks: add, list, show, switch on and off, ping, look at deliveries, replay, rotate, remove
+/// Webhooks: add, list, show, enable, disable, ping, list deliveries, replay, rotate, remove
 #[derive(Debug, Args)]
 pub(super) struct Webhooks {
     #[command(flatten)]
@@ -21,70 +21,70 @@ pub(super) struct Webhooks {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Have what happens sent to a URL; prints the secret, which is shown only now
+    /// Subscribe a URL to events; prints the secret, which is shown only now
     Add {
-        /// Where to send
+        /// The receiver's URL
         #[arg(value_name = "URL")]
         to: String,
-        /// Only of this intent
+        /// Only events of this intent
         #[arg(long)]
         intent: Option<String>,
-        /// Only of this channel
+        /// Only events of this channel
         #[arg(long)]
         channel: Option<String>,
-        /// Only of this type, or a glob such as `task.*`; repeatable
+        /// Only events of this type, or a glob such as `task.*`; repeatable
         #[arg(long = "event", value_name = "TYPE")]
         events: Vec<String>,
-        /// When it ends by itself
+        /// The time when the subscription ends
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
     },
-    /// List one's own
+    /// List your own subscriptions
     List,
-    /// Show one, with how it has been doing
+    /// Show a subscription, with its health
     Show {
-        /// Its id
+        /// The subscription's id
         id: String,
     },
-    /// Have things sent again, also after it was disabled
+    /// Enable deliveries, also after the server disabled them
     Enable {
-        /// Its id
+        /// The subscription's id
         id: String,
     },
-    /// Have nothing sent
+    /// Disable deliveries
     Disable {
-        /// Its id
+        /// The subscription's id
         id: String,
     },
-    /// Send a test and say what came of it
+    /// Send a test event and show the result
     Ping {
-        /// Its id
+        /// The subscription's id
         id: String,
     },
-    /// What became of its deliveries, the newest first
+    /// List its deliveries, the newest first
     Deliveries {
-        /// Its id
+        /// The subscription's id
         id: String,
         /// Only waiting, delivered, failed or dropped ones
         #[arg(long)]
         status: Option<String>,
     },
-    /// Send again what happened since a time
+    /// Deliver again the events since a time
     Replay {
-        /// Its id
+        /// The subscription's id
         id: String,
         /// The time
         #[arg(long, value_name = "TIME")]
         since: String,
     },
-    /// Replace its secret; the old one signs along for a day
+    /// Replace its secret; signatures by the old one are added for a day
     Rotate {
-        /// Its id
+        /// The subscription's id
         id: String,
     },
-    /// Take it away
+    /// Remove a subscription
     Remove {
-        /// Its id
+        /// The subscription's id
         id: String,
     },
 }

@@ -1,6 +1,7 @@
-//! `entente worker`: runs jobs (ARCP) by running a command for each of them. It uses nothing that another worker could not:
-//! the REST API of workers (contract 11.2). Which jobs it has is `worker/host.rs`, one job's command `worker/child.rs`, what
-//! that says `worker/listener.rs` and `worker/lines.rs`, how it gets to the server `worker/reports.rs`.
+//! `entente worker`: runs jobs (ARCP) by running a command for each of them. It uses only the REST API of
+//! workers (contract 11.2), which is open to every other worker. `worker/host.rs` claims the jobs,
+//! `worker/child.rs` runs one job's command, `worker/listener.rs` and `worker/lines.rs` interpret its output,
+//! and `worker/reports.rs` sends that to the server.
 
 mod child;
 mod host;
@@ -24,7 +25,7 @@ use tokio::sync::watch;
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// What a command must know, in the words of its help.
+/// Interface of the command, shown in the help.
 const MANNERS: &str = "\
 The command gets the job's input as one line of JSON on its standard input, and the rest in its environment:
 ENTENTE_JOB_ID, ENTENTE_AGENT, ENTENTE_ATTEMPT, ENTENTE_LEASE, ENTENTE_LEASE_CONSTRAINTS, ENTENTE_BUDGET,
@@ -51,28 +52,29 @@ pub(super) struct Worker {
     remote: Remote,
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// An agent whose jobs it runs, NAME@VERSION; repeatable
+    /// An agent to run jobs for, NAME@VERSION; repeatable
     #[arg(long = "agent", value_name = "NAME@VERSION", required = true, value_parser = versioned)]
     agents: Vec<AgentRef>,
-    /// The command, as `sh -c` takes it
+    /// The command, for `sh -c`
     #[arg(long, value_name = "COMMAND", required = true)]
     exec: Option<String>,
-    /// End the command's standard input after the input, for one that reads all of it (it can then ask for nothing)
+    /// Close the command's standard input after the job's input, for a command that reads it to the end (it
+    /// cannot ask for authority then)
     #[arg(long)]
     filter: bool,
-    /// Jobs at once
+    /// Number of concurrent jobs
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     slots: u16,
-    /// What people know it by
+    /// The worker's display name
     #[arg(long, default_value = "entente-worker")]
     name: String,
-    /// Make these versions the ones that a bare name means
+    /// Make these versions the default ones for their names
     #[arg(long)]
     default: bool,
-    /// How long jobs may still run when the worker is told to stop; what is left then is given back
+    /// Time for running jobs to finish when the worker stops; the remaining jobs are then released
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     drain_seconds: u64,
-    /// How long a command that was told to stop may take before it is killed
+    /// Time between SIGTERM and SIGKILL for a command
     #[arg(long, default_value_t = 10, value_name = "SECONDS")]
     kill_seconds: u64,
 }
@@ -81,27 +83,27 @@ pub(super) struct Worker {
 enum Verb {
     /// List workers
     List,
-    /// Tell one what to do: run, quiet (claim nothing more) or terminate (finish, and go)
+    /// Direct a worker: run, quiet (claim nothing more) or terminate (finish, and leave)
     Direct {
-        /// Its id
+        /// The worker's id
         id: String,
         /// run, quiet or terminate
         directive: String,
     },
 }
 
-/// Why a job's command is stopped.
+/// Reason to stop a job's command, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
-    /// The worker stops, and somebody else is to do the job.
+    /// The worker stops, and another worker is to do the job.
     Drained,
-    /// The job was called off.
+    /// The job was cancelled.
     Cancelled,
-    /// The job is over, or somebody else's.
+    /// The job has ended or belongs to another worker.
     Lost,
 }
 
-/// Says that a job is to stop; a weightier reason counts more than one that came before it.
+/// Requests a job to stop; a later reason replaces the earlier one only if it takes precedence.
 fn stop(job: &watch::Sender<Option<Stop>>, why: Stop) {
     job.send_if_modified(|now| {
         let weightier = *now < Some(why);
@@ -112,7 +114,7 @@ fn stop(job: &watch::Sender<Option<Stop>>, why: Stop) {
     });
 }
 
-/// A job, as it is handed out (contract 11.2). What a command gets is passed on as it was written.
+/// A claimed job (contract 11.2). The command's data is passed on byte for byte.
 #[derive(Debug, Deserialize)]
 struct Claimed {
     job_id: String,
@@ -143,7 +145,7 @@ fn versioned(text: &str) -> Result<AgentRef, String> {
         .ok_or_else(|| "must be NAME@VERSION, the name in small letters: echo@1.0.0".to_owned())
 }
 
-/// Now, as it is written.
+/// Returns the current time, formatted.
 fn moment() -> String {
     rfc3339(SystemClock.now())
 }

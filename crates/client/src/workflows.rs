@@ -1,5 +1,5 @@
-//! `entente workflow`: what a file in the YAML form of RFC-0021 declares, brought about on a server. It does what any client
-//! could do by hand, and does nothing twice.
+//! `entente workflow`: applies a YAML file in the format of RFC-0021 to a server. It uses the same API as
+//! every client, and never creates anything twice.
 
 mod agents;
 mod apply;
@@ -30,18 +30,18 @@ pub(super) struct Workflows {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make what the file declares and is not there yet, and change what is otherwise
+    /// Create and change things on the server so that they match the file
     Apply {
         /// The file
         file: PathBuf,
-        /// Only say what would be done
+        /// Only show the changes
         #[arg(long)]
         dry_run: bool,
-        /// Begin a new intent when the workflow's last one is over
+        /// Begin a new intent if the workflow's last one has ended
         #[arg(long)]
         again: bool,
     },
-    /// Say what is wrong with the file, without a server
+    /// Check the file, without a server
     Check {
         /// The file
         file: PathBuf,
@@ -91,7 +91,7 @@ impl Workflows {
     }
 }
 
-/// Reads a workflow; everything that is wrong with it is said, each with its place.
+/// Reads a workflow file; reports all of its errors, each with its position.
 fn read(file: &Path) -> Result<Form, Failure> {
     let name = file.display();
     let text = fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;

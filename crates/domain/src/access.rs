@@ -1,7 +1,8 @@
-//! Access to an intent (RFC-0011): who stands where with it. Requests for more are `access_requests`.
+//! Access to an intent (RFC-0011): entries, the default policy and the access level that follows from them.
 //!
-//! No list at all means fully open; an open list with entries lets the unlisted read; a closed list keeps them out
-//! (contract 7). The creator is always an admin. Enforcement is in the deeds; here is only the rule.
+//! An intent without an access control list is fully open. An open list with entries lets unlisted principals
+//! read; a closed list keeps them out (contract 7). The creator is always an admin. The operations enforce
+//! these rules; requests for more access are in `access_requests`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use crate::limits::{LIST_ITEMS, TEXT_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// A level of access; the wire calls it `permission`. Each includes the ones before it.
+/// An access level (`permission` on the wire); each level includes the ones before it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -26,7 +27,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level as it is written.
+    /// Returns the level's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,25 +37,25 @@ impl Level {
         }
     }
 
-    /// Reads a level; `None` when there is no such level.
+    /// Parses a level's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Admin].into_iter().find(|level| level.as_str() == text)
     }
 }
 
-/// What holds for principals without an entry.
+/// The policy for principals without an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// They may read, or do everything while the list has no entries.
+    /// Unlisted principals may read, or do everything while the list has no entries.
     Open,
-    /// They are kept out, and may ask.
+    /// Unlisted principals are kept out, and may request access.
     Closed,
 }
 
 impl Policy {
-    /// The policy as it is written.
+    /// Returns the policy's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -63,38 +64,38 @@ impl Policy {
         }
     }
 
-    /// Reads a policy; `None` when there is no such policy.
+    /// Parses a policy's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Open, Self::Closed].into_iter().find(|policy| policy.as_str() == text)
     }
 }
 
-/// One principal's place on a list.
+/// One principal's entry in an access control list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The entry's id.
     pub id: EntryId,
     /// The intent it belongs to.
     pub intent_id: IntentId,
-    /// Who is granted access.
+    /// The principal granted access.
     pub principal_id: String,
-    /// `agent`, or what else the granting client called it.
+    /// The kind of principal: `agent`, or another name chosen by the granting client.
     pub principal_type: String,
-    /// How much.
+    /// The access level granted.
     pub permission: Level,
-    /// By whom.
+    /// The principal that granted it.
     pub granted_by: String,
-    /// When.
+    /// When it was granted.
     pub granted_at: Timestamp,
-    /// Until when; the entry counts for nothing from that instant.
+    /// When the entry ends; it is no longer in force from that instant.
     pub expires_at: Option<Timestamp>,
-    /// Why.
+    /// Why it was granted.
     pub reason: Option<String>,
 }
 
 impl Entry {
-    /// Whether the entry still counts.
+    /// Whether the entry is still in force.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|end| end > now)
@@ -106,29 +107,30 @@ impl Entry {
 pub struct Acl {
     /// The intent.
     pub intent_id: IntentId,
-    /// What holds for the unlisted.
+    /// The policy for unlisted principals.
     pub default_policy: Policy,
-    /// The listed.
+    /// The entries of the listed principals.
     pub entries: Vec<Entry>,
 }
 
-/// Where an agent stands with an intent.
+/// An agent's access to an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// The level, or `None`: kept out.
+    /// The access level, or `None` if the agent is kept out.
     pub level: Option<Level>,
-    /// Whether it was given to this agent (as creator or by an entry) and not just left open to everybody.
+    /// Whether the level was given to this agent (as creator or by an entry) rather than left open to
+    /// everybody.
     pub granted: bool,
-    /// When the entry that gives it ends.
+    /// When the entry that grants the level ends.
     pub until: Option<Timestamp>,
 }
 
-/// What decides a standing, as few facts as possible so that the hot path can read many at once.
+/// The facts that decide an agent's access: as few as possible, so that the hot path can read many at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// Who created the intent.
+    /// The creator of the intent.
     pub created_by: &'a str,
-    /// The list's policy; open when there is no list.
+    /// The list's policy; open if there is no list.
     pub policy: Policy,
     /// Whether any entry is in force.
     pub has_entries: bool,
@@ -136,7 +138,7 @@ pub struct Facts<'a> {
     pub own: Option<(Level, Option<Timestamp>)>,
 }
 
-/// Where `agent` stands, given the facts. Contract 7, "Semantics to enforce".
+/// Returns the access of `agent`, given the facts (contract 7, "Semantics to enforce").
 #[must_use]
 pub fn standing(agent: &str, facts: Facts<'_>) -> Standing {
     if agent == facts.created_by {
@@ -154,7 +156,7 @@ pub fn standing(agent: &str, facts: Facts<'_>) -> Standing {
 }
 
 impl Acl {
-    /// Where `agent` stands with the intent that `created_by` made.
+    /// Returns the access of `agent` to the intent created by `created_by`.
     #[must_use]
     pub fn standing(&self, agent: &str, created_by: &str, now: Timestamp) -> Standing {
         let in_force = || self.entries.iter().filter(|entry| entry.in_force(now));
@@ -168,23 +170,25 @@ impl Acl {
 }
 
 impl Standing {
-    /// Whether the agent reaches `need`.
+    /// Whether the agent's level is at least `need`.
     #[must_use]
     pub fn reaches(self, need: Level) -> bool {
         self.level.is_some_and(|level| level >= need)
     }
 
-    /// Whether the agent is an admin in its own right: such a one manages access and channels. On a fully open intent
-    /// everybody may change the status, but nobody else may lock the others out.
+    /// Whether the agent was granted the admin level, which is required to manage access and channels.
+    ///
+    /// On a fully open intent everybody may change the status, but nobody without such a grant may lock
+    /// others out.
     #[must_use]
     pub fn manages(self) -> bool {
         self.granted && self.reaches(Level::Admin)
     }
 
-    /// Requires a level.
+    /// Requires an access level.
     ///
     /// # Errors
-    /// [`Code::AccessClosed`] when kept out, [`Code::Forbidden`] when the level is too low.
+    /// [`Code::AccessClosed`] if the agent is kept out, [`Code::Forbidden`] if its level is too low.
     pub fn require(self, need: Level) -> Result<(), Refusal> {
         match self.level {
             None => Err(Refusal::new(
@@ -203,7 +207,7 @@ impl Standing {
         }
     }
 
-    /// Requires an admin in its own right, see [`Self::manages`].
+    /// Requires a granted admin level, see [`Self::manages`].
     ///
     /// # Errors
     /// As [`Self::require`].
@@ -219,25 +223,25 @@ impl Standing {
     }
 }
 
-/// What is asked for a new entry.
+/// Request for a new entry.
 #[derive(Debug, Clone)]
 pub struct EntryAsk {
-    /// Who is to be granted access.
+    /// The principal to grant access to.
     pub principal_id: String,
-    /// What it is; `agent` when nothing is said.
+    /// The kind of principal; defaults to `agent`.
     pub principal_type: Option<String>,
-    /// How much; read when nothing is said.
+    /// The access level; defaults to read.
     pub permission: Option<Level>,
-    /// Until when.
+    /// When the entry ends.
     pub expires_at: Option<Timestamp>,
-    /// Why.
+    /// Why access is granted.
     pub reason: Option<String>,
 }
 
-/// Makes an entry.
+/// Creates an entry.
 ///
 /// # Errors
-/// A name that is none, an end in the past, a reason that is too long.
+/// An invalid name, an end in the past, or a reason that is too long.
 pub fn grant(
     ask: EntryAsk,
     intent_id: IntentId,
@@ -269,7 +273,7 @@ pub fn grant(
 /// Checks a list of names, such as capabilities or roles.
 ///
 /// # Errors
-/// More than [`LIST_ITEMS`], or one that is no name.
+/// More than [`LIST_ITEMS`] items, or an invalid name.
 pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
     if items.len() > LIST_ITEMS {
         let message = format!("`{member}` has {} items, at most {LIST_ITEMS} are allowed.", items.len());
@@ -278,7 +282,7 @@ pub fn check_list(member: &str, items: &[String]) -> Result<(), Refusal> {
     items.iter().try_for_each(|item| check_name(member, item))
 }
 
-/// Checks a reason or another piece of prose.
+/// Checks a reason or another free text.
 ///
 /// # Errors
 /// More than [`TEXT_BYTES`].

@@ -1,4 +1,4 @@
-//! Requests for access to an intent (RFC-0011): what may be asked, and what becomes of it.
+//! Requests for access to an intent (RFC-0011): their contents, limits and status.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use crate::ids::{AccessRequestId, IntentId};
 use crate::principals::check_name;
 use crate::refusal::Refusal;
 
-/// What has become of a request for access.
+/// The status of an access request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestStatus {
-    /// Nobody has decided yet.
+    /// Not decided yet.
     Pending,
     /// An admin granted access.
     Approved,
@@ -21,7 +21,7 @@ pub enum RequestStatus {
 }
 
 impl RequestStatus {
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl RequestStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Approved, Self::Denied].into_iter().find(|status| status.as_str() == text)
@@ -45,47 +45,47 @@ pub struct AccessRequest {
     pub id: AccessRequestId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who asks.
+    /// The requesting principal.
     pub principal_id: String,
-    /// What it is.
+    /// The kind of principal.
     pub principal_type: String,
-    /// How much it asks for.
+    /// The access level requested.
     pub requested_permission: Level,
-    /// Why.
+    /// Why access is requested.
     pub reason: String,
-    /// What has become of it.
+    /// The request's status.
     pub status: RequestStatus,
-    /// What the asker can do, to help whoever decides.
+    /// The requester's capabilities, to help the admins decide.
     pub capabilities: Vec<String>,
-    /// Who decided.
+    /// The admin that decided.
     pub decided_by: Option<String>,
-    /// When.
+    /// When it was decided.
     pub decided_at: Option<Timestamp>,
-    /// Why so.
+    /// Why it was decided so.
     pub decision_reason: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// What is asked for in a request for access.
+/// Input for a new access request.
 #[derive(Debug, Clone)]
 pub struct RequestAsk {
-    /// Who asks.
+    /// The requesting principal.
     pub principal_id: String,
-    /// What it is; `agent` when nothing is said.
+    /// The kind of principal; defaults to `agent`.
     pub principal_type: Option<String>,
-    /// How much; write when nothing is said, as the SDK does.
+    /// The access level requested; defaults to write, as in the SDK.
     pub permission: Option<Level>,
-    /// Why.
+    /// Why access is requested.
     pub reason: String,
-    /// What the asker can do.
+    /// The requester's capabilities.
     pub capabilities: Vec<String>,
 }
 
-/// Makes a request for access.
+/// Creates an access request.
 ///
 /// # Errors
-/// A name that is none, a reason or a list that is too long.
+/// An invalid name, or a reason or list that is too long.
 pub fn request(
     ask: RequestAsk,
     intent_id: IntentId,

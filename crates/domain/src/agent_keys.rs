@@ -1,4 +1,5 @@
-//! An agent's key and the time in which it counts (RFC-0018). How an agent comes by it is [`crate::identities`].
+//! An agent's key and the period in which it is valid (RFC-0018). Registration and rotation are in
+//! [`crate::identities`].
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +10,16 @@ use crate::signatures::PublicKey;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// It named its successor.
+    /// The agent rotated to a successor key.
     Rotated,
-    /// It was declared lost or stolen.
+    /// The key was declared lost or stolen.
     Revoked,
     /// It had expired, and the agent registered another one.
     Replaced,
 }
 
 impl End {
-    /// The word as it is written.
+    /// Returns the wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,29 +29,29 @@ impl End {
         }
     }
 
-    /// Reads a word; `None` when there is no such word.
+    /// Parses the wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Rotated, Self::Revoked, Self::Replaced].into_iter().find(|end| end.as_str() == text)
     }
 }
 
-/// Where a key is in its life.
+/// The stage of a key's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyStatus {
-    /// It counts.
+    /// The key is valid.
     Active,
-    /// Its time ran out.
+    /// The key passed its expiry date.
     Expired,
-    /// It was revoked.
+    /// The key was revoked.
     Revoked,
-    /// Another one has taken its place.
+    /// Another key has replaced it.
     Superseded,
 }
 
 impl KeyStatus {
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +63,7 @@ impl KeyStatus {
     }
 }
 
-/// One of an agent's keys, and the time in which it counts.
+/// One of an agent's keys, with its validity period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentKey {
@@ -70,18 +71,18 @@ pub struct AgentKey {
     pub public_key: PublicKey,
     /// When the agent was first registered with a key that led to this one.
     pub registered_at: Timestamp,
-    /// From when it counts.
+    /// When the key becomes valid.
     pub valid_from: Timestamp,
-    /// When its time runs out, as was said when it was registered.
+    /// The expiry date set at registration.
     pub expires_at: Option<Timestamp>,
-    /// When it ended.
+    /// When it was rotated or revoked.
     pub ended_at: Option<Timestamp>,
-    /// By what.
+    /// How it ended.
     pub ended_by: Option<End>,
 }
 
 impl AgentKey {
-    /// Where it is in its life at this moment.
+    /// Returns the status at the given time.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> KeyStatus {
         match (self.ended_at, self.ended_by) {
@@ -92,7 +93,7 @@ impl AgentKey {
         }
     }
 
-    /// Whether it counts at this moment.
+    /// Whether the key is valid at the given time.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.valid_from <= now && self.status_at(now) == KeyStatus::Active

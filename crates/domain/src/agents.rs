@@ -1,7 +1,7 @@
-//! Agents' records (RFC-0016): registration, heartbeats, and how long silence is taken for health.
+//! Agents' records (RFC-0016): registration, heartbeats, and how long a silent agent counts as healthy.
 //!
-//! Registration is optional: an agent may send and receive without a record (contract 9). A record gives it a role to
-//! be addressed by and a heart that is listened to.
+//! Registration is optional: an agent may send and receive without a record (contract 9). A record gives it a
+//! role to be addressed by, and heartbeat monitoring.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,30 +12,30 @@ use crate::limits::{DURATION_SECONDS, METADATA_BYTES, URL_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// Where an agent is in its life.
+/// The stage of an agent's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
-    /// Known, not ready yet.
+    /// Known, but not ready yet.
     Registering,
-    /// At work.
+    /// Working.
     Active,
-    /// Finishes what it has and takes nothing new.
+    /// Finishes its current work and takes nothing new.
     Draining,
-    /// Silent for longer than it said it would be.
+    /// Silent for longer than `unhealthy_after_seconds`.
     Unhealthy,
-    /// Silent for so long that it is given up.
+    /// Silent for longer than `dead_after_seconds`; given up.
     Dead,
-    /// Gone by its own wish.
+    /// Deregistered by its own request.
     Deregistered,
 }
 
 impl AgentStatus {
-    /// Every status.
+    /// All variants.
     pub const ALL: [Self; 6] =
         [Self::Registering, Self::Active, Self::Draining, Self::Unhealthy, Self::Dead, Self::Deregistered];
 
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,30 +48,30 @@ impl AgentStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// Whether the agent has left: it must register again before it is heard.
+    /// Whether the agent has left: it must register again before its heartbeats are accepted.
     #[must_use]
     pub fn has_left(self) -> bool {
         matches!(self, Self::Dead | Self::Deregistered)
     }
 
-    /// Whether a message to its role reaches it (RFC-0021 §4.2): one that drains takes no new work.
+    /// Whether messages to the agent's role reach it (RFC-0021 §4.2): a draining agent takes no new work.
     #[must_use]
     pub fn takes_work(self) -> bool {
         matches!(self, Self::Registering | Self::Active | Self::Unhealthy)
     }
 }
 
-/// How often a heart beats, and how long silence is borne.
+/// The heartbeat interval, and how long silence is tolerated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct HeartbeatConfig {
-    /// Seconds between two beats.
+    /// Seconds between two heartbeats.
     pub interval_seconds: u32,
     /// Seconds of silence after which the agent counts as unhealthy.
     pub unhealthy_after_seconds: u32,
@@ -88,69 +88,71 @@ impl Default for HeartbeatConfig {
 /// An agent's record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agent {
-    /// The id it acts under.
+    /// The agent's id.
     pub agent_id: String,
     /// The principal whose key registered it.
     pub principal_id: String,
-    /// Where it is in its life, as last written; see [`Agent::status_at`].
+    /// The status as last written; see [`Agent::status_at`].
     pub status: AgentStatus,
     /// The role it can be addressed by.
     pub role_id: Option<String>,
-    /// A name for people.
+    /// A display name.
     pub name: Option<String>,
-    /// What it can do.
+    /// The agent's capabilities.
     pub capabilities: Vec<String>,
-    /// What it can take on; the client's own object.
+    /// The agent's capacity; an object defined by the client.
     pub capacity: Option<Map<String, Value>>,
-    /// Where it can be reached.
+    /// The address it can be reached at.
     pub endpoint: Option<String>,
-    /// What it promised about its heartbeats; none means that its silence says nothing.
+    /// The promised heartbeats; `None` means that silence has no consequence.
     pub heartbeat_config: Option<HeartbeatConfig>,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
-    /// When it last registered, which is a sign of life too.
+    /// When it last registered, which counts as a sign of life too.
     pub registered_at: Timestamp,
-    /// When it was last heard.
+    /// When its last heartbeat arrived.
     pub last_heartbeat_at: Option<Timestamp>,
-    /// What it said it carries at its last beat.
+    /// The load reported with its last heartbeat.
     pub current_load: i64,
-    /// The tasks that it said it works on at its last beat.
+    /// The tasks in progress reported with its last heartbeat.
     pub tasks_in_progress: Vec<String>,
     /// Seconds that draining may take.
     pub drain_timeout_seconds: Option<u32>,
     /// When it began to drain.
     pub draining_since: Option<Timestamp>,
-    /// Rises with each change of the record (not with beats).
+    /// Rises with each change of the record (but not with heartbeats).
     pub version: i64,
 }
 
-/// What is asked for in a registration.
+/// Input for a registration.
 #[derive(Debug, Clone, Default)]
 pub struct Registration {
-    /// The id to act under.
+    /// The agent's id.
     pub agent_id: String,
     /// The role to be addressed by.
     pub role_id: Option<String>,
-    /// A name for people.
+    /// A display name.
     pub name: Option<String>,
-    /// What it can do.
+    /// The agent's capabilities.
     pub capabilities: Vec<String>,
-    /// What it can take on.
+    /// The agent's capacity.
     pub capacity: Option<Map<String, Value>>,
-    /// Where it can be reached.
+    /// The address it can be reached at.
     pub endpoint: Option<String>,
-    /// What it promises about its heartbeats.
+    /// The promised heartbeats.
     pub heartbeat_config: Option<HeartbeatConfig>,
-    /// Its own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
     /// Seconds that draining may take.
     pub drain_timeout_seconds: Option<u32>,
 }
 
-/// Registers an agent, or renews its record: the same principal may do so at any time, another may not (contract 9).
+/// Registers an agent, or renews its record: the same principal may do so at any time, another may not
+/// (contract 9).
 ///
 /// # Errors
-/// [`Code::AlreadyRegistered`] for another principal's agent; a member that is over its limit or contradicts itself.
+/// [`Code::AlreadyRegistered`] for an agent of another principal; a member that is over its limit or
+/// contradicts itself.
 pub fn register(
     existing: Option<&Agent>,
     ask: Registration,
@@ -195,7 +197,7 @@ fn check_registration(ask: &Registration) -> Result<(), Refusal> {
         check_name("name", name)?;
     }
     check_list("capabilities", &ask.capabilities)?;
-    // Where it may lead, only the server knows (`egress::check_agent`).
+    // The server checks the destination (`egress::check_agent`), because it depends on its configuration.
     let lawful = |text: &String| text.len() <= URL_BYTES && !text.chars().any(char::is_control);
     if !ask.endpoint.as_ref().is_none_or(lawful) {
         return Err(Refusal::field(
@@ -234,8 +236,9 @@ fn check_registration(ask: &Registration) -> Result<(), Refusal> {
 }
 
 impl Agent {
-    /// The status at this moment: a silence that is long enough counts the instant it is, whether or not a sweep has
-    /// written it down yet.
+    /// Returns the status at the given time.
+    ///
+    /// A silence that is long enough counts at once, whether or not a sweep has written it down yet.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> AgentStatus {
         let Some(beat) =
@@ -273,10 +276,11 @@ impl Agent {
         plus_seconds(now, self.heartbeat_config.unwrap_or_default().interval_seconds)
     }
 
-    /// Hears a heartbeat: the status that follows.
+    /// Accepts a heartbeat and returns the resulting status.
     ///
     /// # Errors
-    /// [`Code::Gone`] for one that has left (RFC-0016): it must register again, so that it knows it was given up.
+    /// [`Code::Gone`] for an agent that has left (RFC-0016): it must register again, so that it learns it was
+    /// given up.
     pub fn beat(&self, now: Timestamp) -> Result<AgentStatus, Refusal> {
         match self.status_at(now) {
             left @ (AgentStatus::Dead | AgentStatus::Deregistered) => Err(Refusal::new(
@@ -290,10 +294,10 @@ impl Agent {
         }
     }
 
-    /// The record in another status.
+    /// Returns the record with another status.
     ///
     /// # Errors
-    /// [`Code::Gone`] for one that has left; only registering brings it back.
+    /// [`Code::Gone`] for an agent that has left; only registering again brings it back.
     pub fn moved(&self, status: AgentStatus, now: Timestamp) -> Result<Self, Refusal> {
         let current = self.status_at(now);
         if current.has_left() && status != current {

@@ -1,5 +1,7 @@
-//! Amounts of money or credits: exact decimals, never binary fractions (ARCP §9.6). An amount has at most 12 decimals and
-//! 18 digits before them, so that sums never overflow; more is refused, not rounded.
+//! Amounts of money or credits: exact decimals, never binary fractions (ARCP §9.6).
+//!
+//! An amount has at most 12 decimals and 18 digits before them, so that sums never overflow; longer numbers
+//! are refused, not rounded.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -9,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 /// Decimals of an amount: a millionth of a millionth, finer than any price per token.
 const DECIMALS: u32 = 12;
-/// Digits before the decimals.
+/// Digits before the decimal point.
 const WHOLE_DIGITS: usize = 18;
-/// One, as it is counted.
+/// The internal representation of 1.
 const ONE: i128 = 10_i128.pow(DECIMALS);
 
 /// An exact decimal number.
@@ -19,28 +21,29 @@ const ONE: i128 = 10_i128.pow(DECIMALS);
 #[serde(into = "String", try_from = "String")]
 pub struct Amount(i128);
 
-/// The text is no amount: digits, a point and digits, of a lawful length.
+/// Error: the text is not an amount, that is digits, a point and digits, within the length limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a decimal number with at most 18 digits before and 12 after the point")]
 pub struct NotAnAmount;
 
 impl Amount {
-    /// Nothing.
+    /// The zero amount.
     pub const ZERO: Self = Self(0);
 
-    /// Reads a number as JSON writes it: with a sign, and with an exponent.
+    /// Converts a JSON number, which may have a sign and an exponent.
     ///
     /// # Errors
-    /// It has more digits than an amount can have.
+    /// The number has more digits than an amount can have.
     pub fn of_json(number: &serde_json::Number) -> Result<Self, NotAnAmount> {
         Self::written(&number.to_string())
     }
 
-    /// Reads a number from the JSON text that it stands in, to its last digit; a number in quotes too, as clients write
-    /// that keep money out of binary fractions.
+    /// Parses a number from its JSON text, exact to the last digit.
+    ///
+    /// Accepts a number in quotes too, as written by clients that keep money out of binary fractions.
     ///
     /// # Errors
-    /// It is no number, or has more digits than an amount can have.
+    /// The text is not a number, or has more digits than an amount can have.
     pub fn written(json: &str) -> Result<Self, NotAnAmount> {
         let text = json.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(json);
         let (negative, shifted) = plain(text)?;
@@ -48,11 +51,13 @@ impl Amount {
         Ok(if negative { Self(-amount.0) } else { amount })
     }
 
-    /// As [`Self::written`], of a number that may have come of binary fractions: what stands behind the last decimal that an
-    /// amount has is rounded, a half away from zero. For money that somebody adds up in doubles before it gets here.
+    /// Parses like [`Self::written`], but rounds digits beyond the last decimal, half away from zero.
+    ///
+    /// For numbers that may come from binary fractions, such as money that another program adds up in
+    /// doubles.
     ///
     /// # Errors
-    /// It is no number, or has more digits before its point than an amount can have.
+    /// The text is not a number, or has more digits before its point than an amount can have.
     pub fn rounded(json: &str) -> Result<Self, NotAnAmount> {
         let (negative, text) = plain(json)?;
         let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
@@ -62,20 +67,20 @@ impl Amount {
         Ok(if negative { Self(-amount.0) } else { amount })
     }
 
-    /// Whether there is nothing left.
+    /// Whether nothing is left, that is the amount is zero or below.
     #[must_use]
     pub fn is_spent(self) -> bool {
         self.0 <= 0
     }
 
-    /// Whether it is below zero.
+    /// Whether the amount is below zero.
     #[must_use]
     pub fn is_negative(self) -> bool {
         self.0 < 0
     }
 }
 
-/// A number of JSON without its exponent, and whether it is below zero.
+/// Returns a JSON number without its exponent and sign, and whether it is negative.
 fn plain(json: &str) -> Result<(bool, String), NotAnAmount> {
     let (mantissa, exponent) = match json.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_e| NotAnAmount)?),
@@ -93,9 +98,9 @@ fn plain(json: &str) -> Result<(bool, String), NotAnAmount> {
     Ok((negative, shift(whole, part, exponent).ok_or(NotAnAmount)?))
 }
 
-/// The same number with its point moved by `exponent` places, without needless zeros at its ends.
+/// Moves the point of a number by `exponent` places, without needless zeros at its ends.
 fn shift(whole: &str, part: &str, exponent: i32) -> Option<String> {
-    // Beyond this no amount is left, and what is written here must stay short.
+    // No amount can have such an exponent; the bound also keeps the padded text short.
     if exponent.unsigned_abs() > 64 {
         return None;
     }
@@ -115,7 +120,7 @@ fn shift(whole: &str, part: &str, exponent: i32) -> Option<String> {
 impl FromStr for Amount {
     type Err = NotAnAmount;
 
-    /// Reads `digits [ "." digits ]` (ARCP §9.6).
+    /// Parses `digits [ "." digits ]` (ARCP §9.6).
     fn from_str(text: &str) -> Result<Self, NotAnAmount> {
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

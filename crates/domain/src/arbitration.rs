@@ -1,5 +1,6 @@
-//! Arbitration (RFC-0003): asking for somebody who decides, and the record of what was decided. A decision stands for
-//! ever; it closes the request that it answers, and does nothing by itself.
+//! Arbitration (RFC-0003): requests for a decision, and the record of decisions.
+//!
+//! A decision is permanent; it resolves the request that it answers and has no other effect.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,18 +12,18 @@ use crate::limits::{LIST_ITEMS, METADATA_BYTES, TEXT_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// What has become of a request for arbitration.
+/// The status of an arbitration request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArbitrationStatus {
-    /// Nobody has decided yet.
+    /// Not decided yet.
     Pending,
-    /// A decision names it.
+    /// A decision refers to it.
     Resolved,
 }
 
 impl ArbitrationStatus {
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +32,7 @@ impl ArbitrationStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Resolved].into_iter().find(|status| status.as_str() == text)
@@ -41,19 +42,19 @@ impl ArbitrationStatus {
 /// A request for arbitration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arbitration {
-    /// Its id.
+    /// The request's id.
     pub id: ArbitrationId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who asks.
+    /// The requesting principal.
     pub requester_id: String,
-    /// Why.
+    /// Why arbitration is requested.
     pub reason: String,
-    /// What helps whoever decides; the client's own object.
+    /// Context that helps to decide; an object defined by the client.
     pub context: Map<String, Value>,
-    /// What there is to choose from; the client's own.
+    /// The options to choose from, defined by the client.
     pub options: Vec<Value>,
-    /// What has become of it.
+    /// The request's status.
     pub status: ArbitrationStatus,
     /// The decision that answers it.
     pub decision_id: Option<DecisionId>,
@@ -65,22 +66,22 @@ pub struct Arbitration {
     pub resolved_at: Option<Timestamp>,
 }
 
-/// What is asked for in a request for arbitration.
+/// Input for a new arbitration request.
 #[derive(Debug, Clone, Default)]
 pub struct ArbitrationAsk {
-    /// Why.
+    /// Why arbitration is requested.
     pub reason: String,
-    /// What helps whoever decides.
+    /// Context that helps to decide.
     pub context: Map<String, Value>,
-    /// What there is to choose from.
+    /// The options to choose from.
     pub options: Vec<Value>,
 }
 
-/// Makes a request for arbitration.
+/// Creates an arbitration request.
 ///
 /// # Errors
-/// A reason that is missing or too long, a context or options over their limits or with numbers that do not survive
-/// hashing.
+/// A reason that is missing or too long, or a context or options that exceed their limits or contain numbers
+/// that do not survive hashing.
 pub fn request(
     ask: ArbitrationAsk,
     intent_id: IntentId,
@@ -110,46 +111,46 @@ pub fn request(
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Its id.
+    /// The decision's id.
     pub id: DecisionId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who decided.
+    /// The principal that decided.
     pub decision_maker_id: String,
-    /// What kind of decision: `arbitration`, or the client's own word.
+    /// The kind of decision: `arbitration`, or a name defined by the client.
     pub decision_type: String,
-    /// What was decided.
+    /// The outcome.
     pub outcome: String,
-    /// Why so.
+    /// The reasoning.
     pub reasoning: String,
-    /// What it rests on; the client's own.
+    /// The evidence, defined by the client.
     pub evidence: Vec<Value>,
-    /// The request that it answers.
+    /// The arbitration request that it answers.
     pub arbitration_id: Option<ArbitrationId>,
-    /// When.
+    /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// What is to be recorded as a decision.
+/// Input for a new decision.
 #[derive(Debug, Clone, Default)]
 pub struct DecisionAsk {
-    /// What kind of decision.
+    /// The kind of decision.
     pub decision_type: String,
-    /// What was decided.
+    /// The outcome.
     pub outcome: String,
-    /// Why so.
+    /// The reasoning.
     pub reasoning: String,
-    /// What it rests on.
+    /// The evidence.
     pub evidence: Vec<Value>,
-    /// The request that it answers.
+    /// The arbitration request that it answers.
     pub arbitration_id: Option<ArbitrationId>,
 }
 
-/// Makes a decision.
+/// Creates a decision.
 ///
 /// # Errors
-/// A type that is no name, an outcome that is missing, texts or evidence over their limits or with numbers that do not
-/// survive hashing.
+/// An invalid type name, a missing outcome, or texts or evidence that exceed their limits or contain numbers
+/// that do not survive hashing.
 pub fn decide(
     ask: DecisionAsk,
     intent_id: IntentId,

@@ -1,5 +1,7 @@
-//! Attachments (RFC-0005): files that belong to an intent, by reference. The server keeps where a file is and what its owner
-//! says of it; it never fetches one, so that nobody can have it reach where only the server can.
+//! Attachments (RFC-0005): references to files that belong to an intent.
+//!
+//! The server stores a file's location and its owner's description. It never fetches a file, so that clients
+//! cannot use it to reach hosts that only the server can reach.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,60 +12,62 @@ use crate::limits::{ATTACHMENTS, FILE_BYTES, FILE_NAME_BYTES, NAME_BYTES, URL_BY
 use crate::metadata;
 use crate::refusal::{Code, Refusal};
 
-/// Where a file may be. Each of them means the same on every machine. `file:` does not: whoever follows it would open a file
-/// of its own. `data:` would be the file itself, and scripts are no places.
+/// Schemes allowed for a file's location: those that mean the same on every machine.
+///
+/// `file:` does not: it would open a file of the reader's own machine. `data:` would be the file itself, and
+/// scripts are not locations.
 pub const SCHEMES: [&str; 5] = ["https", "http", "s3", "gs", "az"];
 
-/// The type of a file that nothing is said of.
+/// The media type of a file without a declared type.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// A file of an intent.
+/// A file attached to an intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Its id.
+    /// The attachment's id.
     pub id: AttachmentId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Its name.
+    /// The file's name.
     pub filename: String,
-    /// What it is: `type/subtype`.
+    /// The media type: `type/subtype`.
     pub mime_type: String,
-    /// How many bytes it has, as its owner says.
+    /// The size in bytes, as declared by the owner.
     pub size: u64,
-    /// Where it is.
+    /// The file's location.
     pub storage_url: String,
-    /// Its digest, as its owner says: not checked, because the file is not read.
+    /// The file's digest as declared by the owner; not checked, because the file is not read.
     pub content_hash: Option<String>,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
-    /// Who added it.
+    /// The principal that added it.
     pub uploaded_by: String,
-    /// When.
+    /// When it was added.
     pub created_at: Timestamp,
 }
 
-/// A file that is to be added.
+/// Input for a new attachment.
 #[derive(Debug, Clone, Default)]
 pub struct AttachmentAsk {
-    /// Its name.
+    /// The file's name.
     pub filename: String,
-    /// What it is; [`UNKNOWN_TYPE`] when nothing is said.
+    /// The media type; defaults to [`UNKNOWN_TYPE`].
     pub mime_type: Option<String>,
-    /// How many bytes it has; 0 when nothing is said.
+    /// The size in bytes; defaults to 0.
     pub size: Option<u64>,
-    /// Where it is.
+    /// The file's location.
     pub storage_url: String,
-    /// Its digest.
+    /// The file's digest.
     pub content_hash: Option<String>,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
 }
 
-/// Adds a file to an intent that has `there` already.
+/// Adds a file to an intent that already has `there` files.
 ///
 /// # Errors
-/// A name that is a path, a type that is none, a place that means nothing elsewhere or has a password in it, a member over
-/// its limit, too many files.
+/// A name that contains a path, an invalid media type or location (its scheme is not in [`SCHEMES`], or it
+/// has credentials), a member over its limit, or too many files.
 pub fn add(
     ask: AttachmentAsk,
     there: usize,
@@ -103,7 +107,7 @@ pub fn add(
     })
 }
 
-/// A name and no path: whoever saves the file writes nothing elsewhere by it.
+/// Refuses paths, so that saving the file under its name writes nothing elsewhere.
 fn check_filename(name: &str) -> Result<(), Refusal> {
     metadata::check_label("filename", name, FILE_NAME_BYTES)?;
     if name.contains(['/', '\\']) || name == "." || name == ".." {

@@ -1,6 +1,7 @@
-//! On what a person's key rests: how it came into that person's hands, and who let the person in. Whoever administers a server
-//! can make keys, passwords and links for a person; with none of them they decide in that person's place. What somebody else
-//! made decides once the person has taken it over by a login, and the answer says on what it rests (binding moment §11.4).
+//! The basis of a person's key: how the person obtained it, and who let the person in. An administrator of a
+//! server can make keys, passwords and links for a person, but must not decide with them in the person's
+//! place. A credential made by somebody else decides once the person has taken it over by a login, and the
+//! answer records its basis (binding moment §11.4).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +14,25 @@ use crate::refusal::{Code, Refusal};
 #[serde(rename_all = "snake_case")]
 #[schema(as = AuthorityBasis)]
 pub enum Basis {
-    /// The person logged in with a one-time link; the key is of that login, or was made in it.
+    /// The person logged in with a one-time link; the key belongs to that login, or was made in it.
     OneTimeLink,
     /// The person logged in with a password that they chose themselves.
     OwnPassword,
-    /// The person logged in with a password that somebody else had set. It decides nothing before they choose another.
+    /// The person logged in with a password set by somebody else; it decides nothing before they choose
+    /// another.
     GivenPassword,
-    /// The key is a literal one, which whoever started the server named (`entente dev --seed`).
+    /// The key is a literal one, given at the start of the server (`entente dev --seed`).
     SeededKey,
-    /// Somebody else made the key. It decides nothing.
+    /// Somebody else made the key; it decides nothing.
     GivenKey,
 }
 
 impl Basis {
-    /// Every basis.
+    /// All variants.
     pub const ALL: [Self; 5] =
         [Self::OneTimeLink, Self::OwnPassword, Self::GivenPassword, Self::SeededKey, Self::GivenKey];
 
-    /// The basis as it is written.
+    /// Returns the basis's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,37 +44,38 @@ impl Basis {
         }
     }
 
-    /// Reads a basis; `None` when there is no such basis.
+    /// Parses a basis's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 
-    /// Whether what rests on it is the person's own word.
+    /// Whether decisions made on this basis count as the person's own.
     #[must_use]
     pub fn decides(self) -> bool {
         matches!(self, Self::OneTimeLink | Self::OwnPassword | Self::SeededKey)
     }
 }
 
-/// On what a person's key rests.
+/// The basis of a person's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Authority {
-    /// How it came about.
+    /// How the key came about.
     pub basis: Basis,
-    /// Who made what first let the person in: the link, the password before their own, the key. Null when nobody has noted it.
+    /// The maker of the credential that first let the person in: the link, the password before their own, or
+    /// the key; null if it was not recorded.
     pub let_in_by: Option<String>,
 }
 
 impl Authority {
-    /// What a literal key of `entente dev --seed` rests on.
+    /// The basis of a literal key of `entente dev --seed`.
     #[must_use]
     pub fn seeded() -> Self {
         Self { basis: Basis::SeededKey, let_in_by: Some(HOUSE.to_owned()) }
     }
 
-    /// What a key rests on that somebody makes with the key `by` for a person: on the same, when it is the person itself; else
-    /// it was given.
+    /// The basis of a key made for `person` with the key `by`: the same basis if the person makes it,
+    /// otherwise [`Basis::GivenKey`].
     #[must_use]
     pub fn handed_on(by: &Key, as_itself: bool, person: &str) -> Self {
         match &by.authority {
@@ -82,7 +85,8 @@ impl Authority {
     }
 }
 
-/// Who lets a person in with what is made by this key: its principal, or whoever let that one in, when it is the person.
+/// Returns the principal that lets a person in with credentials made by this key: the key's principal or, if
+/// that is the person, the principal that let the person in.
 #[must_use]
 pub fn let_in_by(by: &Key, person: &str) -> Option<String> {
     if by.principal_id == person {
@@ -91,7 +95,7 @@ pub fn let_in_by(by: &Key, person: &str) -> Option<String> {
     Some(by.principal_id.clone())
 }
 
-/// Why a person's key decides nothing; `None` when it does.
+/// Returns why a person's key decides nothing; `None` if it does decide.
 #[must_use]
 pub fn fault(authority: Option<&Authority>) -> Option<String> {
     let by = authority.and_then(|one| one.let_in_by.as_deref());

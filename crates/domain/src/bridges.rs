@@ -1,8 +1,8 @@
-//! Bridges: what is carried between envelopes (AEE), jobs (ARCP) and the messages of channels (RFC-0021), because somebody
-//! has said so. What a bridge may be, and what becomes of what on the way; who carries it, and how each thing is carried
-//! once, is the server's (`src/app/bridges.rs`).
+//! Bridges carry things between envelopes (AEE), jobs (ARCP) and channel messages (RFC-0021), as configured.
 //!
-//! Ids are made of what they stand for: carrying the same thing again makes the same envelope, which is taken in once.
+//! This module holds the configuration of bridges and the translations. The kernel
+//! (`crates/kernel/src/bridges.rs`) does the carrying and ensures that each thing is carried once. Ids are
+//! derived from their source: carrying the same thing again makes the same envelope, which is ingested once.
 
 use std::collections::BTreeMap;
 
@@ -25,15 +25,15 @@ use crate::payload::Payload;
 use crate::refusal::{Code, Refusal};
 use crate::versions::AgentRef;
 
-/// Bytes of a bridge's name: it is part of keys that jobs and messages are kept under.
+/// Maximum bytes of a bridge's name, which is part of the idempotency keys of jobs and messages.
 pub const BRIDGE_NAME_BYTES: usize = 64;
 
-/// What is carried where.
+/// A bridge and its direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[schema(example = json!({ "kind": "jobs", "entity": "agent.x", "intents": ["ops.**"], "agent": "x@1.0.0" }))]
 pub enum Bridge {
-    /// Tasks become jobs, and what comes of those becomes the answers.
+    /// Tasks become jobs, and the results of those jobs become the answers.
     Jobs(Jobs),
     /// Envelopes are shown on a channel.
     Mirror(Mirror),
@@ -46,40 +46,40 @@ pub enum Bridge {
 #[serde(deny_unknown_fields)]
 #[schema(as = JobsBridge)]
 pub struct Jobs {
-    /// Whose tasks, and who answers.
+    /// The entity that receives the tasks and sends the answers.
     pub entity: String,
-    /// Which intents of theirs: patterns over dotted names.
+    /// The entity's intents to convert: patterns over dotted names.
     pub intents: Vec<String>,
-    /// The agent that runs them: a name, or `name@version`.
+    /// The agent that runs the jobs: a name, or `name@version`.
     pub agent: String,
-    /// What the jobs may touch and spend: patterns by namespace (ARCP §9.2).
+    /// The lease of the jobs, that is their permissions and budget: patterns by namespace (ARCP §9.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<BTreeMap<String, Vec<String>>>,
-    /// What the jobs get as their input.
+    /// The input of the jobs.
     #[serde(default)]
     pub input: Input,
 }
 
-/// What a job gets of the task that it is made of.
+/// The part of a task that becomes the job's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// Its payload: the agent need not know of envelopes.
+    /// The payload: the agent need not know about envelopes.
     #[default]
     Payload,
-    /// All of it.
+    /// The whole envelope.
     Envelope,
 }
 
-/// Envelopes that come to an entity, or to a broadcast channel of envelopes, are posted on a channel of an intent.
+/// Envelopes sent to an entity, or to an envelope bus, are posted on a channel of an intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = MirrorBridge)]
 pub struct Mirror {
-    /// Whose mailbox.
+    /// The entity to mirror the mailbox of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entity: Option<String>,
-    /// Or which `bus.…`.
+    /// Alternatively the bus (`bus.…`) to mirror.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
     /// The channel of an intent.
@@ -93,13 +93,13 @@ pub struct Mirror {
 pub struct Export {
     /// The channel of an intent.
     pub channel_id: ChannelId,
-    /// To whom: an entity, or a `bus.…`.
+    /// The recipient: an entity, or a `bus.…`.
     pub to: String,
-    /// What the envelopes are about: their `intent`.
+    /// The `intent` of the envelopes.
     pub intent: String,
 }
 
-/// A bridge's name: `[a-z0-9][a-z0-9._-]*`.
+/// Checks a bridge's name: `[a-z0-9][a-z0-9._-]*`.
 ///
 /// # Errors
 /// [`Code::InvalidParameter`].
@@ -118,10 +118,10 @@ pub fn check_name(name: &str) -> Result<(), Refusal> {
 }
 
 impl Bridge {
-    /// Checks what can be checked without knowing anybody.
+    /// Checks everything that needs no knowledge of the entities and channels named.
     ///
     /// # Errors
-    /// [`Code::Unprocessable`] and what authorities and names are refused with, at the member.
+    /// [`Code::Unprocessable`], or the refusal of an invalid authority or name, at the member.
     pub fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::Jobs(jobs) => jobs.check(),
@@ -170,7 +170,7 @@ impl Jobs {
         Budget::of(&lease).map(|_budget| ())
     }
 
-    /// Whether tasks on this intent become jobs.
+    /// Whether tasks with this intent become jobs.
     #[must_use]
     pub fn takes(&self, purpose: &str) -> bool {
         self.intents.iter().any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(purpose)))
@@ -201,8 +201,10 @@ impl Export {
         admit(&self.intent, &[])
     }
 
-    /// What a message becomes: a request asks for something to be done, a response says what came of it, everything else
-    /// only tells. A response to what was not carried has no task to end.
+    /// Returns the type of envelope that a message becomes.
+    ///
+    /// A request becomes a task, a response a result, everything else an event. A response to a message that
+    /// was not carried has no task to end, so it becomes an event too.
     #[must_use]
     pub fn kind(message: MessageType, answers_task: bool) -> EnvelopeType {
         match message {
@@ -213,33 +215,35 @@ impl Export {
     }
 }
 
-/// The key under which what a bridge makes of something is made once.
+/// Returns the idempotency key for the thing that a bridge makes from `source`.
 #[must_use]
 pub fn key(bridge: &str, source: &str) -> String {
     format!("aee:{bridge}:{source}")
 }
 
-/// The id of the envelope that a bridge makes of something: a ULID of its time and of a digest of what it is made of. The
-/// bridge's salt keeps others from taking the id first.
+/// Returns the id of the envelope made from `source`: a ULID of its time and of a digest of its source.
+///
+/// The bridge's salt prevents others from taking the id first.
 #[must_use]
 pub fn envelope_id(salt: &[u8], source: &str, at: Timestamp) -> String {
     derived(at, &sha256([salt, source.as_bytes()].concat()))
 }
 
-/// Seconds that a job may take that is made of a task: as long as somebody waits for it, from when it came.
+/// Returns the seconds that a job made from a task may run: from the arrival of the task to its deadline.
 #[must_use]
 pub fn runtime(received_at: Timestamp, deadline: Option<Timestamp>) -> Option<i64> {
     let millis = (deadline? - received_at).num_milliseconds().max(1);
     Some((millis / 1_000 + i64::from(millis % 1_000 != 0)).min(i64::from(RUNTIME_SECONDS)))
 }
 
-/// What an event of a job is to whoever sent the task: how far it is, what came of it or why nothing did. `None`: it is the
-/// agent's own affair, such as what it thinks and which tools it calls.
+/// Translates a job event for the sender of the task: progress, result or error.
 ///
-/// A result that is an object is the payload as it is, so that the schemas of intents fit; any other is its `value`.
+/// `None` means that the event is internal to the agent, such as its thoughts and tool calls. A result that
+/// is an object becomes the payload unchanged, so that it fits the intent's schemas; any other becomes its
+/// `value`.
 ///
 /// # Errors
-/// What is kept of the event is not what the law wrote.
+/// The stored event does not have the form that the domain rules write.
 pub fn answer(
     job: &str,
     type_: &str,
@@ -276,7 +280,7 @@ pub fn answer(
     Ok(told)
 }
 
-/// What stands in the place of what is too large or too deep for an envelope or a message.
+/// Placeholder for content that is too large or too deep for an envelope or a message.
 #[must_use]
 pub fn omitted(what: &str, id: &str) -> Value {
     json!({ what: id, "omitted": "too_large" })
@@ -287,10 +291,10 @@ struct Letter {
     payload: Box<RawValue>,
 }
 
-/// What a job gets of a task, as it was written.
+/// Returns the input of a job for a task, byte for byte as written.
 ///
 /// # Errors
-/// It is no envelope.
+/// The body is not an envelope.
 pub fn input(what: Input, body: &str) -> Result<Box<RawValue>, serde_json::Error> {
     match what {
         Input::Payload => serde_json::from_str(body).map(|letter: Letter| letter.payload),
@@ -298,15 +302,15 @@ pub fn input(what: Input, body: &str) -> Result<Box<RawValue>, serde_json::Error
     }
 }
 
-/// What a mirrored envelope says on a channel: itself, to the letter.
+/// Returns the payload of the channel message that mirrors an envelope: the envelope itself, unchanged.
 ///
 /// # Errors
-/// It is no JSON.
+/// The body is not JSON.
 pub fn mirrored(body: &str) -> Result<Payload, serde_json::Error> {
     Payload::stored(format!("{{\"envelope\":{body}}}"))
 }
 
-/// The bridge by which a message says it came.
+/// Returns the bridge that a message's metadata names as its origin.
 #[must_use]
 pub fn made_by(metadata: &str) -> Option<String> {
     let members: Map<String, Value> = serde_json::from_str(metadata).ok()?;

@@ -1,4 +1,5 @@
-//! Budgets (ARCP §9.6): what a job may spend, one counter per currency. What it may touch is `capabilities.rs`.
+//! Budgets (ARCP §9.6): the amounts a job may spend, one counter per currency. Permissions are in
+//! `capabilities.rs`.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,19 @@ use crate::refusal::{Code, Refusal};
 /// The namespace of budgets in an authority.
 pub const BUDGET: &str = "cost.budget";
 
-/// Letters of a currency.
+/// Maximum length of a currency's name.
 const CURRENCY_BYTES: usize = 32;
 
-/// Amounts by currency: what was allowed, or what is left.
+/// Amounts by currency: either allowed or left.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Budget(pub BTreeMap<String, Amount>);
 
 impl Budget {
-    /// Reads the budget of an authority: `"USD:5.00"`, one per currency. Empty when it has none: then nothing is counted.
+    /// Parses the budget of an authority: `"USD:5.00"`, one per currency; empty (unlimited) if there is none.
     ///
     /// # Errors
-    /// An amount that is none; a currency that stands there twice.
+    /// An invalid amount, or a currency that occurs twice.
     pub fn of(authority: &Authority) -> Result<Self, Refusal> {
         let mut amounts = BTreeMap::new();
         for text in authority.patterns(BUDGET) {
@@ -40,20 +41,21 @@ impl Budget {
         Ok(Self(amounts))
     }
 
-    /// Whether nothing is counted.
+    /// Whether spending is not counted at all.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The first currency that has nothing left: then no operation is allowed any more (§9.6), in whatever currency it is.
+    /// Returns the first currency with nothing left; then no operation is allowed, in any currency (§9.6).
     #[must_use]
     pub fn spent(&self) -> Option<&str> {
         self.0.iter().find(|(_, left)| left.is_spent()).map(|(currency, _)| currency.as_str())
     }
 
-    /// Takes a cost off its counter; what is left of it. `None` when the currency is not counted. It may go below zero:
-    /// the money is gone whether or not it was allowed.
+    /// Subtracts a cost from its counter and returns the remainder; `None` if the currency is not counted.
+    ///
+    /// The counter may go below zero: the money is gone whether or not spending it was allowed.
     ///
     /// # Errors
     /// The cost is negative: that would give authority back.
@@ -66,7 +68,7 @@ impl Budget {
         Ok(Some(*left))
     }
 
-    /// Sets amounts aside before they are spent, all of them or none (an extension to §9.6: fails closed).
+    /// Reserves amounts before they are spent, all of them or none (an extension to §9.6: fails closed).
     ///
     /// # Errors
     /// The currency that has too little left, or is not counted.
@@ -85,12 +87,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether a child may have this budget when its parent has `remaining` (§9.4): no currency above what is left, and none
-    /// that a parent with a budget is silent about. What the child is silent about stays bounded, because its costs are its
-    /// parent's too.
+    /// Checks that a child may have this budget when its parent has `remaining` (§9.4).
+    ///
+    /// No currency may exceed the remainder, and a parent's budget must count each of them. Currencies absent
+    /// from the child's budget stay bounded, because the child's costs are charged to the parent too.
     ///
     /// # Errors
-    /// The currency that goes beyond.
+    /// The currency that exceeds the parent's budget.
     pub fn within(&self, remaining: &Self) -> Result<(), String> {
         if remaining.is_unlimited() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Canonical JSON (RFC 8785) and the hashes over it: what makes a log verifiable (RFC-0019).
+//! Canonical JSON (RFC 8785) and the hashes over it, which make a log verifiable (RFC-0019).
 //!
-//! RFC 8785 writes numbers as IEEE doubles. An integer beyond ±(2^53 − 1) would silently become another one, so
-//! [`exact`] refuses it where a value is going to be hashed. One of more than 64 bits is a double already when it comes
-//! here, and cannot be told from one that was meant; both are refused.
+//! RFC 8785 writes numbers as IEEE doubles. An integer beyond ±(2^53 − 1) would silently become another one,
+//! so [`exact`] refuses it where a value is going to be hashed. An integer of more than 64 bits is already a
+//! double when it gets here and cannot be told from an intended double; both are refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::refusal::{Code, Refusal};
 
-/// A JSON value in which no object has a member twice: every reader takes it for the same.
+/// A JSON value in which no object has a member twice, so that every reader reads it alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unambiguous(pub Value);
 
@@ -75,7 +75,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// Letters of a name that an error repeats: it may be as long as everything that was sent.
+/// Characters of a member name quoted in an error: the name may be as long as the whole request.
 const SHOWN: usize = 60;
 
 fn shown(name: &str) -> String {
@@ -93,7 +93,7 @@ pub type Digest = [u8; 32];
 /// The largest integer that every JSON reader keeps exactly, RFC 8785 Appendix D: 2^53 − 1.
 const EXACT_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// The canonical text of a value.
+/// Returns the canonical text of a value.
 ///
 /// # Errors
 /// The value has no JSON form, such as a map whose keys are not strings.
@@ -101,26 +101,26 @@ pub fn text(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json_canonicalizer::to_string(value)
 }
 
-/// SHA-256 of some bytes.
+/// Returns the SHA-256 digest of some bytes.
 #[must_use]
 pub fn sha256(bytes: impl AsRef<[u8]>) -> Digest {
     Sha256::digest(bytes).into()
 }
 
-/// Bytes in hexadecimal.
+/// Encodes bytes in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
     digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
-/// A digest on the wire: `sha256:` and base64url without padding (contract 13).
+/// Formats a digest for the wire: `sha256:` and base64url without padding (contract 13).
 #[must_use]
 pub fn show(digest: &Digest) -> String {
     format!("sha256:{}", URL_SAFE_NO_PAD.encode(digest))
 }
 
-/// Reads what [`show`] wrote; `None` when it is anything else.
+/// Parses the output of [`show`]; `None` for anything else.
 #[must_use]
 pub fn read(shown: &str) -> Option<Digest> {
     URL_SAFE_NO_PAD.decode(shown.strip_prefix("sha256:")?).ok()?.try_into().ok()

@@ -1,8 +1,8 @@
-//! Capabilities (ARCP §9.1 to §9.4, §9.7): what a job may touch. On the wire this is a *lease*; that word is taken by
-//! RFC-0003, so here it is an [`Authority`] (GLOSSARY.md). What a job may spend is `budgets.rs`.
+//! Capabilities (ARCP §9.1 to §9.4, §9.7): the operations and targets a job is permitted.
 //!
-//! A target is compared only in its one canonical form; one that has none is not covered by anything. So no dots,
-//! encodings or letters of another size lead around a pattern.
+//! On the wire this is a *lease*; that word is taken by RFC-0003, so here it is an [`Authority`]
+//! (GLOSSARY.md). Budgets are in `budgets.rs`. A target is compared only in its one canonical form; a target
+//! without one is never covered. So dots, encodings or different capitalisation cannot bypass a pattern.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use crate::globs::{Glob, NotAGlob, PATTERN_BYTES, WORK};
 use crate::limits::{AUTHORITY_BYTES, LIST_ITEMS};
 use crate::refusal::{Code, Refusal};
 
-/// Namespaces that one authority may name.
+/// Maximum number of namespaces in one authority.
 const NAMESPACES: usize = 64;
 
-/// The namespaces that ARCP reserves (§9.2).
+/// The kinds of namespaces that ARCP reserves (§9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Namespace {
     /// `fs.read`, `fs.write`: absolute paths.
     Path,
     /// `net.fetch`: HTTP and HTTPS URLs.
     Url,
-    /// `tool.call`, `agent.delegate`, `model.use`, and vendors' own: names.
+    /// `tool.call`, `agent.delegate`, `model.use`, and those of vendors: names.
     Name,
     /// `cost.budget`: amounts, see `budgets.rs`.
     Budget,
 }
 
 impl Namespace {
-    /// What the patterns of a namespace are about; `None` when there is no such namespace.
+    /// Returns the kind of patterns in a namespace; `None` if the namespace is invalid.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -49,16 +49,16 @@ impl Namespace {
     }
 }
 
-/// What a job may touch: patterns by namespace. An operation that no pattern covers is not allowed.
+/// Permissions of a job: patterns by namespace; an operation that no pattern covers is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Authority(BTreeMap<String, Vec<String>>);
 
 impl Authority {
-    /// Checks an authority that somebody asks for.
+    /// Checks a requested authority.
     ///
     /// # Errors
-    /// A namespace that is none, a pattern that is no glob, too many of either, more than [`AUTHORITY_BYTES`] in all.
+    /// An invalid namespace or glob, too many of either, or more than [`AUTHORITY_BYTES`] in total.
     pub fn check(asked: BTreeMap<String, Vec<String>>) -> Result<Self, Refusal> {
         if asked.len() > NAMESPACES {
             return Err(refused("lease_request", &format!("at most {NAMESPACES} namespaces are allowed")));
@@ -86,19 +86,19 @@ impl Authority {
         Ok(asked)
     }
 
-    /// The patterns of a namespace.
+    /// Returns the patterns of a namespace.
     #[must_use]
     pub fn patterns(&self, namespace: &str) -> &[String] {
         self.0.get(namespace).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether it has patterns of a namespace at all.
+    /// Whether the authority has an entry for a namespace.
     #[must_use]
     pub fn names(&self, namespace: &str) -> bool {
         self.0.contains_key(namespace)
     }
 
-    /// Every namespace with its patterns.
+    /// Iterates over the namespaces with their patterns.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.0.iter().map(|(word, patterns)| (word.as_str(), patterns.as_slice()))
     }
@@ -113,12 +113,13 @@ impl Authority {
         self.globs(namespace, kind).iter().any(|glob| glob.matches(&target))
     }
 
-    /// Whether everything that this authority covers is covered by `parent` too (ARCP §9.4): for each namespace, each of
-    /// its patterns by the parent's together. An equal authority is one (contract 9, decision 3). The first pattern that is not proved
-    /// to be is the answer; budgets are compared in `budgets.rs`.
+    /// Checks that `parent` covers everything that this authority covers (ARCP §9.4).
+    ///
+    /// For each namespace, the parent's patterns together must cover each pattern. An equal authority
+    /// qualifies (contract 9, decision 3). Budgets are compared in `budgets.rs`.
     ///
     /// # Errors
-    /// The namespace and the pattern that go beyond the parent.
+    /// The first namespace and pattern not proved to be covered by the parent.
     pub fn within(&self, parent: &Self) -> Result<(), (String, String)> {
         let mut work = WORK;
         for (word, patterns) in self.iter() {
@@ -129,7 +130,7 @@ impl Authority {
             for pattern in patterns {
                 let covered = match read(kind, pattern) {
                     Ok(Some(glob)) => glob.is_proved_covered(&theirs, &mut work),
-                    // It covers nothing, and names something all the same: what the parent names too.
+                    // The pattern covers nothing, but is still allowed only if the parent has it literally.
                     Ok(None) => parent.patterns(word).contains(pattern),
                     Err(_) => false,
                 };
@@ -150,9 +151,11 @@ fn refused(member: &str, why: &str) -> Refusal {
     Refusal::field(Code::InvalidRequest, member, "pattern", format!("`{member}` cannot be asked for: {why}."))
 }
 
-/// Reads a pattern of a namespace; `None` for one that no canonical target matches, so that it covers nothing (§9.2 lets any
-/// glob be asked for, and §9.3 refuses what is not covered). One of URLs is brought into the form that targets have: hosts in
-/// small letters, without the scheme's own port, `https://host` as its root, `https://**` as every path of every host.
+/// Parses a pattern of a namespace; `None` if no canonical target can match it, so that it covers nothing.
+///
+/// §9.2 lets any glob be requested; §9.3 refuses targets that are not covered. URL patterns are normalised
+/// like targets: lower-case hosts without the scheme's default port, `https://host` as its root, `https://**`
+/// as every path of every host.
 fn read(kind: Namespace, pattern: &str) -> Result<Option<Glob>, NotAGlob> {
     let glob = Glob::parse(pattern)?;
     match kind {
@@ -163,7 +166,7 @@ fn read(kind: Namespace, pattern: &str) -> Result<Option<Glob>, NotAGlob> {
     }
 }
 
-/// Reads a pattern of URLs.
+/// Parses a pattern of URLs.
 fn url(pattern: &str) -> Result<Option<Glob>, NotAGlob> {
     let Some((scheme, rest)) = pattern.split_once("://") else { return Ok(None) };
     let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -189,7 +192,7 @@ fn has_plain_segments(path: &str) -> bool {
     is_plain(path) && !path.split('/').any(|segment| segment == "." || segment == "..")
 }
 
-/// Whether a path has nothing that a file system or a server might read as something else.
+/// Whether a path contains nothing that a file system or a server might interpret differently.
 fn is_plain(path: &str) -> bool {
     let small = path.to_ascii_lowercase();
     let encoded = ["%2e", "%2f", "%5c", "%00", "%25"];
@@ -198,7 +201,7 @@ fn is_plain(path: &str) -> bool {
         && !encoded.iter().any(|code| small.contains(code))
 }
 
-/// The one form of a target that patterns are compared with; `None` for a target that has none.
+/// Returns the canonical form of a target, which patterns are compared with; `None` if it has none.
 #[must_use]
 pub fn canonical(kind: Namespace, target: &str) -> Option<String> {
     if target.is_empty() || target.len() > PATTERN_BYTES || target.chars().any(char::is_control) {
@@ -212,7 +215,8 @@ pub fn canonical(kind: Namespace, target: &str) -> Option<String> {
     }
 }
 
-/// An absolute path without doubled or trailing slashes. One that goes up, or hides that it does, has no canonical form.
+/// Normalises an absolute path: no doubled or trailing slashes; `None` if it contains `..` or encoded
+/// characters.
 fn canonical_path(path: &str) -> Option<String> {
     if !path.starts_with('/') || !is_plain(path) {
         return None;
@@ -222,8 +226,9 @@ fn canonical_path(path: &str) -> Option<String> {
     (!segments.contains(&"..")).then(|| format!("/{}", segments.join("/")))
 }
 
-/// Scheme and host in small letters, the scheme's own port left out, the path canonical, without query and fragment: a
-/// pattern is about where a request goes. One with a user in it has no canonical form.
+/// Normalises a URL: lower-case scheme and host, no default port, canonical path, no query and no fragment.
+///
+/// A pattern is about the destination of a request. A URL with user info has no canonical form.
 fn canonical_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();

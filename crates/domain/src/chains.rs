@@ -1,6 +1,7 @@
-//! Chains (RFC-0019): whether a log is what was recorded, told from nothing but its events. What an event is and how it is
-//! sealed is [`crate::events`]; checkpoints, which also find a log that was rewritten as a whole, are
-//! [`crate::checkpoints`].
+//! Chains (RFC-0019): verifies that a log is as recorded, from its events alone.
+//!
+//! Events and their sealing are in [`crate::events`]; checkpoints, which also detect a log that was rewritten
+//! as a whole, are in [`crate::checkpoints`].
 
 use serde::{Deserialize, Serialize};
 
@@ -8,32 +9,33 @@ use crate::canonical;
 use crate::events::{Sealed, sealed_hash};
 use crate::ids::EventId;
 
-/// Something that is wrong with a chain.
+/// A fault in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Break {
-    /// The event at fault, by its sequence.
+    /// The sequence of the event at fault.
     pub sequence: i64,
-    /// Its id.
+    /// The event's id.
     pub event_id: EventId,
-    /// The checkpoint that says so, when it is one: then the event is the last that it covers.
+    /// The checkpoint that shows the fault, if one does; the event is then the last that it covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<String>,
-    /// What is wrong.
+    /// Description of the fault.
     #[schema(example = "the event's content does not give its hash")]
     pub reason: String,
 }
 
 impl Break {
-    /// A fault of one event.
+    /// Creates a fault of one event.
     #[must_use]
     pub fn of(event: &Sealed, reason: &str) -> Self {
         Self { sequence: event.sequence, event_id: event.id, checkpoint_id: None, reason: reason.to_owned() }
     }
 }
 
-/// Verifies a chain: every event in its place, linked to the one before it, and with the hash that its content gives.
-/// Answers with every fault found; a chain without any is whole. `first` is the sequence that the first event must
-/// have, `previous` the hash that it must link to.
+/// Verifies a chain: every event is in sequence, links to the one before it, and has the hash of its content.
+///
+/// Returns every fault found; none means that the chain is intact. `first` is the expected sequence of the
+/// first event, `previous` the hash that it must link to.
 #[must_use]
 pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Break> {
     let mut breaks = Vec::new();
@@ -59,8 +61,10 @@ pub fn verify(events: &[Sealed], first: i64, previous: Option<&str>) -> Vec<Brea
     breaks
 }
 
-/// The fault at the end of a chain, if there is one: it must end with event `sequence`, whose hash is `head`. What was cut
-/// off at the end, or put there instead, shows nowhere else. A chain of which nothing is left is accused under the nil id.
+/// Returns the fault at the end of a chain, if any: it must end with event `sequence` with the hash `head`.
+///
+/// Events cut off at the end or replaced there are only detected here. The fault of an empty chain carries
+/// the nil id.
 #[must_use]
 pub fn verify_end(events: &[Sealed], sequence: i64, head: Option<&str>) -> Option<Break> {
     let last = events.last();

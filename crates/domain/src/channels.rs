@@ -1,4 +1,5 @@
-//! Channels (RFC-0021 §1, §5): where agents on one intent talk, who may take part, and when it ends.
+//! Channels (RFC-0021 §1, §5): message channels between the agents of one intent, their members and their
+//! lifetime.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,7 +11,7 @@ use crate::limits::{DEFAULT_MAX_MESSAGES, DURATION_SECONDS, MAX_MESSAGES, MEMBER
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// Who may take part in a channel (RFC-0021 §1.2).
+/// The rule that decides which agents may take part in a channel (RFC-0021 §1.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberPolicy {
@@ -21,7 +22,7 @@ pub enum MemberPolicy {
 }
 
 impl MemberPolicy {
-    /// The policy as it is written.
+    /// Returns the policy's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,28 +31,28 @@ impl MemberPolicy {
         }
     }
 
-    /// Reads a policy; `None` when there is no such policy.
+    /// Parses a policy's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Explicit, Self::Intent].into_iter().find(|policy| policy.as_str() == text)
     }
 }
 
-/// Whether a channel takes messages.
+/// Whether a channel accepts messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChannelStatus {
-    /// It does.
+    /// It accepts messages.
     Open,
-    /// It does no longer, and never will again.
+    /// It does not accept messages any more; this is final.
     Closed,
 }
 
-/// What ended a channel (RFC-0021 §1.3, §7).
+/// Why a channel was closed (RFC-0021 §1.3, §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseReason {
-    /// Somebody who manages it.
+    /// By a manager of the channel.
     Requested,
     /// The intent was completed or abandoned, §7.1.
     IntentResolved,
@@ -62,7 +63,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The reason as it is written.
+    /// Returns the reason's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,14 +75,14 @@ impl CloseReason {
     }
 }
 
-/// What a channel's options come to.
+/// A channel's effective options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Copy every message to the intent's log (§6).
+    /// Whether every message is copied to the intent's log (§6).
     pub audit: bool,
     /// Seconds after the last message at which the channel closes.
     pub ttl_seconds: Option<u32>,
-    /// Messages kept; older ones are evicted.
+    /// Number of messages kept; older ones are evicted.
     pub max_messages: u32,
 }
 
@@ -92,10 +93,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads the known keys of an `options` object; unknown ones have no effect.
+    /// Parses the known keys of an `options` object; unknown ones have no effect.
     ///
     /// # Errors
-    /// A known key of the wrong type or out of its range; an object over its limit.
+    /// A known key of the wrong type or out of its range, or an object over its limit.
     pub fn read(given: &Map<String, Value>) -> Result<Self, Refusal> {
         let fault =
             |key: &str, message: String| Err(Refusal::field(Code::InvalidRequest, "options", key, message));
@@ -140,7 +141,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The options in full, as strict clients expect to see them (RFC-0021 §1.1).
+    /// Returns the options in full, as strict clients expect them (RFC-0021 §1.1).
     #[must_use]
     pub fn filled(self) -> Map<String, Value> {
         Map::from_iter([
@@ -154,7 +155,7 @@ impl Options {
 /// A channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
-    /// Its id.
+    /// The channel's id.
     pub id: ChannelId,
     /// The intent it is attached to.
     pub intent_id: IntentId,
@@ -162,45 +163,45 @@ pub struct Channel {
     pub task_id: Option<String>,
     /// Its name, unique among the intent's open channels.
     pub name: String,
-    /// Who opened it.
+    /// The agent that opened it.
     pub created_by: String,
-    /// Who is listed.
+    /// The listed members.
     pub members: Vec<String>,
-    /// Whether the list is a wall.
+    /// Whether only listed members may take part.
     pub member_policy: MemberPolicy,
     /// The options as they were given (contract 10.1).
     pub given_options: Option<Map<String, Value>>,
-    /// What they come to.
+    /// The effective options.
     pub options: Options,
-    /// Whether it takes messages, as last written; see [`Channel::status_at`].
+    /// The status as last written; see [`Channel::status_at`].
     pub status: ChannelStatus,
     /// When it was opened.
     pub created_at: Timestamp,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
-    /// Messages ever sent; the last one has this number.
+    /// Number of messages ever sent, which is also the number of the last one.
     pub message_count: i64,
-    /// When the last one was sent.
+    /// When the last message was sent.
     pub last_message_at: Option<Timestamp>,
 }
 
-/// What is asked for in a new channel.
+/// Input for a new channel.
 #[derive(Debug, Clone)]
 pub struct ChannelAsk {
-    /// Its name.
+    /// The channel's name.
     pub name: String,
-    /// Who is to be listed.
+    /// The members to list.
     pub members: Vec<String>,
-    /// Whether the list is a wall; `intent` when nothing is said.
+    /// Whether only listed members may take part; defaults to `intent`.
     pub member_policy: Option<MemberPolicy>,
     /// The task to scope it to.
     pub task_id: Option<String>,
-    /// Its options.
+    /// The options.
     pub options: Option<Map<String, Value>>,
 }
 
 impl ChannelAsk {
-    /// What a first message to a name that is not there yet opens (RFC-0021 §1.4).
+    /// Returns the input for the channel that a first message to an unknown name opens (RFC-0021 §1.4).
     #[must_use]
     pub fn implicit(name: &str) -> Self {
         Self { name: name.to_owned(), members: Vec::new(), member_policy: None, task_id: None, options: None }
@@ -210,7 +211,7 @@ impl ChannelAsk {
 /// Opens a channel.
 ///
 /// # Errors
-/// A standing below write, a name or member that is none, options that are not lawful.
+/// An access level below write, an invalid name or member, or invalid options.
 pub fn create(
     ask: ChannelAsk,
     intent_id: IntentId,
@@ -243,7 +244,7 @@ pub fn create(
     })
 }
 
-/// The list without repetitions, in the order given.
+/// Returns the list without repetitions, in the order given.
 fn members(given: Vec<String>) -> Result<Vec<String>, Refusal> {
     if given.len() > MEMBERS {
         return Err(Refusal::field(
@@ -263,23 +264,26 @@ fn members(given: Vec<String>) -> Result<Vec<String>, Refusal> {
     Ok(list)
 }
 
-/// What is asked for in a change of a channel. What is `None` stays.
+/// Input for a change of a channel; members that are `None` are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct ChannelChange {
-    /// The whole new list.
+    /// The complete new list of members.
     pub members: Option<Vec<String>>,
     /// The new policy.
     pub member_policy: Option<MemberPolicy>,
-    /// The whole new options.
+    /// The complete new options.
     pub options: Option<Map<String, Value>>,
     /// The new status.
     pub status: Option<ChannelStatus>,
 }
 
-/// The channel after a change, and what was changed. Only those who manage it may (RFC-0021 §5.3).
+/// Returns the channel after a change, and the names of the changed members.
+///
+/// Only managers may change a channel (RFC-0021 §5.3).
 ///
 /// # Errors
-/// Not a manager; a closed channel that is to be changed or opened again; lists or options that are not lawful.
+/// The caller is not a manager, a closed channel is to be changed or reopened, or lists or options are
+/// invalid.
 pub fn change(
     channel: &Channel,
     change: ChannelChange,
@@ -330,7 +334,7 @@ pub fn require_manager(manages: bool) -> Result<(), Refusal> {
     ))
 }
 
-/// "It is closed."
+/// Returns the refusal for a closed channel.
 #[must_use]
 pub fn closed(channel: &Channel) -> Refusal {
     let when = channel.closed_at.map_or_else(|| "its time ran out".to_owned(), crate::clock::rfc3339);
@@ -343,26 +347,26 @@ pub fn closed(channel: &Channel) -> Refusal {
 }
 
 impl Channel {
-    /// When the channel closes by itself, if nothing is sent before.
+    /// When the channel closes by itself, if no message is sent before.
     #[must_use]
     pub fn ttl_ends_at(&self) -> Option<Timestamp> {
         self.options.ttl_seconds.map(|ttl| plus_seconds(self.last_message_at.unwrap_or(self.created_at), ttl))
     }
 
-    /// The status at this moment: a time to live counts the instant it has run out.
+    /// Returns the status at the given time: a time to live takes effect the instant it runs out.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> ChannelStatus {
         if self.ttl_ends_at().is_some_and(|end| end <= now) { ChannelStatus::Closed } else { self.status }
     }
 
-    /// Whether `agent` manages the channel: its creator, an admin of the intent in its own right, or the intent's
+    /// Whether `agent` manages the channel: its creator, an admin of the intent by grant, or the intent's
     /// coordinator (RFC-0021 §5.3, contract 1.6).
     #[must_use]
     pub fn managed_by(&self, agent: &str, standing: Standing, coordinates: bool) -> bool {
         standing.level.is_some() && (agent == self.created_by || standing.manages() || coordinates)
     }
 
-    /// Whether `agent`, who has access to the intent, is one of those who take part.
+    /// Whether `agent`, which has access to the intent, may take part.
     #[must_use]
     pub fn admits(&self, agent: &str) -> bool {
         match self.member_policy {
@@ -371,14 +375,15 @@ impl Channel {
         }
     }
 
-    /// Messages with this number or a lower one are evicted (RFC-0021 §1.2, `max_messages`).
+    /// Returns the eviction floor: messages with this number or a lower one are evicted (RFC-0021 §1.2,
+    /// `max_messages`).
     #[must_use]
     pub fn floor(&self) -> i64 {
         self.message_count.saturating_sub(i64::from(self.options.max_messages)).max(0)
     }
 }
 
-/// "Only members."
+/// Returns the refusal for an agent that is not a member.
 #[must_use]
 pub fn not_a_member(channel: &Channel, agent: &str) -> Refusal {
     Refusal::new(

@@ -1,5 +1,6 @@
-//! Checkpoints (RFC-0019): the server's signed word that a log had a certain content up to a certain event. A log that is
-//! rewritten as a whole still hashes and links; it no longer gives the Merkle root of a checkpoint that somebody kept.
+//! Checkpoints (RFC-0019): the server's signed statement that a log had a certain content up to a certain
+//! event. A log that is rewritten as a whole still hashes and links, but no longer matches a checkpoint's
+//! Merkle root.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,18 +16,18 @@ use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 use crate::signatures::{PublicKey, Signature, Signer, statement};
 
-/// Which log a checkpoint is of.
+/// The kind of log that a checkpoint covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckpointScope {
-    /// An intent's.
+    /// The log of an intent.
     Intent,
-    /// The house's.
+    /// The system log.
     House,
 }
 
 impl CheckpointScope {
-    /// Reads a scope; `None` when there is no such scope.
+    /// Parses a scope's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -37,30 +38,30 @@ impl CheckpointScope {
     }
 }
 
-/// What an outside witness said of a checkpoint: that it existed at a certain time.
+/// An external witness's statement that a checkpoint existed at a certain time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
-    /// What sort of witness.
+    /// The kind of witness.
     #[serde(rename = "type")]
     #[schema(example = "external-timestamp")]
     pub kind: String,
-    /// Who.
+    /// The name of the witness.
     #[schema(example = "timestamps.example")]
     pub provider: String,
-    /// Where it is to be found there.
+    /// Where the witness keeps the record.
     pub reference: String,
-    /// Its receipt.
+    /// The witness's receipt.
     pub timestamp_proof: String,
-    /// When, RFC 3339.
+    /// When it was witnessed, RFC 3339.
     pub anchored_at: String,
 }
 
 impl Anchor {
-    /// An anchor, when it is one.
+    /// Checks that the anchor is valid.
     ///
     /// # Errors
-    /// No provider, or a member that is too long.
+    /// No provider, a member that is too long, or neither a reference nor a proof.
     pub fn check(self) -> Result<Self, Refusal> {
         check_name("provider", &self.provider)?;
         check_name("type", &self.kind)?;
@@ -83,38 +84,38 @@ impl Anchor {
     }
 }
 
-/// A checkpoint, in the form in which it is signed and exported. It is read as strictly as it is written.
+/// A checkpoint in its signed and exported form; parsing refuses unknown members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
-    /// Its id.
+    /// The checkpoint's id.
     pub checkpoint_id: CheckpointId,
-    /// The intent; null for the house's own log.
+    /// The intent; null for the system log.
     #[serde(deserialize_with = "Option::deserialize")]
     pub intent_id: Option<IntentId>,
-    /// Which log it is of.
+    /// The kind of log.
     pub scope: CheckpointScope,
-    /// The root over the hashes of its events.
+    /// The Merkle root over the hashes of the covered events.
     pub merkle_root: String,
-    /// How many events it covers.
+    /// Number of events covered.
     pub event_count: i64,
-    /// The first of them: always 1, so that a checkpoint vouches for the whole log up to its end.
+    /// The first event covered: always 1, so that a checkpoint covers the whole log up to its end.
     pub first_sequence: i64,
-    /// The last of them.
+    /// The last event covered.
     pub last_sequence: i64,
     /// When it was taken, RFC 3339 with `Z` and six digits.
     pub created_at: String,
     /// The server key that signed it, as a `did:key`.
     pub signed_by: String,
-    /// Its signature over the canonical form of everything else.
+    /// The signature over the canonical form of all other members.
     pub signature: String,
-    /// The outside witness, if there is one. It is signed too: with it the checkpoint was signed again.
+    /// The external witness, if any; it is signed too, because anchoring signs the checkpoint again.
     #[serde(deserialize_with = "Option::deserialize")]
     pub anchor: Option<Anchor>,
 }
 
 impl Checkpoint {
-    /// Takes a checkpoint of a log that has these leaves.
+    /// Takes a checkpoint of a log with these leaves.
     ///
     /// # Errors
     /// The log is empty.
@@ -146,7 +147,7 @@ impl Checkpoint {
         Ok(bare.signed(signer))
     }
 
-    /// What is signed.
+    /// Returns the text that is signed.
     fn statement(&self) -> String {
         let mut form = serde_json::to_value(self).unwrap_or_default();
         form.as_object_mut().and_then(|members| members.remove("signature"));
@@ -159,11 +160,13 @@ impl Checkpoint {
         self
     }
 
-    /// The checkpoint with the word of an outside witness. Only what this very key has signed is signed again: whoever can
-    /// write to the database, and says so with a key of its own, must not get the server's signature for it.
+    /// Adds an external witness's anchor and signs again.
+    ///
+    /// Signs only checkpoints signed by this very key: an attacker with write access to the database, signing
+    /// with another key, must not obtain the server's signature.
     ///
     /// # Errors
-    /// The checkpoint is not what this key has signed.
+    /// The checkpoint has no valid signature of this key.
     pub fn anchored(self, anchor: Anchor, signer: &Signer) -> Result<Self, String> {
         if let Some(fault) = self.signature_fault(&[signer.public_key()]) {
             return Err(fault);
@@ -171,7 +174,8 @@ impl Checkpoint {
         Ok(Self { anchor: Some(anchor), ..self }.signed(signer))
     }
 
-    /// Why its signature does not count, if it does not. `trusted` are the keys that may have signed; none: any.
+    /// Returns why the signature is invalid, if it is; `trusted` lists the acceptable keys (any key if
+    /// empty).
     #[must_use]
     pub fn signature_fault(&self, trusted: &[PublicKey]) -> Option<String> {
         let Ok(key) = PublicKey::of_did(&self.signed_by) else {
@@ -186,7 +190,7 @@ impl Checkpoint {
             .then(|| "its signature is not over what it says: it was changed after it was signed".to_owned())
     }
 
-    /// The log that it says it is of.
+    /// Returns the log that the checkpoint claims to cover.
     #[must_use]
     pub fn log(&self) -> Option<IntentId> {
         match (self.scope, self.intent_id) {
@@ -196,14 +200,14 @@ impl Checkpoint {
         }
     }
 
-    /// How many leaves it covers, when its numbers agree.
+    /// Returns the number of leaves covered, if the checkpoint's numbers agree.
     #[must_use]
     pub fn count(&self) -> Option<usize> {
         let agree = self.first_sequence == 1 && self.event_count == self.last_sequence;
         usize::try_from(self.event_count).ok().filter(|count| agree && *count > 0)
     }
 
-    /// Why it does not stand for the beginning of this log, if it does not.
+    /// Returns why the checkpoint does not match the beginning of this log, if it does not.
     fn fault(&self, log: IntentId, tree: &Tree, trusted: &[PublicKey]) -> Option<String> {
         if let Some(fault) = self.signature_fault(trusted) {
             return Some(fault);
@@ -221,13 +225,13 @@ impl Checkpoint {
     }
 }
 
-/// The leaves of a log: its events' hashes, up to the first that is none.
+/// Returns the leaves of a log: its events' hashes, up to the first missing or malformed one.
 #[must_use]
 pub fn leaves(events: &[Sealed]) -> Vec<Digest> {
     events.iter().map_while(|event| canonical::read(event.event_hash.as_deref()?)).collect()
 }
 
-/// Which checkpoints a log contradicts, the earliest first, and why.
+/// Returns the checkpoints that a log contradicts, the earliest first, with the reasons.
 #[must_use]
 pub fn verify(
     log: IntentId,
@@ -252,18 +256,18 @@ pub fn verify(
     faults
 }
 
-/// What the house's log tells of a checkpoint.
+/// The system log's record of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told<'a> {
-    /// Its log.
+    /// The log covered.
     pub log: IntentId,
-    /// Its root.
+    /// The Merkle root.
     pub merkle_root: &'a str,
-    /// Its signature.
+    /// The signature.
     pub signature: &'a str,
 }
 
-/// What the event of a checkpoint's making tells of it.
+/// Reads the record from the event that was written when the checkpoint was taken.
 #[must_use]
 pub fn told(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, Told<'_>)> {
     let id = payload.get("checkpoint_id")?.as_str()?.parse().ok()?;
@@ -275,7 +279,7 @@ pub fn told(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, T
     Some((id, Told { log, merkle_root: text("merkle_root")?, signature: text("signature")? }))
 }
 
-/// The signature that a checkpoint has since it was anchored, as the event of that tells.
+/// Reads a checkpoint's new signature from the event that was written when it was anchored.
 #[must_use]
 pub fn told_again(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, &str)> {
     let text = |member: &str| payload.get(member)?.as_str();

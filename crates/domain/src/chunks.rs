@@ -1,26 +1,27 @@
-//! Streamed results (ARCP §8.4): the chunks of one result come in order, end once, and are not mixed with an inline one.
+//! Streamed results (ARCP §8.4): chunks of one result come in order, end once, and exclude an inline result.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of one chunk's `data`: with its envelope it stays below the 1 MiB that clients take in a frame (contract 2).
+/// Maximum bytes of one chunk's `data`; with its envelope it stays below the 1 MiB that clients accept per
+/// frame (contract 2).
 pub const CHUNK_BYTES: usize = 700 * 1024;
-/// Bytes of a whole streamed result.
+/// Maximum bytes of a whole streamed result.
 pub const RESULT_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// How a chunk's data is written.
+/// The encoding of a chunk's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// As it is.
+    /// Plain text.
     Utf8,
-    /// In base64, for what is no text.
+    /// Base64, for binary data.
     Base64,
 }
 
 impl Encoding {
-    /// The bytes that a chunk's data stands for; `None` when it is not written so.
+    /// Decodes a chunk's data; `None` if it is not in this encoding.
     #[must_use]
     pub fn decode(self, data: &str) -> Option<Vec<u8>> {
         match self {
@@ -30,78 +31,78 @@ impl Encoding {
     }
 }
 
-/// A streamed result as far as it has come.
+/// The progress of a streamed result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streamed {
-    /// Which result.
+    /// The result's id.
     pub result_id: String,
-    /// How its chunks are written: all of them alike (a client refuses a mixture, contract 5).
+    /// The encoding, the same for all chunks (a client refuses a mixture, contract 5).
     pub encoding: Encoding,
     /// The number of the next chunk, from 0.
     pub next: u32,
     /// Decoded bytes so far.
     pub bytes: u64,
-    /// Whether the last chunk has come.
+    /// Whether the last chunk has arrived.
     pub complete: bool,
 }
 
-/// A chunk that a worker hands in.
+/// A chunk submitted by a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Which result it is of.
+    /// The result it belongs to.
     pub result_id: &'a str,
     /// Its number.
     pub chunk_seq: u32,
-    /// How its data is written.
+    /// The encoding of its data.
     pub encoding: Encoding,
-    /// Bytes of its data as it is written.
+    /// Bytes of its data as encoded.
     pub written: usize,
     /// Bytes of its data, decoded.
     pub decoded: usize,
-    /// Whether others follow.
+    /// Whether other chunks follow.
     pub more: bool,
 }
 
-/// Why a chunk or an end is not taken.
+/// Why a chunk, or the end of a job, is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkFault {
-    /// It is not the next one.
+    /// It is not the next chunk.
     #[error("chunk {expected} of the result is next, this is {got}")]
     OutOfOrder {
-        /// The one that is next.
+        /// The number of the next chunk.
         expected: u32,
-        /// The one that came.
+        /// The number received.
         got: u32,
     },
     /// Another result was begun already.
     #[error("the job streams the result {0} already; a job has one")]
     OtherResult(String),
-    /// The chunks before it were written otherwise.
+    /// The chunks before it have another encoding.
     #[error("all chunks of a result are written alike")]
     OtherEncoding,
-    /// The last one has come already.
+    /// The last chunk has arrived already.
     #[error("the last chunk of the result has come already")]
     Complete,
-    /// It is too large. An `INTERNAL_ERROR`, as §14 asks.
+    /// The chunk or the result is too large; an `INTERNAL_ERROR`, as §14 requires.
     #[error("a chunk has at most {CHUNK_BYTES} bytes, a result {RESULT_BYTES}")]
     TooLarge,
-    /// The job ends before its last chunk has come.
+    /// The job ends before the last chunk has arrived.
     #[error("the last chunk, with `more: false`, has not come yet")]
     Incomplete,
-    /// A result in the message itself, after chunks of one; or the other way round.
+    /// Both an inline result and chunks were given.
     #[error("a result is streamed or stands in the message, not both")]
     Mixed,
-    /// The size that is said is not the size that came.
+    /// The declared size differs from the size received.
     #[error("the chunks have {got} bytes, `result_size` says {said}")]
     OtherSize {
-        /// What the end says.
+        /// The size declared at the end.
         said: u64,
-        /// What came.
+        /// The size received.
         got: u64,
     },
 }
 
-/// Takes a chunk.
+/// Adds a chunk to a streamed result.
 ///
 /// # Errors
 /// See [`ChunkFault`].
@@ -135,7 +136,7 @@ pub fn take(so_far: Option<&Streamed>, chunk: Chunk<'_>) -> Result<Streamed, Chu
     Ok(streamed)
 }
 
-/// Whether a job may end with a result like this.
+/// Checks that a job may end with such a result.
 ///
 /// # Errors
 /// See [`ChunkFault`].

@@ -1,59 +1,60 @@
-//! Time as an argument: the one timestamp type, how it is read and how it is written.
+//! Time as an argument: the timestamp type, its parsing and its formatting.
 //!
-//! A timestamp has microsecond precision because that is what PostgreSQL keeps; anything finer would change when
-//! it is stored and read back, and with it every hash over it. The real clock lives in the server
-//! (`src/startup.rs`), the hand-turned one in the tests.
+//! A timestamp has microsecond precision because PostgreSQL stores no more; anything finer would change when
+//! it is stored and read back, and with it every hash over it. The real clock is in
+//! `crates/runtime/src/environment.rs`, the manual one in the tests.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Datelike as _, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 
-/// A moment in UTC, cut to microseconds.
+/// A moment in UTC, truncated to microseconds.
 pub type Timestamp = DateTime<Utc>;
 
-/// The last moment that RFC 3339 can write down, in microseconds since 1970: the end of the year 9999.
+/// The last moment that RFC 3339 can represent, in microseconds since 1970: the end of the year 9999.
 const LAST_MICROS: i64 = 253_402_300_799_999_999;
 
-/// Where the time comes from. The server passes the system's clock, a test one that it turns by hand.
+/// The source of time: the system's clock in the server, a manual one in tests.
 pub trait Clock: Send + Sync {
-    /// The time now, in UTC and cut to microseconds (see [`micros`]).
+    /// Returns the time now, in UTC and truncated to microseconds (see [`micros`]).
     fn now(&self) -> Timestamp;
 
-    /// Hears what time it is by the clock that all servers share, as of now; it took so long to be told, and the time may be
-    /// off by half of that. A clock that nobody sets does not mind.
+    /// Synchronises with the time `theirs` of the clock that all servers share; as reading it took `took`, it
+    /// may be off by half of that (clocks that cannot be set ignore it).
     fn set_by(&self, _theirs: Timestamp, _took: Duration) {}
 }
 
-/// Cuts a moment to microseconds, the precision that is stored and hashed. A leap second, which is not kept either,
-/// becomes the second after it.
+/// Truncates a moment to microseconds, the precision that is stored and hashed.
+///
+/// A leap second, which is not stored either, becomes the second after it.
 #[must_use]
 pub fn micros(at: Timestamp) -> Timestamp {
     DateTime::from_timestamp_micros(at.timestamp_micros()).unwrap_or(at)
 }
 
-/// RFC 3339 with `Z` and six fractional digits: the form on the wire, in exports and in hashes.
+/// Formats as RFC 3339 with `Z` and six fractional digits: the form on the wire, in exports and in hashes.
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// The same moment without an offset, as the OpenIntent Python SDK compares it (contract 3.6).
+/// Formats the moment without an offset, as the OpenIntent Python SDK compares it (contract 3.6).
 #[must_use]
 pub fn naive(at: Timestamp) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
 }
 
-/// The same moment with `+00:00` instead of `Z`, which Python 3.10 can read (contract 3.6).
+/// Formats the moment with `+00:00` instead of `Z`, which Python 3.10 can read (contract 3.6).
 #[must_use]
 pub fn offset(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, false)
 }
 
-/// Reads RFC 3339 (with `Z` or an offset) and, for clients that send none, a naive time taken as UTC.
-/// A blank stands for a `+` that a query string has decoded.
+/// Parses RFC 3339 (with `Z` or an offset) or, for clients that send no offset, a naive time taken as UTC.
 ///
-/// Returns `None` when the text is no time, or lies in a year that not every client could read back: RFC 3339 ends with
-/// the year 9999, and Python's `datetime` begins with the year 1 (contract 3.6).
+/// A blank stands for a `+` that a query string has decoded. Returns `None` if the text is not a time, or
+/// lies in a year that not every client could read back: RFC 3339 ends with the year 9999, and Python's
+/// `datetime` begins with the year 1 (contract 3.6).
 #[must_use]
 pub fn parse(text: &str) -> Option<Timestamp> {
     let text = text.trim();
@@ -66,7 +67,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     Some(micros(at)).filter(|at| (1..=9999).contains(&at.year()))
 }
 
-/// `at` plus whole seconds, held at the last moment that can be written down instead of overflowing.
+/// Adds whole seconds to `at`, capped at the last moment that can be represented.
 #[must_use]
 pub fn plus_seconds(at: Timestamp, seconds: u32) -> Timestamp {
     let last = DateTime::from_timestamp_micros(LAST_MICROS).unwrap_or(Timestamp::MAX_UTC);

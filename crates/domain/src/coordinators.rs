@@ -1,10 +1,11 @@
-//! Coordinators (RFC-0013): who is appointed to lead an intent, for how long silence is borne, and what it has decided.
+//! Coordinators (RFC-0013): agents appointed to lead an intent, their heartbeats and their decisions.
 //!
-//! An appointment is for one agent in one role on one intent. It holds while the agent beats: silent for two intervals it is
-//! unresponsive, and silent for three more it is given up and its place is free. Both are true the instant they are due
-//! ([`Coordinator::status_at`]); [`Coordinator::pass`] writes them down (`course.rs`). What it decides is `records.rs`, its words
-//! `words.rs`. What an appointment lets an agent do with channels and tasks comes with the assignment that the server makes of
-//! it, and goes with that.
+//! An appointment is for one agent in one role on one intent, and lasts while the agent sends heartbeats:
+//! silent for two intervals it is unresponsive, and silent for three more it is given up and its role is
+//! free. Both take effect the instant they are due ([`Coordinator::status_at`]); [`Coordinator::pass`] writes
+//! them down (`course.rs`). Decisions are in `records.rs`, the enums in `words.rs`. The server assigns the
+//! appointed agent to the intent; that assignment carries its rights on channels and tasks, and ends with the
+//! appointment.
 
 mod course;
 mod records;
@@ -26,94 +27,94 @@ pub use self::words::{CoordinatorStatus, CoordinatorType, DecisionType};
 
 /// The role of an assignment that lets an agent manage an intent's channels and tasks (RFC-0021 §5.3).
 pub const ROLE: &str = "coordinator";
-/// Seconds between two heartbeats when nothing is said (RFC-0013 §1.1).
+/// Seconds between two heartbeats by default (RFC-0013 §1.1).
 pub const INTERVAL_SECONDS: u32 = 60;
 /// An agent's appointment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coordinator {
-    /// Its id.
+    /// The appointment's id.
     pub id: CoordinatorId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who is appointed.
+    /// The appointed agent.
     pub agent_id: String,
-    /// As what: one per intent and role.
+    /// The role; unique per intent.
     pub role: String,
-    /// Who may have it rest and change what it is bound by, besides the intent's admins.
+    /// The supervisor, which may pause the coordinator and change its guardrails, as the intent's admins may.
     pub supervisor_id: String,
-    /// Who appointed it.
+    /// The principal that appointed it.
     pub appointed_by: String,
-    /// What it is.
+    /// The kind of coordinator.
     pub coordinator_type: CoordinatorType,
-    /// Where it stood when that was last written down.
+    /// The status as last written.
     pub status: CoordinatorStatus,
-    /// What it is bound by, as given (RFC-0013 §3).
+    /// The guardrails as given (RFC-0013 §3).
     pub guardrails: Option<Map<String, Value>>,
     /// Seconds between two of its heartbeats.
     pub heartbeat_seconds: u32,
-    /// Since when its silence counts: its appointment, its last heartbeat, or when it was told to go on.
+    /// The start of its silence: its appointment, its last heartbeat or decision, or when it was resumed.
     pub heard_at: Timestamp,
     /// Its last heartbeat.
     pub last_heartbeat: Option<Timestamp>,
-    /// When its last heartbeat was told on the log.
+    /// When a heartbeat was last written to the log.
     pub logged_at: Option<Timestamp>,
-    /// Since when it has decided nothing.
+    /// When it last decided something, or when that period was restarted.
     pub progress_at: Timestamp,
-    /// When it was told that it decides nothing.
+    /// When it was found to have stalled, that is to have decided nothing for too long.
     pub stalled_at: Option<Timestamp>,
     /// When it was appointed.
     pub granted_at: Timestamp,
-    /// Until when at the latest.
+    /// When the appointment ends at the latest.
     pub until: Option<Timestamp>,
-    /// When it was over.
+    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// As what the agent was assigned to the intent before.
+    /// The agent's earlier role on the intent, if it was assigned before.
     pub role_before: Option<String>,
-    /// The client's own.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
-    /// Rises with each change but heartbeats.
+    /// Rises with each change except heartbeats.
     pub version: i64,
 }
 
-/// What is asked for in an appointment.
+/// Input for an appointment.
 #[derive(Debug, Clone, Default)]
 pub struct CoordinatorAsk {
-    /// Who is to be appointed.
+    /// The agent to appoint.
     pub agent_id: String,
-    /// As what; `coordinator` when nothing is said.
+    /// The role; defaults to `coordinator`.
     pub role: Option<String>,
-    /// Who oversees it; who appoints it when nothing is said.
+    /// The supervisor; defaults to the appointing principal.
     pub supervisor_id: Option<String>,
-    /// What it is.
+    /// The kind of coordinator.
     pub coordinator_type: CoordinatorType,
-    /// What it is bound by.
+    /// The guardrails.
     pub guardrails: Option<Map<String, Value>>,
     /// Seconds between two heartbeats.
     pub heartbeat_seconds: Option<u32>,
-    /// Until when at the latest.
+    /// When the appointment ends at the latest.
     pub until: Option<Timestamp>,
-    /// The client's own.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
 }
 
-/// What is to become of what a coordinator is bound by.
+/// A change to a coordinator's guardrails.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Bound {
-    /// It stays.
+    /// They are unchanged.
     #[default]
     AsIs,
-    /// Nothing binds it any more.
+    /// They are removed.
     Free,
-    /// This does.
+    /// They are replaced.
     By(Map<String, Value>),
 }
 
-/// What is to be changed of an appointment; `None` stays.
+/// Input for a change to an appointment; members that are `None` are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct CoordinatorChange {
-    /// Rest, go on, finish, done.
+    /// The new status: paused, active, completing or completed.
     pub status: Option<CoordinatorStatus>,
-    /// What it is bound by.
+    /// The change to the guardrails.
     pub guardrails: Bound,
     /// Why.
     pub reason: Option<String>,
@@ -122,7 +123,8 @@ pub struct CoordinatorChange {
 /// Appoints an agent.
 ///
 /// # Errors
-/// A name that is none, an interval or end out of range, guardrails or metadata that are too large or that a client cannot read.
+/// An invalid name, an interval or end out of range, or guardrails or metadata that are too large or
+/// unreadable for a client.
 pub fn appoint(
     ask: CoordinatorAsk,
     intent_id: IntentId,
@@ -189,7 +191,8 @@ fn check_bytes(member: &str, value: &impl Serialize) -> Result<(), Refusal> {
     Err(Refusal::field(Code::TooLarge, member, "too_large", message))
 }
 
-/// Guardrails are kept as given, but for what would stop a client from reading them (contract 3.7), and for what is enforced.
+/// Guardrails are stored as given, except that members a client could not read (contract 3.7) or the server
+/// could not enforce are refused.
 fn check_guardrails(guardrails: &Map<String, Value>) -> Result<(), Refusal> {
     check_object("guardrails", guardrails)?;
     let wrong = |member: &str, what: &str| {

@@ -1,5 +1,7 @@
-//! Costs (RFC-0009): what work on an intent has used, in exact decimals. What is in one unit is added up, in all, by type, by
-//! agent and by model; different units are never added together, for a cent and a token make no sum.
+//! Costs (RFC-0009): the resources used by work on an intent, in exact decimals.
+//!
+//! Costs of one unit are summed in total, by type, by agent and by model. Different units are never added
+//! together: cents and tokens have no sum.
 
 use std::collections::BTreeMap;
 
@@ -13,53 +15,55 @@ use crate::limits::{COST_SUMS, LABEL_BYTES, NAME_BYTES};
 use crate::metadata;
 use crate::refusal::{Code, Refusal};
 
-/// Something that was used.
+/// A recorded cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Its id.
+    /// The cost's id.
     pub id: CostId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who used it.
+    /// The agent that caused it.
     pub agent_id: String,
-    /// What sort of thing: `tokens`, `api_call`, `compute`, `custom`, or the client's own word.
+    /// The type of resource: `tokens`, `api_call`, `compute`, `custom`, or a name defined by the client.
     pub cost_type: String,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Of what: a currency, `tokens`, `seconds` …; as it is written.
+    /// The unit as written: a currency, `tokens`, `seconds` ….
     pub unit: String,
-    /// From whom.
+    /// The provider of the resource.
     pub provider: Option<String>,
-    /// Of which model.
+    /// The model used.
     pub model: Option<String>,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
     /// When it was recorded.
     pub recorded_at: Timestamp,
 }
 
-/// What is to be recorded.
+/// Input for a new cost.
 #[derive(Debug, Clone, Default)]
 pub struct CostAsk {
-    /// What sort of thing.
+    /// The type of resource.
     pub cost_type: String,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Of what.
+    /// The unit.
     pub unit: String,
-    /// From whom.
+    /// The provider of the resource.
     pub provider: Option<String>,
-    /// Of which model; that in `metadata.model` when nothing is said.
+    /// The model; defaults to `metadata.model`.
     pub model: Option<String>,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
 }
 
-/// Reads how much, from the JSON text that it stands in. A text in quotes is exact or refused. A number may be the sum of
-/// binary fractions (`0.1 + 0.2`), whose tail behind the twelfth decimal is their noise and no money: it is rounded there.
+/// Parses an amount from its JSON text.
+///
+/// A quoted text is exact or refused. A number may be a sum of binary fractions (`0.1 + 0.2`), with noise
+/// after the twelfth decimal, so it is rounded there.
 ///
 /// # Errors
-/// It is no number, below zero, or larger than an amount can be.
+/// The text is not a number, is below zero, or larger than an amount can be.
 pub fn amount(json: &str) -> Result<Amount, Refusal> {
     let read = if json.starts_with('"') { Amount::written(json) } else { Amount::rounded(json) };
     let refused =
@@ -74,7 +78,7 @@ pub fn amount(json: &str) -> Result<Amount, Refusal> {
 /// Records a cost.
 ///
 /// # Errors
-/// A word that is none, or a member over its limit.
+/// An invalid label, or a member over its limit.
 pub fn record(
     ask: CostAsk,
     intent_id: IntentId,
@@ -107,24 +111,24 @@ pub fn record(
     })
 }
 
-/// What costs are added up by.
+/// The dimensions that costs are summed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Axis {
-    /// All of them together.
+    /// All costs together.
     All,
-    /// Each type for itself.
+    /// Separately by type.
     Type,
-    /// Each agent for itself.
+    /// Separately by agent.
     Agent,
-    /// Each model for itself; costs of no model are in none of these.
+    /// Separately by model; costs without a model are left out.
     Model,
 }
 
 impl Axis {
-    /// Every axis.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::All, Self::Type, Self::Agent, Self::Model];
 
-    /// The axis as it is stored.
+    /// Returns the axis's stored form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -135,7 +139,7 @@ impl Axis {
         }
     }
 
-    /// Reads an axis; `None` when there is no such axis.
+    /// Parses an axis's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|axis| axis.as_str() == text)
@@ -143,7 +147,7 @@ impl Axis {
 }
 
 impl Cost {
-    /// The sums that it belongs into, each by its axis and key; all of its unit.
+    /// Iterates over the sums that the cost belongs to, by axis and key; all are in the cost's unit.
     pub fn sums(&self) -> impl Iterator<Item = (Axis, &str)> {
         let model = self.model.as_deref().map(|model| (Axis::Model, model));
         [(Axis::All, ""), (Axis::Type, &self.cost_type), (Axis::Agent, &self.agent_id)]
@@ -152,42 +156,42 @@ impl Cost {
     }
 }
 
-/// One sum: of the costs of an intent in one unit that have one thing in common.
+/// A sum of an intent's costs in one unit that share a key on one axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
     /// The unit.
     pub unit: String,
-    /// What they have in common.
+    /// The axis.
     pub axis: Axis,
-    /// The type, the agent or the model; empty for all of them.
+    /// The type, agent or model; empty for all costs.
     pub key: String,
-    /// How much they are together.
+    /// The summed amount.
     pub amount: Amount,
-    /// How many they are.
+    /// Number of costs.
     pub count: i64,
 }
 
-/// What one unit's costs come to.
+/// The sums of the costs in one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnitSummary {
-    /// All of them.
+    /// The total amount.
     pub total: Amount,
-    /// How many they are.
+    /// Number of costs.
     pub count: i64,
-    /// By type.
+    /// Amounts by type.
     pub by_type: BTreeMap<String, Amount>,
-    /// By agent.
+    /// Amounts by agent.
     pub by_agent: BTreeMap<String, Amount>,
-    /// By model.
+    /// Amounts by model.
     pub by_model: BTreeMap<String, Amount>,
 }
 
-/// What an intent's costs come to, unit by unit.
+/// The sums of an intent's costs, by unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary(pub BTreeMap<String, UnitSummary>);
 
 impl Summary {
-    /// Puts sums together.
+    /// Groups sums by unit.
     #[must_use]
     pub fn of(sums: Vec<Sum>) -> Self {
         let mut units: BTreeMap<String, UnitSummary> = BTreeMap::new();
@@ -203,7 +207,7 @@ impl Summary {
         Self(units)
     }
 
-    /// The one unit that all costs are in, with what they come to. `None` when there are several, or no costs.
+    /// Returns the unit and its sums if all costs are in one unit; `None` for several units, or no costs.
     #[must_use]
     pub fn only(&self) -> Option<(&str, &UnitSummary)> {
         let mut units = self.0.iter();
@@ -211,8 +215,8 @@ impl Summary {
         first.filter(|_| units.next().is_none()).map(|(unit, summary)| (unit.as_str(), summary))
     }
 
-    /// What some of the costs come to, by the key that they have in common: `None` where those of a key are in several units,
-    /// for which there is no one number.
+    /// Merges the amounts of all units by key; `None` for a key with costs in several units, which have no
+    /// common sum.
     #[must_use]
     pub fn by(&self, of: fn(&UnitSummary) -> &BTreeMap<String, Amount>) -> BTreeMap<&str, Option<Amount>> {
         let mut merged: BTreeMap<&str, Option<Amount>> = BTreeMap::new();
@@ -223,7 +227,7 @@ impl Summary {
     }
 }
 
-/// An intent has more sums than can be kept: too many types, agents, models and units.
+/// Refusal for an intent with too many sums, that is too many types, agents, models and units.
 #[must_use]
 pub fn too_varied() -> Refusal {
     Refusal::new(
@@ -235,7 +239,7 @@ pub fn too_varied() -> Refusal {
     )
 }
 
-/// The sum of a unit would have more digits than an amount can have.
+/// Refusal for a sum with more digits than an amount can have.
 #[must_use]
 pub fn too_much() -> Refusal {
     let message =

@@ -1,8 +1,9 @@
-//! Provisioned credentials (ARCP §9.8): the states that one goes through, which jobs get one, what it is bound to, when a
-//! revocation that failed is tried again, and what may be told of a rotation. Asking those who make credentials is
-//! `src/background/provision`; what a job may touch and spend is `capabilities.rs` and `budgets.rs`.
+//! Provisioned credentials (ARCP §9.8): their states, the jobs that get one, their bounds, retries of failed
+//! revocations, and rotation events. Requests to provisioners are sent by `src/background/provision`;
+//! permissions and budgets of a job are in `capabilities.rs` and `budgets.rs`.
 //!
-//! A credential has one id and, over its rotations, several values; each value goes through these states by itself.
+//! A credential has one id and, over its rotations, several values; each value goes through these states by
+//! itself.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -17,38 +18,39 @@ use crate::jobs::Job;
 /// The namespace of models in an authority.
 pub const MODELS: &str = "model.use";
 
-/// Seconds within which a credential that was asked for is there, or whoever asked is gone.
+/// Seconds to wait for a requested credential; without a result by then, its requester has died.
 pub const MINT_SECONDS: u32 = 60;
 
-/// Seconds after which a request for a credential that got no answer cannot have an effect any more. Before that, to hear
-/// that there is none says nothing.
+/// Seconds after which an unanswered request for a credential can no longer take effect; until then, the
+/// answer that it does not exist is not conclusive.
 pub const SETTLE_SECONDS: u32 = 120;
 
-/// Seconds between the attempts at one revocation: two and a half days, then a person has to look.
+/// Seconds between the attempts at one revocation, two and a half days in total; then an operator must
+/// intervene.
 pub const SCHEDULE: [u32; 12] = [1, 5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 57_600, 100_000];
 
-/// Where one value of a credential stands.
+/// The state of one value of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CredentialState)]
 pub enum State {
-    /// It is asked for, or was by somebody who died over it.
+    /// It is being requested, or the requester died before the answer.
     Minting,
-    /// It works.
+    /// It is valid.
     Live,
-    /// It is not needed any more, and waits to be taken back.
+    /// It is no longer needed and waits to be revoked.
     Revoking,
-    /// It is gone.
+    /// It is revoked.
     Revoked,
-    /// It could not be taken back, and a person has to look.
+    /// It could not be revoked; an operator has to intervene.
     Stuck,
 }
 
 impl State {
-    /// Every state.
+    /// All variants.
     pub const ALL: [Self; 5] = [Self::Minting, Self::Live, Self::Revoking, Self::Revoked, Self::Stuck];
 
-    /// The state as it is written.
+    /// Returns the state's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,31 +62,31 @@ impl State {
         }
     }
 
-    /// Reads a state; `None` when there is no such state.
+    /// Parses a state's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 }
 
-/// What happens to a value.
+/// A transition of a credential's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It was made, and is kept.
+    /// It was made and stored.
     Made,
-    /// It certainly was not made.
+    /// It was certainly not made.
     NotMade,
-    /// Its job is over, another value took its place, or nobody knows whether it was made.
+    /// Its job is over, another value replaced it, or it is unknown whether it was made.
     Unneeded,
-    /// Whoever made it has taken it back.
+    /// The provisioner has revoked it.
     TakenBack,
-    /// All attempts at that have failed.
+    /// All attempts to revoke it have failed.
     GivenUp,
-    /// A person has looked, and wants it tried again.
+    /// An operator requested another attempt.
     Retried,
 }
 
-/// Where a turn leads. `None`: it cannot happen to a value that stands there.
+/// Returns the state after a transition; `None` if the transition is not allowed from that state.
 #[must_use]
 pub fn turned(from: State, turn: Turn) -> Option<State> {
     match (from, turn) {
@@ -98,9 +100,11 @@ pub fn turned(from: State, turn: Turn) -> Option<State> {
     }
 }
 
-/// Milliseconds until a revocation is tried again after `made` attempts; `None`: it has been tried often enough. Varies by a
-/// fifth either way, so that what failed together does not come back together; an upstream that wants more time gets it,
-/// up to an hour.
+/// Returns the milliseconds until a revocation is retried after `made` attempts; `None` once there are no
+/// more.
+///
+/// Varies by a fifth either way, so that operations that failed together are not retried together. An
+/// upstream that asks for more time gets it, up to an hour.
 #[must_use]
 pub fn again_after(made: u32, retry_after: Option<u32>, chance: u64) -> Option<u64> {
     let step = usize::try_from(made.checked_sub(1)?).ok()?;
@@ -109,34 +113,35 @@ pub fn again_after(made: u32, retry_after: Option<u32>, chance: u64) -> Option<u
     Some((base * (800 + chance % 401) / 1_000).max(asked))
 }
 
-/// When "there is none" can be believed of a value that was asked for at that time and never heard of; `None`: now.
+/// Returns when "not found" becomes conclusive for a value requested at `asked_at`; `None` if it is already.
 #[must_use]
 pub fn unsettled_until(asked_at: Timestamp, known: bool, now: Timestamp) -> Option<Timestamp> {
     let settled = plus_seconds(asked_at, SETTLE_SECONDS);
     (!known && now < settled).then_some(settled)
 }
 
-/// The name that a value is asked for under: from it alone the value can be found and taken back.
+/// Returns the name under which a value is requested: the name alone suffices to find and revoke the value.
 #[must_use]
 pub fn alias(id: CredentialId, generation: u32) -> String {
     format!("entente-{id}-{generation}")
 }
 
-/// Which jobs get a credential of one provisioner.
+/// The rule that decides which jobs get a credential of one provisioner.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Which agents: patterns over `name` or `name@version`; none means all.
+    /// The agents: patterns over `name` or `name@version`; empty means all.
     pub agents: Vec<Glob>,
-    /// Namespaces that the lease must name, all of them.
+    /// Namespaces that the lease must all contain.
     pub all: Vec<String>,
-    /// Namespaces of which the lease must name one, if there are any.
+    /// Namespaces of which the lease must contain at least one, unless empty.
     pub any: Vec<String>,
-    /// Whether the credential opens models.
+    /// Whether the credential gives access to models.
     pub models: bool,
 }
 
 impl Rule {
-    /// Whether a job gets one. One that may do nothing gets none: many upstreams take an empty list for everything.
+    /// Whether a job gets a credential; one without any permission gets none, because many upstreams
+    /// interpret an empty list as "everything".
     #[must_use]
     pub fn wants(&self, job: &Job) -> bool {
         let name = job.agent.split('@').next().unwrap_or_default();
@@ -155,19 +160,20 @@ fn modelless(lease: &Authority, needs_model: bool) -> bool {
     if lease.names(MODELS) { lease.patterns(MODELS).is_empty() } else { needs_model }
 }
 
-/// What a credential must not go beyond (§9.8.3).
+/// The limits of a credential (§9.8.3).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// What may be spent, by currency: what is left of it.
+    /// The remaining budget by currency.
     pub budget: Budget,
-    /// Patterns of models; `None` when the lease is silent about them.
+    /// Patterns of models; `None` if the lease does not restrict them.
     pub models: Option<Vec<String>>,
-    /// When it ends.
+    /// When the credential expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Bounds {
-    /// The bounds of a job's credentials. `left` is what the job and its ancestors have left, the least of each currency.
+    /// Returns the bounds of a job's credentials; `left` is the least remaining budget of the job and its
+    /// ancestors.
     #[must_use]
     pub fn of(job: &Job, left: Budget) -> Self {
         Self {
@@ -177,8 +183,9 @@ impl Bounds {
         }
     }
 
-    /// The models among those that an upstream has which the lease covers: what is enumerated means the same on both sides,
-    /// whatever the upstream makes of a star. `None` when the lease is silent about models.
+    /// Returns the offered models that the lease covers; `None` if the lease does not restrict models.
+    ///
+    /// An explicit list means the same on both sides, however the upstream interprets a wildcard.
     #[must_use]
     pub fn models_among(&self, offered: &[String]) -> Option<Vec<String>> {
         let globs: Vec<Glob> =
@@ -187,7 +194,8 @@ impl Bounds {
         Some(offered.iter().filter(covered).cloned().collect())
     }
 
-    /// The `constraints` of a credential: of these bounds those that the upstream enforces. Nothing, when it enforces none.
+    /// Returns the `constraints` of a credential, given the bounds that the upstream enforces; `None` if
+    /// none.
     #[must_use]
     pub fn echo(&self) -> Option<Value> {
         let mut echo = Map::new();
@@ -205,17 +213,16 @@ impl Bounds {
     }
 }
 
-/// The phase of a `status` event that tells of a rotation.
+/// The phase of a `status` event about a rotation.
 pub const ROTATED: &str = "credential_rotated";
 
-/// The body of the event that tells of a rotation, as it is kept and shown to everybody: without the value (§14).
+/// Returns the body of a rotation event as it is stored and shown to everybody: without the value (§14).
 #[must_use]
 pub fn rotated(id: CredentialId) -> Value {
     json!({ "phase": ROTATED, "id": id })
 }
 
-/// An event's body without a credential's value, if it has one: whatever an agent reports, no value gets into the log.
-/// `None`: there is nothing to take out.
+/// Removes a credential's value from an event's body, to keep it out of the log; `None` if there is none.
 #[must_use]
 pub fn redact(kind: &str, body: &str) -> Option<String> {
     let mut members = rotation(kind, body)?;
@@ -223,13 +230,13 @@ pub fn redact(kind: &str, body: &str) -> Option<String> {
     serde_json::to_string(&members).ok()
 }
 
-/// The credential that an event tells the rotation of.
+/// Returns the credential that a rotation event is about.
 #[must_use]
 pub fn rotation_of(kind: &str, body: &str) -> Option<CredentialId> {
     rotation(kind, body)?.get("id")?.as_str()?.parse().ok()
 }
 
-/// The same event for the job's submitter: with the value (§9.8.2).
+/// Returns the event for the job's submitter, with the value (§9.8.2).
 #[must_use]
 pub fn reveal(kind: &str, body: &str, value: &str) -> Option<String> {
     let mut members = rotation(kind, body)?;
@@ -238,7 +245,7 @@ pub fn reveal(kind: &str, body: &str, value: &str) -> Option<String> {
 }
 
 fn rotation(kind: &str, body: &str) -> Option<Map<String, Value>> {
-    // Most events are not read at all. With a backslash a word can be written in other ways.
+    // Cheap pre-check, so that most events are not parsed; a backslash may hide parts of the phase's name.
     if kind != "status" || !(body.contains(ROTATED) || body.contains('\\')) {
         return None;
     }
@@ -246,7 +253,7 @@ fn rotation(kind: &str, body: &str) -> Option<Map<String, Value>> {
     (members.get("phase")?.as_str()? == ROTATED).then_some(members)
 }
 
-/// A text that came from outside, without these secrets, and short.
+/// Removes these secrets from a text of external origin, and shortens it.
 #[must_use]
 pub fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
     let clean = secrets

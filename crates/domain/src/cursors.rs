@@ -1,25 +1,26 @@
-//! Cursors: where a reader of a channel's messages continues (RFC-0021 §2.4, contract 10.4).
+//! Cursors: resume positions of readers of a channel's messages (RFC-0021 §2.4, contract 10.4).
 //!
-//! A cursor is a place, not a row: it goes on working when the message it came from is gone. To clients it is opaque.
+//! A cursor is a position, not a row: it keeps working after the message it came from is gone. Clients treat
+//! it as opaque.
 
 use crate::clock::{self, Timestamp};
 use crate::ids::MessageId;
 use crate::refusal::{Code, Refusal};
 
-/// Where to continue after.
+/// The position to continue after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// After the message with this number in the channel.
     Number(u32),
-    /// After everything that was sent up to this moment.
+    /// After everything sent up to this moment.
     Moment(Timestamp),
 }
 
 impl Since {
-    /// Reads the `since` parameter: a message id, a cursor that a list answered with, or a timestamp.
+    /// Parses the `since` parameter: a message id, a cursor from an earlier page, or a timestamp.
     ///
     /// # Errors
-    /// [`Code::InvalidParameter`] when it is none of the three.
+    /// [`Code::InvalidParameter`] if it is none of the three.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         if let Ok(id) = text.parse::<MessageId>() {
             return Ok(Self::Number(id.number()));
@@ -39,7 +40,7 @@ impl Since {
     }
 }
 
-/// The cursor that continues after the message with this number.
+/// Returns the cursor that continues after the message with this number.
 #[must_use]
 pub fn after(number: u32) -> String {
     format!("cur_{number}")

@@ -1,7 +1,8 @@
-//! Where the server itself may send requests: not into its own network (OWASP API7, SSRF).
+//! Rules for outgoing requests of the server: none into its own network (OWASP API7, SSRF).
 //!
-//! An address is judged when it is connected to, not when a name is written down: names change what they stand for
-//! between the two. The resolver that asks this is `src/background/egress.rs`; what is exempt, only the operator says.
+//! An address is checked when it is connected to, not when its name is configured, because DNS may change in
+//! between. The resolver that applies this is in `src/background/egress.rs`; only the operator grants
+//! exemptions.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +13,7 @@ use url::{Host, Url};
 use crate::limits::URL_BYTES;
 use crate::refusal::{Code, Refusal};
 
-/// A range of addresses: those whose first bits are these.
+/// A range of addresses that share their first bits (CIDR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     first: IpAddr,
@@ -38,7 +39,7 @@ impl Range {
 impl FromStr for Range {
     type Err = ();
 
-    /// Reads `10.0.0.0/8`, or an address alone.
+    /// Parses `10.0.0.0/8`, or a single address.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -51,23 +52,23 @@ impl FromStr for Range {
     }
 }
 
-/// A range of version 4.
+/// An IPv4 range.
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Range {
     Range { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits }
 }
 
-/// A range of version 6, by its first three groups.
+/// An IPv6 range, by its first three groups.
 const fn v6(a: u16, b: u16, c: u16, bits: u8) -> Range {
     Range { first: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0)), bits }
 }
 
-/// What is not the public internet, and what only looks as if it were: IANA's special-purpose registries.
+/// Ranges that are not the public internet, or only appear to be: IANA's special-purpose registries.
 pub const CLOSED: &[(Range, &str)] = &[
     (v4(0, 0, 0, 0, 8), "this network"),
     (v4(10, 0, 0, 0, 8), "private"),
     (v4(100, 64, 0, 0, 10), "shared by carriers"),
     (v4(127, 0, 0, 0, 8), "loopback"),
-    // Public by its number, and yet only there for machines in the cloud: it hands out what they are set up with.
+    // Public by its number, but only reachable from machines in the cloud: it serves their configuration.
     (v4(168, 63, 129, 16, 32), "Azure's own, where it keeps metadata"),
     (v4(169, 254, 0, 0, 16), "link-local, where clouds keep their metadata"),
     (v4(172, 16, 0, 0, 12), "private"),
@@ -80,7 +81,7 @@ pub const CLOSED: &[(Range, &str)] = &[
     (v4(203, 0, 113, 0, 24), "documentation"),
     (v4(224, 0, 0, 0, 4), "multicast"),
     (v4(240, 0, 0, 0, 4), "reserved, broadcast"),
-    // The first 96 bits zero: unspecified, loopback, and version 4 written as version 6, long out of use.
+    // The first 96 bits zero: unspecified, loopback, and the long obsolete IPv4-compatible addresses.
     (v6(0, 0, 0, 96), "loopback, or version 4 inside version 6"),
     (v6(0x64, 0xff9b, 0, 96), "version 4 behind NAT64"),
     (v6(0x64, 0xff9b, 1, 48), "version 4 behind a local NAT64"),
@@ -94,21 +95,22 @@ pub const CLOSED: &[(Range, &str)] = &[
     (v6(0xfe80, 0, 0, 10), "link-local"),
     (v6(0xfec0, 0, 0, 10), "site-local"),
     (v6(0xff00, 0, 0, 8), "multicast"),
-    // Of version 6 only 2000::/3 is given out.
+    // Of IPv6 only `2000::/3` is allocated.
     (v6(0, 0, 0, 3), "reserved"),
     (v6(0x4000, 0, 0, 2), "reserved"),
     (v6(0x8000, 0, 0, 1), "reserved"),
 ];
 
-/// Why an address is closed; `None` when it is part of the public internet. Version 4 mapped into version 6 is judged
-/// as what it is.
+/// Returns why an address is closed; `None` if it is part of the public internet.
+///
+/// IPv4 mapped into IPv6 is checked as IPv4.
 #[must_use]
 pub fn closed(address: IpAddr) -> Option<&'static str> {
     let address = address.to_canonical();
     CLOSED.iter().find(|(range, _)| range.contains(address)).map(|(_, why)| *why)
 }
 
-/// What the operator exempts from [`closed`]: ranges of addresses, and names whose addresses are all taken as meant.
+/// The operator's exemptions from [`closed`]: address ranges, and names with any address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
     ranges: Vec<Range>,
@@ -118,7 +120,7 @@ pub struct Allowed {
 impl FromStr for Allowed {
     type Err = ();
 
-    /// Reads a list of `10.1.0.0/16`, `fd00::/8`, `hooks.internal`, separated by commas.
+    /// Parses a comma-separated list of `10.1.0.0/16`, `fd00::/8`, `hooks.internal`.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut allowed = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -137,14 +139,14 @@ impl FromStr for Allowed {
 }
 
 impl Allowed {
-    /// The machine itself, for development.
+    /// Exempts the local machine, for development.
     #[must_use]
     pub fn loopback() -> Self {
         let one = IpAddr::V6(Ipv6Addr::LOCALHOST);
         Self { ranges: vec![v4(127, 0, 0, 0, 8), Range { first: one, bits: 128 }], names: Vec::new() }
     }
 
-    /// These and those.
+    /// Returns the union of both exemptions.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.ranges.extend(other.ranges);
@@ -158,7 +160,7 @@ impl Allowed {
         self.names.iter().any(|known| known.eq_ignore_ascii_case(name.trim_end_matches('.')))
     }
 
-    /// Whether the host of a URL is one that the operator has named: what is his own may be spoken to without TLS.
+    /// Whether the operator has exempted the host of a URL; the operator's own hosts may be used without TLS.
     #[must_use]
     pub fn exempts(&self, url: &Url) -> bool {
         let address = match url.host() {
@@ -178,20 +180,20 @@ impl Allowed {
     }
 }
 
-/// Why a URL may not be sent to.
+/// Why requests may not be sent to a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no http or https URL.
+    /// It is not an http or https URL.
     NoUrl,
     /// It is longer than [`URL_BYTES`].
     TooLong,
     /// It is http, and only https is allowed here.
     NotHttps,
-    /// It carries a user or a password.
+    /// It contains a user or a password.
     Userinfo,
-    /// Its port is one of other protocols.
+    /// Its port belongs to another protocol.
     Port,
-    /// Its host is an address that is not public; why.
+    /// Its host is an address that is not public, with the reason.
     Closed(&'static str),
 }
 
@@ -210,10 +212,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Judges a URL by what is written in it. What its name stands for is judged when it is connected to.
+/// Checks a URL by its text; the addresses of its host name are checked when it is connected to.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the URL.
 pub fn judge(text: &str, allowed: &Allowed, https_only: bool) -> Result<Url, Fault> {
     if text.len() > URL_BYTES {
         return Err(Fault::TooLong);
@@ -236,7 +238,7 @@ pub fn judge(text: &str, allowed: &Allowed, https_only: bool) -> Result<Url, Fau
             if allowed.names(&name) {
                 return Ok(url);
             }
-            // These names always stand for the machine itself (RFC 6761).
+            // These names always resolve to the local machine (RFC 6761).
             let here = name == "localhost" || name.ends_with(".localhost");
             here.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST))
         }
@@ -252,10 +254,10 @@ pub fn judge(text: &str, allowed: &Allowed, https_only: bool) -> Result<Url, Fau
     }
 }
 
-/// As [`judge`], for what carries a secret: over TLS, but to hosts that the operator has named.
+/// Checks like [`judge`], for requests with a secret: requires TLS except for hosts exempted by the operator.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the URL.
 pub fn judge_secret(text: &str, allowed: &Allowed) -> Result<Url, Fault> {
     match judge(text, allowed, false) {
         Ok(url) if url.scheme() == "https" || allowed.exempts(&url) => Ok(url),
@@ -264,7 +266,7 @@ pub fn judge_secret(text: &str, allowed: &Allowed) -> Result<Url, Fault> {
     }
 }
 
-/// As [`judge`], for a member of a body.
+/// Checks like [`judge`], for a member of a request body.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
@@ -274,12 +276,14 @@ pub fn check(member: &str, text: &str, allowed: &Allowed, https_only: bool) -> R
     })
 }
 
-/// How agents say that they are reached. To http and https the server itself sends; with the others only agents know what to do.
+/// Schemes of agents' addresses; the server itself only sends to http and https.
 const AGENT_SCHEMES: [&str; 8] = ["http", "https", "ws", "wss", "mcp", "arcp", "grpc", "grpcs"];
 
-/// Checks the address that an agent registers with (RFC-0016): who reads the directory opens it, and the server sends to it. So
-/// it names a host, in a way that runs nothing where it is read (`javascript:` does), and that host is none of the server's own
-/// network. At which port the agent listens is its own affair until it is sent to.
+/// Checks the address that an agent registers with (RFC-0016): readers of the directory open it, and the
+/// server sends requests to it.
+///
+/// So its scheme must not run code when opened (as `javascript:` would), and its host must not be in the
+/// server's own network. Its port is not restricted until a request is sent to it.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
@@ -292,7 +296,7 @@ pub fn check_agent(member: &str, text: &str, allowed: &Allowed, https_only: bool
     let Some(scheme) = scheme.filter(|scheme| AGENT_SCHEMES.contains(&scheme.as_str())) else {
         return refused(&"it is no address such as https://agent.example/inbox");
     };
-    // The host is read as a browser reads it, whatever stands before it.
+    // The host is parsed as a browser would, regardless of the scheme.
     let plain = scheme == "http";
     let rest = &text[scheme.len()..];
     match judge(&format!("{}{rest}", if plain { "http" } else { "https" }), allowed, https_only) {

@@ -1,8 +1,9 @@
-//! The keys that envelopes are signed with (AEE §8, §11.2): what is a key, when it counts, and when it never counts again.
+//! Signing keys of envelopes (AEE §8, §11.2): registration, validity and revocation.
 //!
-//! A key belongs to an entity and is called by a `kid` that means nothing beside the entity. It is registered and revoked,
-//! never changed: one material has one name for good, so that to revoke it there is to revoke it everywhere. What is signed
-//! is `envelopes/signing.rs`; who may speak for an entity is the server's (`src/app/envelope_keys.rs`).
+//! A key belongs to an entity and is named by a `kid` that is only meaningful within that entity. It is
+//! registered and revoked, never changed: one key material has one name for good, so that revoking the name
+//! revokes the material. Signatures are in `envelopes/signing.rs`; the kernel
+//! (`crates/kernel/src/envelope_keys.rs`) decides which caller may act for an entity.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,46 +19,46 @@ use crate::limits::ENVELOPE_KEYS;
 use crate::refusal::{Code, Refusal};
 use crate::signatures::PublicKey;
 
-/// Bytes of a `kid`: it stands in paths and in every signature.
+/// Maximum bytes of a `kid`, which is part of paths and of every signature.
 pub const KID_BYTES: usize = 128;
 
-/// Where a key is in its life.
+/// The stage of a key's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EnvelopeKeyStatus {
-    /// Its time has not come.
+    /// It is not valid yet.
     Pending,
-    /// It signs.
+    /// It is valid.
     Active,
-    /// Its time is over.
+    /// It is no longer valid.
     Expired,
-    /// Somebody took it back.
+    /// It was revoked.
     Revoked,
 }
 
 /// A key of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvelopeKey {
-    /// Whose envelopes it signs: those with this `from`.
+    /// The entity; the key signs envelopes with this `from`.
     pub entity: String,
-    /// Its name among the entity's keys.
+    /// The key's name among the entity's keys.
     pub kid: String,
-    /// What signatures are checked with.
+    /// The key that signatures are verified with.
     pub key: VerifyingKey,
-    /// From when it counts.
+    /// When it becomes valid.
     pub not_before: Timestamp,
-    /// From when it no longer counts.
+    /// When it stops being valid.
     pub not_after: Option<Timestamp>,
-    /// When somebody took it back.
+    /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// Who registered it.
+    /// The principal that registered it.
     pub created_by: String,
-    /// When.
+    /// When it was registered.
     pub created_at: Timestamp,
 }
 
 impl EnvelopeKey {
-    /// Which algorithm it is for, and no other.
+    /// Returns the only algorithm that the key may be used with.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self.key {
@@ -66,7 +67,7 @@ impl EnvelopeKey {
         }
     }
 
-    /// The public half; a shared secret has none.
+    /// Returns the public key; `None` for a shared secret.
     #[must_use]
     pub fn public_key(&self) -> Option<PublicKey> {
         match self.key {
@@ -75,10 +76,10 @@ impl EnvelopeKey {
         }
     }
 
-    /// Where it is in its life.
+    /// Returns the status at the given time.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> EnvelopeKeyStatus {
-        // Revoked is revoked, whatever this server's clock makes of the time at which another one did it.
+        // Revocation ignores the time, because the clock of the server that revoked the key may be ahead.
         if self.revoked_at.is_some() {
             EnvelopeKeyStatus::Revoked
         } else if self.not_after.is_some_and(|end| end <= now) {
@@ -90,22 +91,23 @@ impl EnvelopeKey {
         }
     }
 
-    /// Whether what it signs counts at this moment.
+    /// Whether the key's signatures are valid at the given time.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.status_at(now) == EnvelopeKeyStatus::Active
     }
 }
 
-/// Bytes that are nobody's: a signature by a key that is not known is checked all the same, so that nobody can tell one
-/// from a signature that is wrong.
+/// A dummy key: signatures of unknown keys are verified with it, so that no caller can tell an unknown key
+/// from a wrong signature.
 const NOBODYS: [u8; 32] = [0; 32];
 
-/// Checks an envelope's signature with the key of its sender that the signature names, as far as there is one.
+/// Verifies an envelope's signature with the named key of its sender, if there is one.
 ///
 /// # Errors
-/// [`Code::BadSignature`], one and the same: no such key, one that is revoked, expired or yet to come, one for another
-/// algorithm, another signature. [`Code::SigUnverifiable`] when not all of the envelope could be bound by any signature.
+/// [`Code::BadSignature`], the same for every cause: no such key, a key that is revoked, expired or not valid
+/// yet, a key for another algorithm, or a wrong signature. [`Code::SigUnverifiable`] if no signature could
+/// cover all of the envelope.
 pub fn verify(
     known: Option<&EnvelopeKey>,
     envelope: &Envelope,
@@ -121,24 +123,24 @@ pub fn verify(
     Err(wrong())
 }
 
-/// What is asked when a key is registered.
+/// Input for the registration of a key.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The name that it is to have.
+    /// The key's name.
     pub kid: Option<String>,
-    /// What it is for.
+    /// The key's algorithm.
     pub algorithm: Algorithm,
-    /// The public half, for Ed25519.
+    /// The public key, for Ed25519.
     pub public_key: Option<String>,
-    /// The secret in Base64, for HS256; one is made when none is given.
+    /// The secret in Base64, for HS256; generated if absent.
     pub secret: Option<Shared>,
-    /// From when it counts; at once when nothing is said.
+    /// When it becomes valid; defaults to now.
     pub not_before: Option<Timestamp>,
-    /// From when it no longer counts.
+    /// When it stops being valid.
     pub not_after: Option<Timestamp>,
 }
 
-/// A shared secret as it is written. Its `Debug` keeps it to itself.
+/// A shared secret in text form; its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Shared(pub String);
@@ -149,12 +151,12 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// What came of a registration.
+/// The outcome of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registered {
-    /// The key is new; a secret that was made for it is shown this once.
+    /// The key is new; a generated secret is shown this once.
     New(EnvelopeKey, Option<Shared>),
-    /// It was there.
+    /// The key was registered before.
     Same(EnvelopeKey),
 }
 
@@ -162,7 +164,7 @@ fn lacking(member: &str, kind: &str, message: &str) -> Refusal {
     Refusal::field(Code::InvalidRequest, member, kind, message)
 }
 
-/// Reads what the key is made of, and makes a secret where one is to be made.
+/// Reads the key material, and generates a secret if none is given.
 fn material(ask: &Ask, chance: &dyn Chance) -> Result<(VerifyingKey, Option<Shared>), Refusal> {
     match ask.algorithm {
         Algorithm::Ed25519 => {
@@ -198,7 +200,7 @@ fn material(ask: &Ask, chance: &dyn Chance) -> Result<(VerifyingKey, Option<Shar
     }
 }
 
-/// Reads a public key: `ed25519:…`, a `did:key`, or its 32 bytes in any Base64.
+/// Parses a public key: `ed25519:…`, a `did:key`, or its 32 bytes in any Base64.
 fn public_key(text: &str) -> Result<PublicKey, Refusal> {
     let bare = decode(text).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
     match bare.and_then(|bytes| PublicKey::from_bytes(&bytes).ok()) {
@@ -207,7 +209,8 @@ fn public_key(text: &str) -> Result<PublicKey, Refusal> {
     }
 }
 
-/// The name of a key that is given none: of a public key always the same, so that to register it again changes nothing.
+/// Generates a key's name; for a public key it is always the same, so that registering the key again changes
+/// nothing.
 fn name(key: &VerifyingKey, chance: &dyn Chance) -> String {
     match key {
         VerifyingKey::Ed25519(key) => format!("ed25519-{}", hex(&sha256(key.as_bytes())[..8])),
@@ -231,12 +234,14 @@ fn taken(message: &str) -> Refusal {
     Refusal::new(Code::AlreadyExists, message)
 }
 
-/// Registers a key of an entity that has `known` ones: all that it ever had. The same again changes nothing.
+/// Registers a key of an entity; `known` are all keys that it ever had.
+///
+/// Repeating a registration changes nothing.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`], [`Code::Unprocessable`]: it is no key, or its time is no time. [`Code::AlreadyExpired`].
-/// [`Code::AlreadyExists`]: the name belongs to another key, the material has another name, or it was revoked.
-/// [`Code::TooLarge`]: the entity has had as many as it may.
+/// [`Code::InvalidRequest`], [`Code::Unprocessable`]: the key or its validity period is invalid.
+/// [`Code::AlreadyExpired`]. [`Code::AlreadyExists`]: the name belongs to another key, the material has
+/// another name, or it was revoked. [`Code::TooLarge`]: the entity has reached the maximum number of keys.
 pub fn register(
     entity: &str,
     known: &[EnvelopeKey],
@@ -284,7 +289,7 @@ pub fn register(
     Ok(Registered::New(made, shown))
 }
 
-/// Whether an ask is for the key that is there.
+/// Checks that a registration matches the existing key.
 fn again(same: &EnvelopeKey, ask: &Ask) -> Result<(), Refusal> {
     if same.revoked_at.is_some() {
         return Err(taken("This key was revoked, and a key that was is never one again. Make a new one."));
@@ -302,7 +307,7 @@ fn again(same: &EnvelopeKey, ask: &Ask) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Takes a key back; `None` when it was before.
+/// Revokes a key; `None` if it was revoked before.
 #[must_use]
 pub fn revoke(known: &EnvelopeKey, now: Timestamp) -> Option<EnvelopeKey> {
     known.revoked_at.is_none().then(|| EnvelopeKey { revoked_at: Some(now), ..known.clone() })

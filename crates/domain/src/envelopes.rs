@@ -1,10 +1,11 @@
-//! Envelopes (AEE 1): what a letter between agents, services and people says, and whether it may be taken in.
+//! Envelopes (AEE 1): their contents, and the rules for ingesting them.
 //!
-//! An envelope is read once, strictly, into what the gateway needs of it; the bytes it came in are what is kept and handed
-//! on (AEE §6.7). Breaking a MUST is a refusal that names every fault at once, breaking a SHOULD a [`Warning`]. How one is
-//! signed is `signing.rs`, how a reply finds its task `pairing.rs`, when one is too old `window.rs`, which names are whose
-//! `purposes.rs`, what may cross a boundary `policy.rs`, how many one sender may send `quotas.rs`, and over which
-//! connection unsigned `transport.rs`. Who may send and to whom it goes is the server's.
+//! An envelope is parsed once, strictly, into the members that the gateway needs; the original bytes are
+//! stored and delivered (AEE §6.7). Breaking a MUST is a refusal that names every fault at once, breaking a
+//! SHOULD a [`Warning`]. Signatures are in `signing.rs`, the pairing of replies and tasks in `pairing.rs`,
+//! the age limit in `window.rs`, reserved intents in `purposes.rs`, boundary rules in `policy.rs`, quotas in
+//! `quotas.rs`, and connections for unsigned envelopes in `transport.rs`. The server decides which callers
+//! may send, and routes envelopes.
 
 pub mod approvals;
 pub mod check;
@@ -37,11 +38,10 @@ pub use self::warnings::Warning;
 /// The version of AEE (§3).
 pub const VERSION: &str = "1";
 
-/// Bytes of an envelope: four times what a message's payload may have would be too much for a letter that is kept, signed
-/// and handed out whole.
+/// Maximum bytes of an envelope; not more, because an envelope is stored, signed and delivered whole.
 pub const ENVELOPE_BYTES: usize = 256 * 1024;
 
-/// What an envelope is (AEE §4).
+/// The type of an envelope (AEE §4).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -49,21 +49,21 @@ pub const ENVELOPE_BYTES: usize = 256 * 1024;
 pub enum EnvelopeType {
     /// It asks for something to be done.
     Task,
-    /// What came of a task.
+    /// The result of a task.
     Result,
-    /// It tells something.
+    /// A notification.
     Event,
-    /// Why nothing came of a task.
+    /// The failure of a task.
     Error,
-    /// How far something is.
+    /// The progress of a task or another activity.
     Stream,
 }
 
 impl EnvelopeType {
-    /// Every type.
+    /// All variants.
     pub const ALL: [Self; 5] = [Self::Task, Self::Result, Self::Event, Self::Error, Self::Stream];
 
-    /// The type as it is written.
+    /// Returns the type's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,20 +75,20 @@ impl EnvelopeType {
         }
     }
 
-    /// Reads a type; `None` when there is no such type.
+    /// Parses a type's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 
-    /// Whether it ends a task: exactly those must say which (AEE §6.3).
+    /// Whether it ends a task; exactly these types must name the task (AEE §6.3).
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Result | Self::Error)
     }
 }
 
-/// How pressing its sender says it is (AEE §3).
+/// The urgency stated by the sender (AEE §3).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -96,19 +96,19 @@ impl EnvelopeType {
 pub enum Priority {
     /// It can wait.
     Low,
-    /// As usual.
+    /// The usual urgency.
     Normal,
     /// Before others.
     High,
-    /// At once.
+    /// Immediately.
     Urgent,
 }
 
 impl Priority {
-    /// Every priority, the least first.
+    /// All variants, the lowest first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Normal, Self::High, Self::Urgent];
 
-    /// The priority as it is written.
+    /// Returns the priority's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -119,13 +119,13 @@ impl Priority {
         }
     }
 
-    /// Reads a priority; `None` when there is no such priority.
+    /// Parses a priority's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 
-    /// The next lower one; the least stays.
+    /// Returns the next lower priority; the lowest stays.
     #[must_use]
     pub fn lowered(self) -> Self {
         match self {
@@ -135,8 +135,10 @@ impl Priority {
         }
     }
 
-    /// By how many seconds an envelope of this priority passes those that came before it. Because it is a time and not a
-    /// rank, whatever waits longer than that comes first: the urgent never starve the low (AEE §11.6).
+    /// Seconds by which an envelope of this priority is preferred to earlier ones.
+    ///
+    /// It is a time and not a rank, so that any envelope waiting longer comes first: urgent ones never starve
+    /// low ones (AEE §11.6).
     #[must_use]
     pub fn lead_seconds(self) -> u32 {
         match self {
@@ -148,7 +150,7 @@ impl Priority {
     }
 }
 
-/// The trace that an envelope belongs to, in its sender's words (AEE §6.9).
+/// The trace that an envelope belongs to, as stated by the sender (AEE §6.9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceNote {
     /// `trace_id`.
@@ -157,32 +159,32 @@ pub struct TraceNote {
     pub span_id: Option<String>,
 }
 
-/// What the gateway acts on of `requires`; everything else in it is for the recipient (AEE §6.10).
+/// The parts of `requires` that the gateway acts on; everything else is for the recipient (AEE §6.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Requires {
-    /// Milliseconds until the sender no longer waits.
+    /// Milliseconds that the sender waits.
     pub timeout_ms: Option<u64>,
-    /// Whether a person has to agree first.
+    /// Whether a person has to approve first.
     pub human_approval: bool,
 }
 
-/// An envelope that another one speaks of in `payload.references` (AEE §10.2).
+/// An envelope referred to in another one's `payload.references` (AEE §10.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// Its id.
+    /// The envelope's id.
     pub id: String,
-    /// What it must hash to, if that is said.
+    /// The expected hash, if given.
     pub hash: Option<String>,
 }
 
-/// An envelope that is valid (AEE §6), as the gateway knows it.
+/// A valid envelope (AEE §6), as parsed by the gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
     /// `id`.
     pub id: String,
-    /// `ts`, as it is written.
+    /// `ts`, as written.
     pub ts: String,
-    /// The moment that `ts` names, when it names one.
+    /// The moment that `ts` names, if it is a valid time.
     pub sent_at: Option<Timestamp>,
     /// `type`.
     pub kind: EnvelopeType,
@@ -190,35 +192,36 @@ pub struct Envelope {
     pub sender: String,
     /// `to`.
     pub recipient: String,
-    /// `intent`: what it is about.
+    /// `intent`: the purpose.
     pub purpose: String,
-    /// `corr`: the thread that it belongs to.
+    /// `corr`: the thread.
     pub corr: String,
-    /// `reply_to`: what it answers.
+    /// `reply_to`: the envelope that it answers.
     pub reply_to: Option<String>,
     /// `trace`.
     pub trace: Option<TraceNote>,
-    /// `priority`, as its sender says.
+    /// `priority`, as stated by the sender.
     pub priority: Priority,
     /// `requires`.
     pub requires: Requires,
-    /// The envelopes that its payload refers to.
+    /// The envelopes that the payload refers to.
     pub references: Vec<Reference>,
-    /// All of it, known and unknown members.
+    /// All members, known and unknown.
     pub members: Map<String, Value>,
-    /// What is not as it should be.
+    /// The violations of SHOULDs.
     pub warnings: Vec<Warning>,
 }
 
 impl Envelope {
-    /// Whether its signature binds the ten members of AEE §8 alone: `priority` and `requires` are nobody's word then.
+    /// Whether the signature covers the ten members of AEE §8 alone, so that `priority` and `requires` are
+    /// unsigned.
     #[must_use]
     pub fn is_partly_signed(&self) -> bool {
         Sig::read(&self.members).is_ok_and(|sig| sig.is_some_and(|sig| sig.scope == Scope::Core))
     }
 
-    /// What is believed of its `priority` and `requires`. What nobody has signed of one that is signed gets no more than an
-    /// envelope that says nothing (AEE §11.6), and never less care: a person who has to agree is asked.
+    /// Returns the trusted `priority` and `requires`: if unsigned in a signed envelope, at most the defaults
+    /// (AEE §11.6), except that a required human approval remains required.
     #[must_use]
     pub fn believed(&self) -> (Priority, Requires) {
         if self.is_partly_signed() {
@@ -228,20 +231,20 @@ impl Envelope {
         (self.priority, self.requires)
     }
 
-    /// Its payload, an object.
+    /// Returns the payload, an object.
     #[must_use]
     pub fn payload(&self) -> &Value {
         static NOTHING: Value = Value::Null;
         self.members.get("payload").unwrap_or(&NOTHING)
     }
 
-    /// `sig`, when there is one.
+    /// Returns `sig`, if present.
     #[must_use]
     pub fn sig(&self) -> Option<&Value> {
         self.members.get("sig").filter(|sig| !sig.is_null())
     }
 
-    /// Whether it goes to whoever listens to a channel (AEE §5.2).
+    /// Whether it is addressed to a broadcast channel (AEE §5.2).
     #[must_use]
     pub fn is_broadcast(&self) -> bool {
         is_bus(&self.recipient)
@@ -254,18 +257,20 @@ pub fn is_bus(entity: &str) -> bool {
     entity.strip_prefix("bus.").is_some_and(|name| !name.is_empty())
 }
 
-/// Reads an envelope from the bytes it came in: UTF-8, one JSON object, no member twice, no NUL, not too deep, valid.
+/// Parses an envelope from its bytes: UTF-8, one JSON object, no duplicate member, no NUL, not too deep,
+/// valid.
 ///
 /// # Errors
-/// [`Code::TooLarge`], [`Code::TooDeep`], [`Code::NulCharacter`], [`Code::InvalidJson`], and what [`check()`] finds.
+/// [`Code::TooLarge`], [`Code::TooDeep`], [`Code::NulCharacter`], [`Code::InvalidJson`], and the errors of
+/// [`check()`].
 pub fn read(bytes: &[u8]) -> Result<Envelope, Refusal> {
     check(members(bytes)?)
 }
 
-/// Reads the members of an envelope without judging them.
+/// Parses the members of an envelope without validating them.
 ///
 /// # Errors
-/// As [`read`], but for those of [`check()`].
+/// As [`read`], except those of [`check()`].
 pub fn members(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     if bytes.len() > ENVELOPE_BYTES {
         let message = format!(
@@ -288,8 +293,8 @@ pub fn members(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
-/// The hash of an envelope with its signature, as references name it: `sha256:` and hexadecimal over its canonical form
-/// (RFC 8785).
+/// Returns the hash that references use: `sha256:` and hexadecimal over the canonical form (RFC 8785) with
+/// signature.
 #[must_use]
 pub fn hash(members: &Map<String, Value>) -> String {
     format!("sha256:{}", hex(&digest(members)))

@@ -1,8 +1,9 @@
-//! Escalations (RFC-0013): an agent puts an intent before people. One that names a person waits for that person's own word;
-//! one that names nobody for any person who can read the intent. No agent resolves one, nor does who raised it.
+//! Escalations (RFC-0013): an agent refers an intent to people.
 //!
-//! An escalation is prose that somebody answers in prose. A question with options, which a program acts on, is a binding
-//! moment ([`crate::moments`]).
+//! An escalation addressed to a person waits for that person's own answer; one without addressee for any
+//! person with read access to the intent. No agent resolves an escalation, nor does the one that raised it.
+//! It is prose with an answer in prose; a question with options, which a program acts on, is a binding moment
+//! ([`crate::moments`]).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,20 +17,20 @@ use crate::permits::check_context;
 use crate::principals::Kind;
 use crate::refusal::{Code, Refusal};
 
-/// What has become of an escalation.
+/// The status of an escalation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EscalationStatus {
-    /// Nobody has answered yet.
+    /// Not answered yet.
     Pending,
-    /// Somebody has.
+    /// Answered.
     Resolved,
     /// Its intent ended first.
     Expired,
 }
 
 impl EscalationStatus {
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,14 +40,14 @@ impl EscalationStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Resolved, Self::Expired].into_iter().find(|status| status.as_str() == text)
     }
 }
 
-/// How much an escalation matters, and how soon.
+/// The importance, or the urgency, of an escalation.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -60,12 +61,12 @@ pub enum Weight {
     Medium,
     /// Before others.
     High,
-    /// Now.
+    /// Immediately.
     Critical,
 }
 
 impl Weight {
-    /// The weight as it is written.
+    /// Returns the weight's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,7 +77,7 @@ impl Weight {
         }
     }
 
-    /// Reads a weight; `None` when there is no such weight.
+    /// Parses a weight's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Low, Self::Medium, Self::High, Self::Critical]
@@ -88,58 +89,58 @@ impl Weight {
 /// An escalation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Escalation {
-    /// Its id.
+    /// The escalation's id.
     pub id: EscalationId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who asks.
+    /// The agent that raised it.
     pub escalated_by: String,
-    /// Whose key it did so with; `None` where nobody noted that.
+    /// The principal of the key that it was raised with; `None` if that was not recorded.
     #[serde(default)]
     pub escalated_by_principal: Option<String>,
-    /// The person who is to answer, and nobody else.
+    /// The only person who may answer; `None` for any.
     pub assigned_to: Option<String>,
     /// Why.
     pub reason: String,
-    /// How much it matters.
+    /// The importance.
     pub priority: Weight,
-    /// How soon.
+    /// The urgency.
     pub urgency: Weight,
-    /// What helps whoever answers; the client's own object.
+    /// Context that helps to answer; an object defined by the client.
     pub context: Map<String, Value>,
-    /// What has become of it.
+    /// The escalation's status.
     pub status: EscalationStatus,
-    /// Who answered.
+    /// The person that answered.
     pub resolved_by: Option<String>,
-    /// When.
+    /// When it was answered.
     pub resolved_at: Option<Timestamp>,
-    /// What.
+    /// The answer.
     pub resolution: Option<String>,
-    /// What it said about that.
+    /// Notes on the answer.
     pub resolution_notes: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
 
-/// What is asked for in an escalation.
+/// Input for an escalation.
 #[derive(Debug, Clone, Default)]
 pub struct EscalationAsk {
     /// Why.
     pub reason: String,
-    /// How much it matters.
+    /// The importance.
     pub priority: Weight,
-    /// How soon.
+    /// The urgency.
     pub urgency: Weight,
-    /// What helps whoever answers.
+    /// Context that helps to answer.
     pub context: Map<String, Value>,
-    /// The person who is to answer.
+    /// The person to answer.
     pub assigned_to: Option<String>,
 }
 
-/// Makes an escalation; `waiting` are those of the intent that nobody has answered.
+/// Creates an escalation; `waiting` is the number of unanswered ones of the intent.
 ///
 /// # Errors
-/// No reason, or one that is too long; a context over its limit; too many that wait.
+/// A missing or too long reason, a context over its limit, or too many unanswered escalations.
 pub fn escalate(
     ask: EscalationAsk,
     intent_id: IntentId,
@@ -179,7 +180,7 @@ pub fn escalate(
     })
 }
 
-/// The refusal of an addressee who is nobody's person: the same whether there is such a principal.
+/// Returns the refusal of an addressee that is not a person; the same whether or not such a principal exists.
 #[must_use]
 pub fn no_person(member: &str) -> Refusal {
     let message =
@@ -187,28 +188,28 @@ pub fn no_person(member: &str) -> Refusal {
     Refusal::field(Code::Unprocessable, member, "unknown", message)
 }
 
-/// Who wants to answer an escalation, and by what right.
+/// A caller that wants to answer an escalation, with its rights.
 #[derive(Debug, Clone, Copy)]
 pub struct Answerer<'a> {
-    /// Under what name.
+    /// The name that it acts under.
     pub agent: &'a str,
-    /// Whose key it is.
+    /// The principal of its key.
     pub principal: &'a str,
-    /// What kind of being that is.
+    /// The kind of that principal.
     pub kind: Kind,
-    /// Where the name stands with the intent.
+    /// The access level of the name to the intent.
     pub standing: Standing,
-    /// On what the key rests.
+    /// The basis of the key.
     pub authority: Option<&'a Authority>,
 }
 
 impl Answerer<'_> {
-    /// Whether it is this person, with a key of its own: nobody answers in a person's name (design §3).
+    /// Whether it is a person acting with their own key: nobody answers in a person's name (design §3).
     fn is_person(&self) -> bool {
         self.kind == Kind::Human && self.agent == self.principal
     }
 
-    /// Whether it may know of the escalation: it can read the intent, or is the one who is asked.
+    /// Whether it may see the escalation: it can read the intent, or is the addressee.
     #[must_use]
     pub fn sees(&self, escalation: &Escalation) -> bool {
         self.standing.reaches(Level::Read) || self.is_addressee(escalation)
@@ -237,10 +238,10 @@ impl Answerer<'_> {
 }
 
 impl Escalation {
-    /// The escalation, answered. The same answer of the same once more changes nothing.
+    /// Answers the escalation; repeating the same answer by the same person changes nothing.
     ///
     /// # Errors
-    /// The answerer may not; it is answered already; there is no answer, or a text is too long.
+    /// The caller may not answer; it is answered already; the answer is missing, or a text is too long.
     pub fn resolve(
         mut self,
         by: Answerer<'_>,

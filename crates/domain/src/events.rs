@@ -1,8 +1,8 @@
-//! Events and the chain they form (RFC-0001, RFC-0019): what an entry of a log is, and how it is sealed. How a log is
-//! verified is [`crate::chains`].
+//! Events and the hash chain they form (RFC-0001, RFC-0019): the entries of a log, and how they are sealed.
 //!
-//! Every intent has one line of numbers ([`Tail`]) that its messages, events and receipts take their place in. The
-//! events among them are also a hash chain with a count of its own, from 1 and without gaps.
+//! Every intent has one log, numbered consecutively ([`Tail`]), for its messages, events and receipts. The
+//! events among them also form a hash chain with its own count, from 1 and without gaps; [`crate::chains`]
+//! verifies it.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -17,27 +17,28 @@ use crate::refusal::{Code, Refusal};
 
 pub use crate::kinds::Kind;
 
-/// The end of an intent's line: what comes next follows this. It is stored as one row, written under the intent's lock.
+/// The end of an intent's log, which the next entry follows; stored as one row, written under the intent's
+/// lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tail {
-    /// The last number given out in the intent's line; 0 when there is none.
+    /// The last number assigned in the intent's log; 0 if there is none.
     pub seq: i64,
-    /// The count of events in the chain.
+    /// Number of events in the chain.
     pub sequence: i64,
     /// The hash of the last event.
     pub head: Option<Digest>,
-    /// The time of the last entry; time never goes back along the line, whatever a server's clock does.
+    /// The time of the last entry; time never goes back within the log, whatever a server's clock does.
     pub at: Timestamp,
 }
 
 impl Tail {
-    /// The tail of a line that has nothing on it yet.
+    /// Creates the tail of an empty log.
     #[must_use]
     pub fn empty(now: Timestamp) -> Self {
         Self { seq: 0, sequence: 0, head: None, at: now }
     }
 
-    /// Takes the next number and its time.
+    /// Assigns the next number and its time.
     pub fn advance(&mut self, now: Timestamp) -> (i64, Timestamp) {
         self.seq += 1;
         self.at = self.at.max(now);
@@ -52,23 +53,23 @@ pub struct Event {
     pub id: EventId,
     /// The intent.
     pub intent_id: IntentId,
-    /// What happened: a [`Kind`], or a client's own word.
+    /// The type: a [`Kind`], or a name defined by the client.
     pub event_type: String,
-    /// Whose doing it is.
+    /// The agent or principal that caused it.
     pub actor: String,
-    /// The particulars.
+    /// The details.
     pub payload: Map<String, Value>,
-    /// When.
+    /// When it was recorded.
     pub created_at: Timestamp,
-    /// Its place in the chain, from 1.
+    /// Its position in the chain, from 1.
     pub sequence: i64,
-    /// Its place in the intent's line.
+    /// Its position in the intent's log.
     pub seq: i64,
     /// The hash of the event before it; `None` for the first.
     pub previous_event_hash: Option<Digest>,
     /// The hash of this event.
     pub event_hash: Digest,
-    /// A client posted it; the server vouches for who and when, not for what.
+    /// Whether a client posted it; the server then vouches for author and time, not for the contents.
     pub posted: bool,
     /// RFC-0020: the trace it belongs to.
     pub trace_id: Option<String>,
@@ -76,34 +77,36 @@ pub struct Event {
     pub parent_event_id: Option<String>,
     /// RFC-0018: the actor's signature.
     pub proof: Option<Value>,
-    /// The server has checked that signature when the event came. Missing in what an older server kept for a retry.
+    /// Whether the server verified that signature when the event arrived; absent in stored responses of older
+    /// servers.
     #[serde(default)]
     pub proof_verified: bool,
 }
 
-/// What is to be recorded.
+/// An event to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     /// The event type.
     pub event_type: String,
-    /// Whose doing it is.
+    /// The agent or principal that caused it.
     pub actor: String,
-    /// The particulars.
+    /// The details.
     pub payload: Map<String, Value>,
     /// Whether a client posts it.
     pub posted: bool,
-    /// RFC-0020.
+    /// RFC-0020: the trace it belongs to.
     pub trace_id: Option<String>,
-    /// RFC-0020.
+    /// RFC-0020: the event that caused it.
     pub parent_event_id: Option<String>,
-    /// RFC-0018.
+    /// RFC-0018: the actor's signature.
     pub proof: Option<Value>,
-    /// Whether that was checked, and is the actor's.
+    /// Whether that signature was verified.
     pub proof_verified: bool,
 }
 
 impl Draft {
-    /// A draft of one of the server's own events. `payload` that is no object is wrapped as `value`.
+    /// Creates a draft of one of the server's own events; a `payload` that is not an object is wrapped as
+    /// `value`.
     #[must_use]
     pub fn of(kind: Kind, actor: &str, payload: Value) -> Self {
         let payload = match payload {
@@ -126,8 +129,8 @@ impl Draft {
 /// Checks an event that a client wants to append.
 ///
 /// # Errors
-/// A type that is no name, a payload or proof that is too large or has numbers that do not survive hashing, a trace id
-/// that is not 32 hexadecimal digits (RFC-0020).
+/// An invalid type name, a payload or proof that is too large or has numbers that do not survive hashing, or
+/// a trace id that is not 32 hexadecimal digits (RFC-0020).
 pub fn check_posted(draft: &Draft) -> Result<(), Refusal> {
     check_name("event_type", &draft.event_type)?;
     for value in draft.payload.values() {
@@ -170,7 +173,7 @@ pub fn check_trace_id(trace: &str) -> Result<(), Refusal> {
     ))
 }
 
-/// Seals a draft: gives it its place in the line and in the chain, and its hash.
+/// Seals a draft: assigns its positions in the log and in the chain, and its hash.
 #[must_use]
 pub fn seal(draft: Draft, tail: &mut Tail, intent_id: IntentId, id: EventId, now: Timestamp) -> Event {
     let (seq, created_at) = tail.advance(now);
@@ -197,11 +200,11 @@ pub fn seal(draft: Draft, tail: &mut Tail, intent_id: IntentId, id: EventId, now
     event
 }
 
-/// The form in which an event is exported, and, without `event_hash`, hashed (contract 13). Members that do not apply
-/// are left out, but for `previous_event_hash`, which is null on the first event.
+/// The form in which an event is exported and, without `event_hash`, hashed (contract 13).
 ///
-/// It is read as strictly as it is written: a member more, a null where one is left out or nothing where null stands
-/// would be a text that the hash is not over.
+/// Members that do not apply are left out, except `previous_event_hash`, which is null on the first event.
+/// Parsing is as strict as writing: an extra member, a null for an omitted member or an omission for a null
+/// would be a text that the hash does not cover.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sealed {
@@ -225,7 +228,7 @@ pub struct Sealed {
     /// `sha256:…`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub event_hash: Option<String>,
-    /// Present and true when a client posted it.
+    /// Present and true if a client posted it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "given_true")]
     pub posted: bool,
     /// As [`Event::trace_id`].
@@ -237,17 +240,17 @@ pub struct Sealed {
     /// As [`Event::proof`].
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub proof: Option<Value>,
-    /// Present and true when the server has checked the proof.
+    /// Present and true if the server has verified the proof.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "given_true")]
     pub proof_verified: bool,
 }
 
-/// Reads a member that is left out when there is nothing to say.
+/// Reads an optional member, which may be left out but not null.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<T>, D::Error> {
     T::deserialize(member).map(Some)
 }
 
-/// Reads a member that is left out unless it is true.
+/// Reads a flag that is left out unless it is true.
 fn given_true<'de, D: Deserializer<'de>>(member: D) -> Result<bool, D::Error> {
     let said = bool::deserialize(member)?;
     if said { Ok(true) } else { Err(D::Error::custom("is left out unless it is true")) }
@@ -274,13 +277,13 @@ impl From<&Event> for Sealed {
     }
 }
 
-/// The hash that an event ought to have.
+/// Returns the hash that an event should have.
 #[must_use]
 pub fn hash(event: &Event) -> Digest {
     sealed_hash(&Sealed { event_hash: None, ..Sealed::from(event) })
 }
 
-/// The hash of an event in the form without one.
+/// Returns the hash of an event in the form without one.
 pub(crate) fn sealed_hash(bare: &Sealed) -> Digest {
     // A `Sealed` is made of strings, numbers and JSON values: it always has a canonical form.
     sha256(canonical::text(bare).unwrap_or_default())

@@ -1,5 +1,5 @@
-//! The export of one intent, and its verification with nothing but the file (RFC-0019). What the server says of the file as
-//! a whole is its [`crate::seals::Seal`].
+//! The export of one intent, and its verification from the file alone (RFC-0019). The server's signature over
+//! the file is its [`crate::seals::Seal`].
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -16,13 +16,13 @@ use crate::proofs;
 use crate::seals::Seal;
 use crate::signatures::{PublicKey, Signer};
 
-/// The name and version of the file's form.
+/// The name and version of the file format.
 pub const FORMAT: &str = "entente-export/2";
 
-/// The form before it, which is still read: without checkpoints, identities and a seal.
+/// The previous format, which is still read: without checkpoints, identities and a seal.
 pub const FORMAT_1: &str = "entente-export/1";
 
-/// One intent with its whole log. A file with a member that is none of these is not read: nothing would vouch for it.
+/// One intent with its whole log; a file with other members is refused, because nothing would vouch for them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
@@ -30,53 +30,53 @@ pub struct Export {
     pub format: String,
     /// When it was taken, RFC 3339.
     pub exported_at: String,
-    /// The intent as it was then.
+    /// The intent at that time.
     pub intent: Intent,
-    /// How many events its log had.
+    /// Number of events in its log.
     pub event_count: i64,
-    /// The hash of the last of them. With the count it tells whether the end of the log is missing.
+    /// The hash of the last event; with the count it reveals whether the end of the log is missing.
     pub head: Option<String>,
     /// Its log, oldest first.
     pub events: Vec<Sealed>,
     /// The checkpoints that were taken of the log.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub checkpoints: Option<Vec<Checkpoint>>,
-    /// The identities of those whose proofs the server has checked.
+    /// The identities of the actors whose proofs the server has verified.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub identities: Option<Vec<Identity>>,
-    /// The server's signature over all of it.
+    /// The server's signature over the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub seal: Option<Seal>,
 }
 
-/// Reads a member that is left out when the form has none.
+/// Reads a member that is absent in the older format.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<T>, D::Error> {
     T::deserialize(member).map(Some)
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The intent.
     pub intent_id: String,
-    /// How many events the log has.
+    /// Number of events in the log.
     pub event_count: usize,
-    /// The hash of the last event: two exports that agree in it agree in everything before it.
+    /// The hash of the last event: two exports that agree on it agree on everything before it.
     pub head: Option<String>,
-    /// How many checkpoints it was compared with.
+    /// Number of checkpoints compared.
     pub checkpoint_count: usize,
-    /// The server key that signed the file, as a `did:key`; `None` for a file of the form without a signature.
+    /// The server key that signed the file, as a `did:key`; `None` for the format without a signature.
     pub signed_by: Option<String>,
-    /// What is wrong with the chain, the checkpoints and the proofs.
+    /// The faults of the chain, the checkpoints and the proofs.
     pub breaks: Vec<Break>,
-    /// Where the intent is not what its log makes of it.
+    /// The members of the intent that differ from the state derived from its log.
     pub contradictions: Vec<String>,
-    /// What of the file the server did not sign.
+    /// The parts of the file that the server did not sign.
     pub unsigned: Vec<String>,
 }
 
 impl Report {
-    /// Whether everything is as it should be.
+    /// Whether no fault was found.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.breaks.is_empty() && self.contradictions.is_empty() && self.unsigned.is_empty()
@@ -84,7 +84,7 @@ impl Report {
 }
 
 impl Export {
-    /// An export of an intent and its events, oldest first.
+    /// Creates an export of an intent and its events, oldest first.
     #[must_use]
     pub fn new(intent: Intent, events: &[Event], now: Timestamp) -> Self {
         let events: Vec<Sealed> = events.iter().map(Sealed::from).collect();
@@ -103,19 +103,19 @@ impl Export {
         }
     }
 
-    /// The export of a log that must end where its line says.
+    /// Sets the expected end of the log from its tail.
     #[must_use]
     pub fn ending_at(self, tail: &Tail) -> Self {
         Self { event_count: tail.sequence, head: tail.head.as_ref().map(canonical::show), ..self }
     }
 
-    /// The export with the checkpoints of its log, and the identities of those whose proofs were checked.
+    /// Adds the checkpoints of the log, and the identities of the actors whose proofs were verified.
     #[must_use]
     pub fn vouched_for(self, checkpoints: Vec<Checkpoint>, identities: Vec<Identity>) -> Self {
         Self { checkpoints: Some(checkpoints), identities: Some(identities), ..self }
     }
 
-    /// The export with the server's signature.
+    /// Adds the server's signature.
     #[must_use]
     pub fn sealed(self, signer: &Signer) -> Self {
         let bare = Self { seal: None, ..self };
@@ -123,18 +123,21 @@ impl Export {
         Self { seal: Some(seal), ..bare }
     }
 
-    /// Verifies everything that the file says about itself: see [`Self::verify_file`].
+    /// Verifies the export like a file without trusted keys, see [`Self::verify_file`].
     #[must_use]
     pub fn verify(&self) -> Report {
         self.verdict(&members(self), &[])
     }
 
-    /// Verifies a file: the chain and its end; that the log makes the intent what it is; that it gives the roots of its
-    /// checkpoints; that the proofs are by the keys of their actors; and that the server signed all of it, letter by letter.
-    /// `trusted` are the server's keys as they are known from elsewhere; without any, every file vouches for its own.
+    /// Verifies a file.
+    ///
+    /// Checks the chain and its end; that the log produces the intent; that it matches the roots of its
+    /// checkpoints; that the proofs are by the keys of their actors; and that the server signed every member
+    /// of the file. `trusted` are the server's keys known from another source; without any, every file
+    /// vouches for its own key.
     ///
     /// # Errors
-    /// The text is no export. The word says what is wrong, and where.
+    /// The text is not an export; the message names the fault and its position.
     pub fn verify_file(text: &[u8], trusted: &[PublicKey]) -> Result<Report, String> {
         let Unambiguous(file) = serde_json::from_slice(text).map_err(|e| e.to_string())?;
         let Value::Object(members) = file else { return Err("it is no JSON object".to_owned()) };
@@ -142,7 +145,7 @@ impl Export {
         Ok(export.verdict(&members, trusted))
     }
 
-    /// Reads the members of a file; where one cannot be read, its name and place are said.
+    /// Parses the members of a file; an error names the member and its position.
     fn read(members: &Map<String, Value>) -> Result<Self, String> {
         let event = |value: &Value| {
             let place = value.get("sequence").unwrap_or(&Value::Null).to_string();
@@ -189,7 +192,7 @@ impl Export {
         }
     }
 
-    /// What is wrong with the form: each has its members, and no others.
+    /// Returns the fault of the format: each version has its members, and no others.
     fn form_fault(&self) -> Option<String> {
         let parts = [self.checkpoints.is_some(), self.identities.is_some(), self.seal.is_some()];
         match self.format.as_str() {
@@ -206,7 +209,7 @@ impl Export {
     }
 }
 
-/// The members of a file, but for its seal.
+/// Returns the members of a file without its seal.
 fn members(export: &Export) -> Map<String, Value> {
     match serde_json::to_value(export) {
         Ok(Value::Object(members)) => members,
@@ -214,7 +217,7 @@ fn members(export: &Export) -> Map<String, Value> {
     }
 }
 
-/// The first item of a list that cannot be read, by its place and what is wrong with it.
+/// Returns the first unreadable item of a list, with its position and fault.
 fn first_fault(
     members: &Map<String, Value>,
     list: &str,
@@ -256,7 +259,7 @@ fn opened(sealed: &Sealed) -> Result<Event, String> {
     })
 }
 
-/// Whether two values are one to their reader. The log is kept in canonical form, where 1.0 is 1.
+/// Whether two values are equal in canonical form, which the log is kept in (1.0 is 1).
 fn same(claimed: &impl Serialize, made: &impl Serialize) -> bool {
     matches!((canonical::text(claimed), canonical::text(made)), (Ok(claimed), Ok(made)) if claimed == made)
 }

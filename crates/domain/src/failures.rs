@@ -1,5 +1,6 @@
-//! Failures (RFC-0010): attempts at an intent that failed, and what comes of each by the intent's retry policy: another
-//! attempt of the same agent, another agent's turn, or nothing. Pure arithmetic over what happened.
+//! Failures (RFC-0010): failed attempts at an intent, and their consequences by its retry policy.
+//!
+//! The consequence is another attempt of the same agent, an attempt of the fallback agent, or none.
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -12,78 +13,78 @@ use crate::metadata;
 use crate::refusal::{Code, Refusal};
 use crate::retry_policies::{Rules, Strategy};
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Its id.
+    /// The failure's id.
     pub id: FailureId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Whose attempt it was.
+    /// The agent that made the attempt.
     pub agent_id: String,
-    /// Which attempt it was, as the agent counts, or else by what it has reported.
+    /// Attempt number as counted by the agent, or else the number of failures it has reported.
     pub attempt_number: u32,
-    /// What sort of failure.
+    /// The kind of failure.
     pub error_code: Option<String>,
-    /// What went wrong.
+    /// Description of the failure.
     pub error_message: Option<String>,
     /// Whether another attempt can help.
     pub recoverable: bool,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
-    /// What comes of it.
+    /// The consequence.
     pub next: Next,
-    /// When the agent was told to try again.
+    /// When the agent was notified to try again.
     pub announced_at: Option<Timestamp>,
-    /// When it no longer mattered: the intent was completed.
+    /// When it became irrelevant because the intent was completed.
     pub resolved_at: Option<Timestamp>,
     /// When it was recorded.
     pub created_at: Timestamp,
 }
 
-/// What is to be recorded.
+/// Input for a new failure.
 #[derive(Debug, Clone, Default)]
 pub struct FailureAsk {
-    /// Which attempt it was; counted when nothing is said.
+    /// Attempt number; defaults to the number of failures.
     pub attempt_number: Option<u32>,
-    /// What sort of failure.
+    /// The kind of failure.
     pub error_code: Option<String>,
-    /// What went wrong.
+    /// Description of the failure.
     pub error_message: Option<String>,
-    /// Whether another attempt can help; true when nothing is said.
+    /// Whether another attempt can help; defaults to true.
     pub recoverable: Option<bool>,
-    /// When the agent tries again by itself: then nobody has to tell it.
+    /// When the agent tries again on its own; it then needs no notification.
     pub retry_scheduled_at: Option<Timestamp>,
-    /// The client's own object.
+    /// An object defined by the client.
     pub metadata: Map<String, Value>,
 }
 
-/// What comes of a failure.
+/// The consequence of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Next {
-    /// The same agent tries again then.
+    /// The same agent tries again at the given time.
     Again {
-        /// Which retry it is, from 1.
+        /// Number of the retry, starting at 1.
         attempt: u32,
-        /// When.
+        /// The time of the retry.
         at: Timestamp,
     },
-    /// The agent has said itself when it tries again.
+    /// The agent itself has scheduled a retry.
     Own {
-        /// When.
+        /// The time of the retry.
         at: Timestamp,
     },
-    /// The policy's fallback has its turn, at once.
+    /// The policy's fallback agent takes over at once.
     HandedOver {
-        /// Which agent.
+        /// The fallback agent.
         agent_id: String,
-        /// Which retry it is, from 1.
+        /// Number of the retry, starting at 1.
         attempt: u32,
     },
     /// Nothing is tried again.
     Nothing {
-        /// Why not.
+        /// The reason.
         reason: Reason,
     },
 }
@@ -95,35 +96,35 @@ pub enum Next {
 pub enum Reason {
     /// The intent has no retry policy.
     NoPolicy,
-    /// The policy has no retries.
+    /// The policy allows no retries.
     NoRetries,
-    /// The agent says that another attempt cannot help.
+    /// The agent reported that another attempt cannot help.
     NotRecoverable,
-    /// It was tried as often as the policy allows.
+    /// The policy's retries are used up.
     Exhausted,
     /// The intent is over.
     IntentResolved,
 }
 
-/// What a failure is judged by.
+/// The facts that decide the consequence of a failure.
 #[derive(Debug, Clone)]
 pub struct Case<'a> {
-    /// Whose attempt it was.
+    /// The agent that made the attempt.
     pub agent_id: &'a str,
-    /// How often this agent has failed since the policy was last changed, this time included.
+    /// Number of failures of this agent since the policy was last changed, including this one.
     pub failures: u32,
     /// The policy, if there is one.
     pub rules: Option<&'a Rules>,
-    /// Whether the fallback can still have its turn: it had none yet, and may write on the intent.
+    /// Whether the fallback can still take over: it has not done so yet, and may write to the intent.
     pub fallback_free: bool,
     /// Whether the intent is over.
     pub over: bool,
 }
 
-/// Records a failure and decides what comes of it. `chance` shortens the pause where the policy says so.
+/// Records a failure and decides its consequence; `chance` shortens the delay if the policy asks for jitter.
 ///
 /// # Errors
-/// A text that is over its limit, or a code that is none.
+/// A text over its limit, or an invalid code.
 pub fn record(
     ask: FailureAsk,
     case: &Case<'_>,
@@ -165,7 +166,8 @@ fn judge(ask: &FailureAsk, case: &Case<'_>, chance: u64, now: Timestamp) -> Next
         return Next::Own { at };
     }
     let Some(rules) = case.rules else { return nothing(Reason::NoPolicy) };
-    // An agent that always says "the first" is not tried for ever, and one that counts across restarts is believed.
+    // The larger number counts: an agent that always claims the first attempt is not retried forever, and one
+    // that counts across restarts is believed.
     let failed = ask.attempt_number.unwrap_or(0).max(case.failures);
     let stop = if ask.recoverable == Some(false) {
         Some(Reason::NotRecoverable)

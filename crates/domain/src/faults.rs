@@ -1,16 +1,16 @@
-//! The error taxonomy of ARCP (§12). A closed list: clients drop frames that have another code (contract 3). REST refuses
-//! with the house's own codes where ARCP has none (`refusal.rs`).
+//! The error taxonomy of ARCP (§12), a closed list: clients drop frames with other codes (contract 3). Where
+//! ARCP has no code, REST uses this system's own (`refusal.rs`).
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $wire:tt, $retryable:literal;)+) => {
-        /// Why something of ARCP was not done.
+        /// An error of ARCP.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum Fault { $($(#[$doc])* #[serde(rename = $wire)] $name,)+ }
 
         impl Fault {
-            /// Every fault.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
             /// The code on the wire.
@@ -19,8 +19,10 @@ macro_rules! faults {
                 match self { $(Self::$name => $wire,)+ }
             }
 
-            /// Whether the same may be tried again as it is. `INTERNAL_ERROR` always is, `LEASE_EXPIRED` and
-            /// `BUDGET_EXHAUSTED` never are (§12); clients drop what says otherwise (contract 4.2).
+            /// Whether the same request may be retried unchanged.
+            ///
+            /// `INTERNAL_ERROR` always is retryable, `LEASE_EXPIRED` and `BUDGET_EXHAUSTED` never are (§12);
+            /// clients drop frames that contradict this (contract 4.2).
             #[must_use]
             pub fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable,)+ }
@@ -30,13 +32,13 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The lease does not cover it, or the policy does not allow it.
+    /// The lease does not cover the operation, or the policy does not allow it.
     PermissionDenied = "PERMISSION_DENIED", false;
     /// A child asked for more than its parent has.
     LeaseSubsetViolation = "LEASE_SUBSET_VIOLATION", false;
-    /// There is no such job, or it is not visible.
+    /// The job does not exist, or is not visible to the caller.
     JobNotFound = "JOB_NOT_FOUND", false;
-    /// The idempotency key was used for something else.
+    /// The idempotency key was used for another request.
     DuplicateKey = "DUPLICATE_KEY", false;
     /// No such agent is registered.
     AgentNotAvailable = "AGENT_NOT_AVAILABLE", false;
@@ -44,26 +46,26 @@ faults! {
     AgentVersionNotAvailable = "AGENT_VERSION_NOT_AVAILABLE", false;
     /// The job was cancelled.
     Cancelled = "CANCELLED", false;
-    /// The job took longer than it may.
+    /// The job exceeded its time limit.
     Timeout = "TIMEOUT", false;
-    /// What was missed is no longer kept.
+    /// The missed events are no longer stored.
     ResumeWindowExpired = "RESUME_WINDOW_EXPIRED", false;
-    /// The other side has fallen silent.
+    /// The other side sends no heartbeats any more.
     HeartbeatLost = "HEARTBEAT_LOST", true;
     /// The lease ended while the job ran.
     LeaseExpired = "LEASE_EXPIRED", false;
-    /// A counter has nothing left.
+    /// A budget counter has nothing left.
     BudgetExhausted = "BUDGET_EXHAUSTED", false;
-    /// It is malformed, or not what the schema says.
+    /// The request is malformed, or does not match the schema.
     InvalidRequest = "INVALID_REQUEST", false;
-    /// Nobody is known by this token.
+    /// The token is unknown.
     Unauthenticated = "UNAUTHENTICATED", false;
     /// A defect of the runtime.
     InternalError = "INTERNAL_ERROR", true;
 }
 
 impl Fault {
-    /// Reads a code; `None` when it is not of the list.
+    /// Parses a code; `None` if it is not in the list.
     #[must_use]
     pub fn parse(code: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|fault| fault.wire() == code)

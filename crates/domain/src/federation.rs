@@ -1,8 +1,9 @@
-//! Federation (RFC-0022, RFC-0023): which other servers this one knows, and what each of them may do. Nobody becomes a peer
-//! by writing to us: peers, their keys and their rights are the operator's list, and what is not on it is refused.
+//! Federation (RFC-0022, RFC-0023): the peers of this server, and their rights. The operator configures
+//! peers, their keys and their rights; no server becomes a peer by contacting this one, and all others are
+//! refused.
 //!
-//! What is signed and how is [`signing`]; what leaves is [`dispatches`], what comes is [`deliveries`], and how it went on is
-//! told with [`callbacks`].
+//! Signatures are in [`signing`], outgoing work in [`dispatches`], incoming work in [`deliveries`], and
+//! progress reports in [`callbacks`].
 
 pub mod callbacks;
 pub mod deliveries;
@@ -18,7 +19,7 @@ use crate::globs::Glob;
 use crate::refusal::{Code, Refusal};
 use crate::signatures::PublicKey;
 
-/// What a peer is to this server. A word for people: what a peer may do is said by its other members.
+/// The relationship to a peer; informative only, as the peer's rights are in its other members.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = FederationRelationship)]
@@ -26,28 +27,29 @@ pub enum Relationship {
     /// An equal.
     #[default]
     Peer,
-    /// One that gives us work.
+    /// A peer that gives work to this server.
     Upstream,
-    /// One that we give work to.
+    /// A peer that this server gives work to.
     Downstream,
 }
 
-/// Who is shown an agent (RFC-0022). An agent says so itself, as `federation_visibility` of its record's metadata; it can
-/// only be more private than the operator has it.
+/// The audience of an agent (RFC-0022), declared as `federation_visibility` in its metadata; it can only be
+/// more private than the operator's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = FederationVisibility)]
 pub enum Visibility {
-    /// Everybody who may ask.
+    /// Every peer and caller that may list agents.
     Public,
     /// Only peers.
     Unlisted,
-    /// Nobody, and no peer can give it work.
+    /// None, and no peer can give it work.
     Private,
 }
 
 impl Visibility {
-    /// What an agent says of itself. A word that is none is taken for the most private: it was meant to hide something.
+    /// Returns an agent's declared visibility; unknown values count as private, as they were meant to hide
+    /// something.
     #[must_use]
     pub fn of(agent: &Agent) -> Self {
         match agent.metadata.get("federation_visibility") {
@@ -59,55 +61,58 @@ impl Visibility {
     }
 }
 
-/// A part of an intent that may leave with it, besides its title.
+/// A part of an intent that may be sent to a peer, in addition to its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = FederationPart)]
 pub enum Part {
-    /// The goal in full.
+    /// The full description.
     Description,
-    /// What is known so far; also, of a peer's own intent, what becomes of it here.
+    /// The state; for an intent received from a peer, also reports on its state here.
     State,
-    /// What must hold on the way.
+    /// The constraints.
     Constraints,
 }
 
-/// Another server that the operator knows.
+/// Another server configured by the operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peer {
-    /// Its URL, in small letters and without a slash at the end.
+    /// Its URL, in lower case and without a trailing slash.
     pub url: String,
-    /// Its name; also the principal that owns what it gives us, and whose API keys stand for its signature.
+    /// Its DID; also the principal that owns the intents it delivers, and that may use API keys for
+    /// signatures.
     pub did: String,
-    /// The keys that its signatures count by: two while it changes them.
+    /// The keys that its signatures are verified with: two during a key change.
     pub keys: Vec<PublicKey>,
-    /// What it is to us.
+    /// The relationship to this server.
     pub relationship: Relationship,
-    /// Whether it may give us work.
+    /// Whether it may give work to this server.
     pub delivers: bool,
     /// Whether work may be given to it.
     pub takes: bool,
-    /// What leaves besides titles.
+    /// The parts of intents sent to it, in addition to titles.
     pub share: Vec<Part>,
-    /// Which of the exported agents it sees and may name; none is all of them.
+    /// The exported agents that it sees and may name; empty means all.
     pub agents: Vec<Glob>,
 }
 
-/// This server among its peers.
+/// This server's federation settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Federation {
-    /// Its own URL, without a slash at the end.
+    /// This server's URL, without a trailing slash.
     pub url: String,
-    /// Its own name.
+    /// This server's DID.
     pub did: String,
-    /// The others.
+    /// The peers.
     pub peers: Vec<Peer>,
-    /// Which agents are exported.
+    /// The exported agents.
     pub export: Vec<Glob>,
 }
 
-/// The `did:web` of a server at a URL. A port is written `%3A` as the method asks; the SDK writes a colon, and both are
-/// understood ([`is_same_did`]). `None` when it is no URL of a server.
+/// Returns the `did:web` of a server at a URL; `None` if the URL has no host.
+///
+/// A port is written as `%3A`, as the method requires; the SDK writes a colon, and [`is_same_did`] accepts
+/// both.
 #[must_use]
 pub fn did_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
@@ -118,21 +123,23 @@ pub fn did_of(url: &str) -> Option<String> {
     })
 }
 
-/// Whether two names are one, however a port is written in them.
+/// Whether two DIDs are equal, however a port is written in them.
 #[must_use]
 pub fn is_same_did(one: &str, other: &str) -> bool {
     let plain = |did: &str| did.to_lowercase().replace("%3a", ":");
     plain(one) == plain(other)
 }
 
-/// Whether a peer's answer says that the letter itself is wrong, so that it would be no better tomorrow. All else may pass: a
-/// clock, a key or a right that an operator has yet to put right, a proxy that answers in the peer's place.
+/// Whether a peer's answer means that the message itself is invalid, so that a retry cannot succeed.
+///
+/// All other errors may be temporary: a clock, key or right yet to be fixed, or a proxy that answers for the
+/// peer.
 #[must_use]
 pub fn is_final(status: u16, said: &str) -> bool {
     matches!(status, 400 | 409 | 410 | 413 | 422) && !said.contains(Code::OutsideWindow.wire())
 }
 
-/// Where a URL leads: scheme, host and port. `None` when it leads nowhere over HTTP.
+/// Returns the origin of a URL: scheme, host and port; `None` if it is not an HTTP URL, or has credentials.
 fn origin(url: &str) -> Option<(String, String, u16)> {
     let url = Url::parse(url).ok()?;
     let lawful =
@@ -153,15 +160,14 @@ impl Peer {
         is_called(name, &self.url, &self.did)
     }
 
-    /// Whether a URL leads to this peer and nowhere else: what it asks us to call may be no other server, and nothing in our
-    /// own network.
+    /// Whether a URL leads to this peer: its callbacks must not go to other servers or the internal network.
     #[must_use]
     pub fn owns(&self, url: &str) -> bool {
         let its = origin(&self.url);
         its.is_some() && its == origin(url)
     }
 
-    /// Whether a part of an intent may leave for it.
+    /// Whether a part of an intent may be sent to this peer.
     #[must_use]
     pub fn shares(&self, part: Part) -> bool {
         self.share.contains(&part)
@@ -175,13 +181,13 @@ impl Federation {
         is_called(name, &self.url, &self.did)
     }
 
-    /// The peer with a URL or a DID.
+    /// Returns the peer with a URL or a DID.
     #[must_use]
     pub fn peer(&self, name: &str) -> Option<&Peer> {
         self.peers.iter().find(|peer| peer.is_called(name))
     }
 
-    /// The peer who signed a body.
+    /// Returns the peer that signed a body.
     #[must_use]
     pub fn signer(&self, body: &Map<String, Value>) -> Option<&Peer> {
         let signature = signing::signature(body)?;
@@ -189,8 +195,9 @@ impl Federation {
         self.peers.iter().find(|peer| peer.keys.iter().any(|key| key.made(&signature, &text)))
     }
 
-    /// Whether an agent is exported, and this peer may see it; `None` asks for our own callers. Nobody is unless the operator
-    /// has said so, and an agent that calls itself private is not.
+    /// Whether an agent is exported and visible to this peer; `None` stands for this server's own callers.
+    ///
+    /// No agent is visible unless the operator exports it, and none that declares itself private.
     #[must_use]
     pub fn shows(&self, agent: &Agent, peer: Option<&Peer>) -> bool {
         let exported = self.export.iter().any(|glob| glob.matches(&agent.agent_id));
@@ -204,10 +211,10 @@ impl Federation {
         exported && seen
     }
 
-    /// The peer that somebody wants to give work to.
+    /// Returns the peer that work is to be sent to.
     ///
     /// # Errors
-    /// [`Code::Forbidden`]: it is none, or the operator has it that nothing is sent there.
+    /// [`Code::Forbidden`]: it is not a peer, or the operator does not allow sending work to it.
     pub fn target(&self, name: &str) -> Result<&Peer, Refusal> {
         let peer = self.peer(name).ok_or_else(|| {
             Refusal::new(
@@ -225,10 +232,10 @@ impl Federation {
         ))
     }
 
-    /// The peer that something says it comes from.
+    /// Returns the peer that a message claims to come from.
     ///
     /// # Errors
-    /// [`Code::Forbidden`]: it is none.
+    /// [`Code::Forbidden`]: it is not a peer.
     pub fn source(&self, name: &str) -> Result<&Peer, Refusal> {
         self.peer(name).ok_or_else(|| {
             Refusal::new(

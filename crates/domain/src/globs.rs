@@ -1,53 +1,57 @@
-//! Globs of capability patterns (ARCP §9.2, §9.4): what they match, and whether one covers another.
+//! Globs of capability patterns (ARCP §9.2, §9.4): matching, and coverage of one pattern by others.
 //!
-//! A pattern is anchored at both ends. `*` stands for any letters within one segment, `**` as a whole segment for any
-//! number of segments, also none: `/w/**` covers `/w`. Segments are what stands between slashes. Every other letter stands
-//! for itself, also `?` and `[`. Which texts may be compared at all is `capabilities.rs`.
+//! A pattern is anchored at both ends. `*` stands for any characters within one segment, `**` as a whole
+//! segment for any number of segments, including none: `/w/**` covers `/w`. Slashes separate segments. Every
+//! other character stands for itself, including `?` and `[`. `capabilities.rs` decides which texts may be
+//! compared at all.
 //!
-//! Both questions are answered on the automaton that a pattern is: matching runs a text through it; covering looks for a
-//! text that the one matches and none of the others does. The plain globs of names are [`glob_matches`].
+//! Both questions are answered on the automaton of a pattern: matching runs a text through it; coverage
+//! searches for a text that matches this pattern and none of the others. The simple globs of names are in
+//! [`glob_matches`].
 
 use std::collections::{BTreeSet, HashSet};
 
 use crate::limits::NAME_BYTES;
 
-/// Bytes of a pattern: as long as the paths that it is for.
+/// Maximum bytes of a pattern, the same as for the paths it matches.
 pub const PATTERN_BYTES: usize = 4 * NAME_BYTES;
 
-/// Places that the search for a counterexample may look at. Patterns that people write need a few dozen; what needs more
-/// than this counts as not covered, because it is not proved (ARCP §9.4, contract 8).
+/// Maximum states visited by the search for a counterexample (patterns written by people need a few dozen);
+/// above it a pattern counts as not covered, because that is not proved (ARCP §9.4, contract 8).
 const PLACES: usize = 5_000;
 
-/// Steps that one comparison of authorities may take in all, however many patterns it has: some tenths of a second. What
-/// is not proved by then counts as not covered.
+/// Maximum steps of one comparison of authorities in total (some tenths of a second); a pattern whose
+/// coverage is not proved by then counts as not covered.
 pub const WORK: usize = 1_000_000;
 
-/// A pattern that was understood.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     steps: Vec<Step>,
 }
 
-/// One state of the automaton. The state after the last one is the end.
+/// One state of the automaton; the state after the last one is the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// This letter, and on.
+    /// Consumes this character and advances.
     Letter(char),
-    /// Any letter but a slash, and stay; or on without one.
+    /// Consumes any character except a slash and stays; or advances without consuming.
     Within,
-    /// The first of two: on past both; or a slash, and to the second.
+    /// First of two states: skips both; or consumes a slash and advances to the second.
     Deeper,
-    /// The second: a letter of a segment, and stay; or back to the first.
+    /// Second state: consumes a character except a slash and stays; or returns to the first.
     Segment,
-    /// The first of two, at the front: on past both; or a letter of a segment, and to the second; or a slash, and stay.
+    /// First of two states at the beginning: skips both; or consumes a character except a slash and advances
+    /// to the second; or consumes a slash and stays.
     Lead,
-    /// The second: another letter of it; or a slash, and back to the first.
+    /// Second state: consumes a character except a slash and stays; or consumes a slash and returns to the
+    /// first.
     LeadOn,
-    /// Any letter, and stay; or on.
+    /// Consumes any character and stays; or advances without consuming.
     All,
 }
 
-/// The text is no pattern, and why.
+/// Error: the text is not a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAGlob {
     /// It is empty.
@@ -56,18 +60,18 @@ pub enum NotAGlob {
     /// It is too long.
     #[error("is longer than {PATTERN_BYTES} bytes")]
     TooLong,
-    /// It has two stars next to each other that are not a whole segment.
+    /// It has two adjacent stars that are not a whole segment.
     #[error(
         "has `**` that is not a whole segment; write `*` within a segment, `/**/` for any number of them"
     )]
     DoubleStar,
-    /// It has a letter that cannot be shown.
+    /// It has a control character.
     #[error("has a control character")]
     Control,
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// See [`NotAGlob`].
@@ -82,7 +86,7 @@ impl Glob {
             return Err(NotAGlob::Control);
         }
         let mut segments: Vec<&str> = pattern.split('/').collect();
-        // Any number of segments, twice in a row, is any number of segments.
+        // Repeating `**` does not change the meaning.
         segments.dedup_by(|next, one| *next == "**" && *one == "**");
         let mut steps = Vec::new();
         let mut joined = true;
@@ -92,7 +96,7 @@ impl Glob {
                 "**" if index == 0 && last => steps.push(Step::All),
                 "**" if index == 0 => {
                     steps.extend([Step::Lead, Step::LeadOn]);
-                    // The slash that follows is a part of it.
+                    // The slash that follows is part of it.
                     joined = true;
                     continue;
                 }
@@ -126,15 +130,16 @@ impl Glob {
         places.contains(&self.steps.len())
     }
 
-    /// Whether every text that this pattern matches is matched by one of `others`. `false` also when that cannot be
+    /// Whether every text that matches this pattern matches one of `others`; `false` also if that cannot be
     /// proved in a bounded time.
     #[must_use]
     pub fn is_covered_by(&self, others: &[Self]) -> bool {
         self.is_proved_covered(others, &mut WORK.clone())
     }
 
-    /// As [`Self::is_covered_by`], by no more than the steps in `work`, from which those that it takes are taken. Patterns
-    /// that are equal, or covered by one alone, cost little.
+    /// Checks like [`Self::is_covered_by`] with at most `work` steps, and subtracts the steps used.
+    ///
+    /// Patterns that are equal, or covered by a single one, cost little.
     #[must_use]
     pub fn is_proved_covered(&self, others: &[Self], work: &mut usize) -> bool {
         let others: Vec<&Self> = others.iter().collect();
@@ -179,8 +184,8 @@ impl Glob {
         true
     }
 
-    /// The letters that make a difference to these patterns: those that they name, the slash, and one that none names,
-    /// which stands for all the others.
+    /// Returns the characters that these patterns distinguish: those that they name, the slash, and one
+    /// unnamed character that represents all others.
     fn letters(&self, others: &[&Self]) -> BTreeSet<char> {
         let steps = others.iter().flat_map(|other| &other.steps).chain(&self.steps);
         let mut letters: BTreeSet<char> = steps
@@ -192,7 +197,7 @@ impl Glob {
         letters
     }
 
-    /// The place `state`, and those that are reached from it without a letter.
+    /// Returns `state` and the states reached from it without consuming a character.
     fn at(&self, state: usize) -> BTreeSet<usize> {
         let mut places = BTreeSet::new();
         self.enter(state, &mut places);
@@ -211,7 +216,7 @@ impl Glob {
         }
     }
 
-    /// The places that one letter leads to.
+    /// Returns the states reached by consuming one character.
     fn after(&self, places: &BTreeSet<usize>, letter: char) -> BTreeSet<usize> {
         let mut next = BTreeSet::new();
         for state in places {
@@ -232,7 +237,7 @@ impl Glob {
     }
 }
 
-/// Whether a glob matches a name: `*` stands for any run of characters, everything else for itself.
+/// Whether a glob matches a name: `*` stands for any run of characters, all other characters for themselves.
 #[must_use]
 pub fn glob_matches(glob: &str, name: &str) -> bool {
     let mut parts = glob.split('*');

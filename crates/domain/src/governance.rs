@@ -1,8 +1,7 @@
-//! Governance (RFC-0013): the policy of an intent, and what it lets happen. Who has access at all is [`crate::access`]; a
-//! policy only ever takes away from that. What people agree to beforehand is [`crate::permits`].
+//! Governance (RFC-0013): the policy of an intent, which only restricts the access granted by
+//! [`crate::access`]. Prior approvals by people are in [`crate::permits`].
 //!
-//! A policy is kept as its author wrote it. What is read of it are the members of [`GovernancePolicy`]; others are the
-//! author's own.
+//! A policy is stored as its author wrote it; only the members of [`GovernancePolicy`] are interpreted.
 
 use std::fmt::Display;
 
@@ -19,45 +18,45 @@ use crate::refusal::{Code, Refusal};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionMode {
-    /// As whoever may change its status likes.
+    /// Any agent that may change its status may complete it.
     #[default]
     Auto,
-    /// With an approval of the action `complete`, which is used up by that.
+    /// With an approval of the action `complete`, which is used up by it.
     RequireApproval,
-    /// With the approvals of so many of those who vote.
+    /// With approvals by a quorum of the voters.
     Quorum,
 }
 
-/// Who may do work on an intent, among those whose access lets them.
+/// The agents that may work on an intent, among those with sufficient access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteScope {
-    /// Everybody.
+    /// All of them.
     #[default]
     Any,
-    /// Those who are assigned to it.
+    /// Only those assigned to it.
     AssignedOnly,
 }
 
-/// Which member of a policy says no.
+/// The member of a policy that forbids an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = GovernanceRule)]
 pub enum Rule {
-    /// Only those who are assigned work on it.
+    /// Only assigned agents may work on the intent.
     WriteScope,
-    /// Only those who are named work on it.
+    /// Only named agents may work on the intent.
     AllowedAgents,
-    /// Its completion has to be approved.
+    /// Its completion must be approved.
     CompletionMode,
     /// A change of its status needs a reason.
     RequireStatusReason,
-    /// It would cost more than it may.
+    /// It would exceed its maximum cost.
     MaxCost,
 }
 
 impl Rule {
-    /// The rule as it is written: the policy's member.
+    /// Returns the rule's wire form, which is the policy's member.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,24 +69,24 @@ impl Rule {
     }
 }
 
-/// What a policy says no to, for programs.
+/// A violation of a policy, for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = GovernanceViolation)]
 pub struct Violation {
-    /// Which member of the policy says no.
+    /// The member of the policy that forbids the action.
     pub rule: Rule,
-    /// With `completion_mode`: which one is set.
+    /// With `completion_mode`: the configured mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<CompletionMode>,
-    /// With `completion_mode`: how many have to approve.
+    /// With `completion_mode`: number of approvals required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<usize>,
-    /// With `completion_mode`: how many have.
+    /// With `completion_mode`: number of approvals granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub granted: Option<usize>,
 }
 
-/// The refusal of what a policy says no to.
+/// Returns the refusal of an action that a policy forbids.
 #[must_use]
 pub fn violation(rule: Rule, message: String) -> Refusal {
     refused(Violation { rule, mode: None, required: None, granted: None }, message)
@@ -97,29 +96,29 @@ pub(crate) fn refused(violation: Violation, message: String) -> Refusal {
     Refusal { violation: Some(Box::new(violation)), ..Refusal::new(Code::GovernanceViolation, message) }
 }
 
-/// Of those who vote, the part that has to approve when a policy says nothing, as clients have it.
+/// The default fraction of voters that has to approve, as in the clients.
 pub const QUORUM: f64 = 0.6;
 
-/// What is read of a policy.
+/// The interpreted members of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GovernancePolicy {
     /// How the intent may become `completed`.
     pub completion_mode: CompletionMode,
-    /// The part of those who vote that has to approve, above 0 and up to 1.
+    /// The fraction of voters that has to approve, above 0 and up to 1.
     pub quorum_threshold: f64,
-    /// Who may do work on it.
+    /// The agents that may work on it.
     pub write_scope: WriteScope,
-    /// If there are any: nobody else may be assigned to it, or do work on it.
+    /// The only agents that may be assigned to it or work on it; empty means no restriction.
     pub allowed_agents: Vec<String>,
-    /// What it may cost at the most.
+    /// The maximum cost.
     pub max_cost: Option<Amount>,
     /// Whether each change of its status needs a reason.
     pub require_status_reason: bool,
-    /// If there are any: who approves and votes, and nobody else.
+    /// The only principals that approve and vote; empty means no restriction.
     pub approvers: Vec<String>,
-    /// Whether somebody may approve what it has asked for itself.
+    /// Whether a principal may approve its own request.
     pub allow_self_approval: bool,
-    /// The person whom escalations go to that name none.
+    /// The person that receives escalations without an addressee.
     pub escalate_to: Option<String>,
 }
 
@@ -139,7 +138,7 @@ impl Default for GovernancePolicy {
     }
 }
 
-/// Reads the members of a policy one by one; one that is missing or null has its default.
+/// Reads the members of a policy one by one; missing or null members get their defaults.
 struct Reader<'a> {
     given: &'a Map<String, Value>,
     fault: Option<Refusal>,
@@ -230,10 +229,10 @@ impl GovernancePolicy {
         (policy, reader.fault)
     }
 
-    /// Reads a policy that somebody wants to set.
+    /// Parses a policy that a client wants to set.
     ///
     /// # Errors
-    /// It is too large, has numbers that do not survive hashing, or a member that is read is not what it must be.
+    /// It is too large, has numbers that do not survive hashing, or an interpreted member is invalid.
     pub fn read(given: &Map<String, Value>) -> Result<Self, Refusal> {
         let bytes = serde_json::to_string(given).map_or(0, |text| text.len());
         if bytes > POLICY_BYTES {
@@ -248,14 +247,14 @@ impl GovernancePolicy {
         }
     }
 
-    /// Reads a policy that is kept. One from before policies were enforced may have members that are not lawful; those say
-    /// nothing, as they said nothing then.
+    /// Reads a stored policy; invalid members, possible in policies from before enforcement, have no effect,
+    /// as before.
     #[must_use]
     pub fn kept(given: &Map<String, Value>) -> Self {
         Self::take(given).0
     }
 
-    /// Whether `agent`, who is `assigned` to the intent or is not, may do work on it.
+    /// Checks that `agent` may work on the intent; `assigned` tells whether it is assigned to it.
     ///
     /// # Errors
     /// [`Code::GovernanceViolation`] by `write_scope` or `allowed_agents`.
@@ -275,8 +274,10 @@ impl GovernancePolicy {
         Ok(())
     }
 
-    /// Whether `by` may assign `agent`. Where an assignment gives power, only who manages the intent or coordinates it
-    /// (`manages`) hands it out, but for those whom the policy itself names.
+    /// Checks that `by` may assign `agent`.
+    ///
+    /// Where an assignment gives power, only managers and coordinators of the intent (`manages`) may assign
+    /// agents, except those named by the policy itself.
     ///
     /// # Errors
     /// [`Code::GovernanceViolation`] by `allowed_agents`, `write_scope` or `completion_mode`.
@@ -287,7 +288,7 @@ impl GovernancePolicy {
         self.judge_electorate(by, manages)
     }
 
-    /// Whether `by` may take `agent` off the intent: anybody may leave; the rest is as with assigning.
+    /// Checks that `by` may unassign `agent`: every agent may leave; otherwise the rules of assignment apply.
     ///
     /// # Errors
     /// [`Code::GovernanceViolation`] by `write_scope` or `completion_mode`.
@@ -315,7 +316,7 @@ impl GovernancePolicy {
         ))
     }
 
-    /// Whether a change of status may be made with this reason.
+    /// Checks that a change of status may be made with this reason.
     ///
     /// # Errors
     /// [`Code::GovernanceViolation`] by `require_status_reason`.
@@ -329,7 +330,7 @@ impl GovernancePolicy {
         ))
     }
 
-    /// Whether a cost of `adding` may be recorded when `spent` was recorded before.
+    /// Checks that a cost of `adding` may be recorded after costs of `spent`.
     ///
     /// # Errors
     /// [`Code::GovernanceViolation`] by `max_cost`.
@@ -346,8 +347,8 @@ impl GovernancePolicy {
         }
     }
 
-    /// Whether a job that works for the intent may go on when `spent` was spent in a unit: it stops where a counter of its own
-    /// would, when nothing is left (ARCP §9.6).
+    /// Checks that a job for the intent may continue when `spent` is used of a unit: it stops as for its own
+    /// budget, when nothing is left (ARCP §9.6).
     ///
     /// # Errors
     /// [`Code::BudgetExhausted`].
@@ -356,7 +357,7 @@ impl GovernancePolicy {
         out.map_or(Ok(()), |most| Err(exhausted(most, unit, spent, "is spent")))
     }
 
-    /// Whether a job may set `adding` aside when `held` of a unit is spent or set aside already.
+    /// Checks that a job may reserve `adding` when `held` of a unit is already spent or reserved.
     ///
     /// # Errors
     /// [`Code::BudgetExhausted`].
@@ -376,7 +377,7 @@ impl GovernancePolicy {
     }
 }
 
-/// An intent may cost no more: for its jobs, what a budget is that has nothing left.
+/// The refusal of an intent's maximum cost, in the form of an exhausted budget for its jobs.
 fn exhausted(most: Amount, unit: &str, held: Amount, what: &str) -> Refusal {
     let message = format!(
         "The intent that the job works for may cost {most}, and {held} {unit} {what}. Go on with what costs nothing, or have who \

@@ -1,11 +1,13 @@
-//! Graphs of intents (RFC-0002): parts of a whole, and what waits for what.
+//! Graphs of intents (RFC-0002): parent and child intents, and dependencies.
 //!
-//! Two relations, of which one waits. A part belongs to its whole (`parent_id`) from the beginning and for ever, so that
-//! parts form trees by themselves. An intent waits for those that it depends on, and there must be no circle of waits. An
-//! intent that is being made closes none, because nobody can depend on it yet; only a dependency that is added later can.
+//! Of the two relations only one waits. A child belongs to its parent (`parent_id`) from its creation and
+//! permanently, so that these always form trees. An intent waits for its dependencies, which must not form a
+//! circle. A new intent cannot close one, because no other depends on it yet; only a dependency added later
+//! can.
 //!
-//! A whole may wait for its parts, and a part for its whole: nothing else has a whole wait for its parts (a status changes
-//! as its admins say, contract 5.4), so each of the two alone is no circle. Both at once is one, and is refused as such.
+//! A parent may depend on its children, or a child on its parent: there is no other rule by which a parent
+//! waits for its children (its admins set its status, contract 5.4), so each alone is not a circle. Both
+//! together are, and are refused.
 
 use serde_json::{Value, json};
 
@@ -15,17 +17,17 @@ use crate::intents::{Intent, IntentStatus};
 use crate::limits::{DEPENDENCIES, GRAPH_NODES, INTENT_DEPTH};
 use crate::refusal::{Code, Refusal};
 
-/// What an intent still waits for.
+/// The unmet dependencies of an intent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Dependencies that are not over.
+    /// Dependencies that are not resolved.
     pub open: Vec<IntentId>,
-    /// Dependencies that were abandoned: nothing will come of waiting until they are taken up again or let go of.
+    /// Dependencies that were abandoned: waiting is pointless until they are resumed or removed.
     pub lost: Vec<IntentId>,
 }
 
 impl Wait {
-    /// What an intent with these dependencies waits for.
+    /// Returns the unmet ones among an intent's dependencies.
     #[must_use]
     pub fn of(dependencies: &[(IntentId, IntentStatus)]) -> Self {
         let mut wait = Self::default();
@@ -42,26 +44,26 @@ impl Wait {
         wait
     }
 
-    /// Whether nothing is waited for.
+    /// Whether there are none.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.open.is_empty() && self.lost.is_empty()
     }
 }
 
-/// Whether an intent can be worked on, as far as its dependencies go.
+/// Whether an intent can be worked on, judging by its dependencies alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// All that it depends on is completed.
+    /// All its dependencies are completed.
     Ready,
-    /// Something that it depends on is not.
+    /// At least one dependency is not completed.
     Blocked,
-    /// It is completed or abandoned itself.
+    /// The intent itself is completed or abandoned.
     Over,
 }
 
-/// Whether an intent in this status that waits for this can be worked on. Its own status `blocked` or
-/// `suspended_awaiting_input` says something else, and is there to be read.
+/// Returns the readiness of an intent; its own status `blocked` or `suspended_awaiting_input` is independent
+/// of it.
 #[must_use]
 pub fn readiness(status: IntentStatus, wait: &Wait) -> Readiness {
     match (status.is_terminal(), wait.is_over()) {
@@ -71,8 +73,10 @@ pub fn readiness(status: IntentStatus, wait: &Wait) -> Readiness {
     }
 }
 
-/// The intent with one dependency more. `reached` is the dependency itself and all that it waits for, directly or through
-/// others; more than [`GRAPH_NODES`] of them are too many to know that there is no circle.
+/// Adds a dependency to the intent.
+///
+/// `reached` is the dependency itself and everything it depends on, directly or indirectly; above
+/// [`GRAPH_NODES`], the absence of a circle cannot be verified.
 ///
 /// # Errors
 /// [`Code::IntentResolved`], [`Code::AlreadyExists`], too many dependencies, [`Code::DependencyCircle`].
@@ -114,10 +118,10 @@ pub fn depend(
     Ok(next)
 }
 
-/// The intent without one of its dependencies.
+/// Removes a dependency from the intent.
 ///
 /// # Errors
-/// [`Code::NotFound`] when it does not depend on that one.
+/// [`Code::NotFound`] if it does not depend on that intent.
 pub fn let_go(intent: &Intent, dependency: IntentId, now: Timestamp) -> Result<Intent, Refusal> {
     if !intent.depends_on.contains(&dependency) {
         return Err(Refusal::not_found("dependency"));
@@ -127,13 +131,13 @@ pub fn let_go(intent: &Intent, dependency: IntentId, now: Timestamp) -> Result<I
     Ok(next)
 }
 
-/// The payload of `dependency_added` and `dependency_removed`.
+/// Returns the payload of `dependency_added` and `dependency_removed`.
 #[must_use]
 pub fn dependency_payload(dependency: IntentId, after: &Intent) -> Value {
     json!({ "dependency_id": dependency, "version": after.version })
 }
 
-/// Checks that an intent may be a part of one that has so many above it, itself included.
+/// Checks the depth of a new child; `levels` counts its ancestors, including the parent.
 ///
 /// # Errors
 /// [`Code::Unprocessable`].
@@ -147,8 +151,7 @@ pub fn check_depth(levels: usize) -> Result<(), Refusal> {
     Err(Refusal::field(Code::Unprocessable, "parent_intent_id", "too_deep", message))
 }
 
-/// Checks that a walk came to its end: of a graph that is too large nothing is shown, rather than a part that looks like
-/// all of it.
+/// Checks that a walk was complete: too large a graph is refused, as a part of it would look like the whole.
 ///
 /// # Errors
 /// [`Code::Unprocessable`].

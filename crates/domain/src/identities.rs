@@ -1,9 +1,9 @@
-//! Identities (RFC-0018): how an agent gets an Ed25519 key, replaces it and loses it. One key's life is
-//! [`crate::agent_keys`], keys and signatures as such are [`crate::signatures`], proofs on events and messages
-//! [`crate::proofs`].
+//! Identities (RFC-0018): registration, rotation and revocation of agents' Ed25519 keys.
 //!
-//! An agent proves its first key by signing a challenge; after that the key in force names the next one. Keys are never
-//! forgotten and never come back: what one signed while it was in force can be checked for ever.
+//! The lifecycle of a key is in [`crate::agent_keys`], keys and signatures as such in [`crate::signatures`],
+//! proofs on events and messages in [`crate::proofs`]. An agent proves its first key by signing a challenge;
+//! after that the key in force names the next one. Keys are never deleted and never reused, so that their
+//! signatures can always be verified.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,40 +18,41 @@ use crate::limits::{DURATION_SECONDS, IDENTITY_KEYS, METADATA_BYTES};
 use crate::refusal::{Code, Refusal};
 use crate::signatures::{PublicKey, Signature, statement};
 
-/// The one algorithm (contract 12).
+/// The only supported algorithm (contract 12).
 pub const ALGORITHM: &str = "Ed25519";
 
-/// Seconds that a challenge may be answered: time for a person to fetch a key from a safe, not for anything else.
+/// Seconds to answer a challenge: enough for a person to fetch a key from a safe.
 pub const CHALLENGE_SECONDS: u32 = 300;
 
-/// Keys that a signature is tried with, the newest ones: who has had a thousand must not cost a thousand times the work.
+/// Maximum number of keys tried per signature, the newest first, so that an agent with a thousand keys does
+/// not cost a thousand times the work.
 const TRIED: usize = 32;
 
-/// An agent and all keys that it ever had.
+/// An agent and all its keys, past and present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     /// The agent.
     pub agent_id: String,
-    /// Its keys, the oldest first; one at least.
+    /// Its keys, oldest first; at least one.
     pub keys: Vec<AgentKey>,
 }
 
 impl Identity {
-    /// The last key.
+    /// Returns the last key.
     #[must_use]
     pub fn last(&self) -> Option<&AgentKey> {
         self.keys.last()
     }
 
-    /// The key that counts at this moment.
+    /// Returns the key that is valid at the given time.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> Option<&AgentKey> {
         self.keys.iter().rfind(|key| key.in_force(now))
     }
 
-    /// The present of these keys: now, or when one of them last began or ended, if the clock at hand is behind the one by
-    /// which that was written down. What was rotated or revoked stays so, whatever a clock says.
+    /// Returns `now`, or the latest change of these keys if this server's clock is behind: a rotated or
+    /// revoked key stays so, regardless of any clock.
     #[must_use]
     pub fn present(&self, now: Timestamp) -> Timestamp {
         self.last().map_or(now, |last| now.max(last.ended_at.unwrap_or(last.valid_from)))
@@ -61,7 +62,7 @@ impl Identity {
         self.keys.iter().any(|known| known.public_key == key)
     }
 
-    /// The identity with one more key, which takes the place of the last one.
+    /// Returns the identity with one more key, which replaces the last one.
     fn succeeded(&self, next: AgentKey, how: End) -> Self {
         let mut keys = self.keys.clone();
         if let Some(last) = keys.last_mut()
@@ -74,30 +75,30 @@ impl Identity {
     }
 }
 
-/// A challenge that an agent has not answered yet. Only the last one of an agent counts, and only once.
+/// An open challenge of an agent; only the latest one of an agent is valid, and only once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
     /// The agent.
     pub agent_id: String,
-    /// The key that is to be proved.
+    /// The key to be proved.
     pub public_key: PublicKey,
-    /// When that key's time will run out.
+    /// The expiry date requested for that key.
     pub key_expires_at: Option<Timestamp>,
-    /// What is to be signed: 32 bytes of chance.
+    /// The text to be signed: 32 random bytes.
     pub bytes: [u8; 32],
-    /// Until when.
+    /// When the challenge expires.
     pub expires_at: Timestamp,
 }
 
 impl Challenge {
-    /// The challenge as the agent gets it: base64url without padding.
+    /// Returns the challenge as sent to the agent: base64url without padding.
     #[must_use]
     pub fn text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.bytes)
     }
 }
 
-/// Reads a key that a body's `member` names: as `ed25519:…` or as `did:key:…`.
+/// Parses a key in a body's `member`: `ed25519:…` or `did:key:…`.
 ///
 /// # Errors
 /// [`Code::Unprocessable`].
@@ -111,22 +112,22 @@ pub fn read_key(member: &str, text: &str) -> Result<PublicKey, Refusal> {
     })
 }
 
-/// What is asked for when a key is registered.
+/// Input for the registration of a key.
 #[derive(Debug, Clone)]
 pub struct KeyAsk {
-    /// The key, as it is written.
+    /// The key in text form.
     pub public_key: String,
     /// Its algorithm.
     pub key_algorithm: Option<String>,
-    /// When its time will run out.
+    /// The expiry date of the key.
     pub key_expires_at: Option<Timestamp>,
 }
 
-/// Opens the registration of a key: the agent has to sign this challenge with it.
+/// Begins the registration of a key: the agent has to sign the returned challenge with it.
 ///
 /// # Errors
-/// The agent has a key in force ([`Code::IdentityExists`]), or had this one before; it is no key of the one algorithm; its
-/// time is over or beyond all bounds.
+/// The agent has a key in force ([`Code::IdentityExists`]), or had this one before; the key or its algorithm
+/// is invalid; its expiry date is in the past or too far away.
 pub fn challenge(
     agent_id: &str,
     known: Option<&Identity>,
@@ -208,11 +209,12 @@ fn read_signature(member: &str, text: &str) -> Result<Signature, Refusal> {
     })
 }
 
-/// Completes a registration. The signature may be over the challenge's bytes or over its text: the RFC does not say which,
-/// and nobody else's signature fits either (contract 12).
+/// Completes a registration; the signature may be over the challenge's bytes or over its text, as the RFC
+/// does not specify which, and both prove the key (contract 12).
 ///
 /// # Errors
-/// There is no such challenge any more; the signature is another's ([`Code::BadSignature`]); what [`challenge`] refuses.
+/// The challenge is not open; the signature is by another key ([`Code::BadSignature`]); the errors of
+/// [`challenge`].
 pub fn complete(
     known: Option<&Identity>,
     open: Option<&Challenge>,
@@ -245,23 +247,24 @@ pub fn complete(
     })
 }
 
-/// A rotation: what the agent said, and what is signed of it.
+/// A rotation: the new identity, and the signed statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rotation {
     /// The identity with the new key.
     pub identity: Identity,
-    /// The body without its signatures: what both keys signed.
+    /// The body without its signatures, which both keys sign.
     pub statement: Map<String, Value>,
     /// Whether the new key has signed too.
     pub new_key_proved: bool,
 }
 
-/// Replaces the key in force by the next one, on its word: `signature` is over the canonical form of the body without
-/// `signature` and `new_signature` (contract 12). `new_signature`, if it is there, is the new key's over the same.
+/// Replaces the key in force by the next one: `signature` is the old key's over the canonical form of the
+/// body without `signature` and `new_signature` (contract 12); `new_signature`, if present, is the new key's
+/// over the same.
 ///
 /// # Errors
-/// No key is in force, or `old_public_key` is another; the new key is none, or was the agent's before; a signature is not
-/// what it has to be ([`Code::BadSignature`]).
+/// No key is in force, or `old_public_key` is another; the new key is invalid, or was used before; a
+/// signature is wrong ([`Code::BadSignature`]).
 pub fn rotate(known: &Identity, body: &Map<String, Value>, now: Timestamp) -> Result<Rotation, Refusal> {
     let text = |member: &str| body.get(member).and_then(Value::as_str);
     let need = |member: &str| {
@@ -316,7 +319,7 @@ pub fn rotate(known: &Identity, body: &Map<String, Value>, now: Timestamp) -> Re
     Ok(Rotation { identity, statement: statement_of, new_key_proved: proof.is_some() })
 }
 
-/// A body without its signatures, if it means the same to every reader of its canonical form.
+/// Returns a body without its signatures, if it means the same to every reader of its canonical form.
 fn stripped(body: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     let mut rest = body.clone();
     rest.remove("signature");
@@ -325,7 +328,7 @@ fn stripped(body: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     Ok(rest)
 }
 
-/// Ends the last key. Again, it changes nothing: `None`.
+/// Revokes the last key; `None` if it has ended already.
 #[must_use]
 pub fn revoke(known: &Identity, now: Timestamp) -> Option<Identity> {
     let mut next = known.clone();
@@ -334,11 +337,10 @@ pub fn revoke(known: &Identity, now: Timestamp) -> Option<Identity> {
     Some(next)
 }
 
-/// Whether an agent's key made a signature over the canonical form of a value: `Ok`, or a word that says why it does not
-/// count (`revoked`, `expired`, `superseded`, `bad_signature`). That of a key long gone is as good as nobody's.
+/// Checks that a valid key of the agent, among its newest ones, signed the canonical form of a value.
 ///
 /// # Errors
-/// That word.
+/// The reason: `revoked`, `expired`, `superseded` or `bad_signature`.
 pub fn check(
     known: &Identity,
     value: &impl Serialize,

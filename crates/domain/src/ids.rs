@@ -1,8 +1,8 @@
 //! Identifiers: `<prefix>_<ULID>` on the wire, one Rust type each, a `uuid` in the database.
 //!
-//! A ULID starts with its time of birth, so that ids sort by age. A [`MessageId`] also carries the message's number
-//! in its channel: a cursor made of it keeps its place after the message itself was evicted (RFC-0021 §2.4,
-//! contract 10.4). Ids say where something is, never who may see it.
+//! A ULID starts with its creation time, so that ids sort by age. A [`MessageId`] also carries the message's
+//! number in its channel: a cursor made from it keeps its position after the message itself was evicted
+//! (RFC-0021 §2.4, contract 10.4). Ids locate things; they never grant access.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,24 +14,26 @@ use uuid::Uuid;
 use crate::canonical::Digest;
 use crate::clock::Timestamp;
 
-/// Where unpredictable bits come from. The server passes the operating system's, a test a seeded sequence.
+/// A source of unpredictable bits: the operating system in the server, a seeded sequence in tests.
 pub trait Chance: Send + Sync {
-    /// 128 fresh bits.
+    /// Returns 128 fresh bits.
     fn bits(&self) -> u128;
 }
 
-/// The text is not an id of the kind that was asked for.
+/// Error: the text is not an id of the requested kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an identifier of this kind")]
 pub struct NotAnId;
 
-/// Milliseconds since 1970 as a ULID holds them; a time before that counts as 1970.
+/// Returns the milliseconds since 1970 for a ULID; an earlier time counts as 1970.
 fn millis(at: Timestamp) -> u64 {
     u64::try_from(at.timestamp_millis()).unwrap_or(0)
 }
 
-/// Reads a ULID from the one text that it is written as. The library also takes small letters, and a number of more
-/// than 128 bits for its low ones; an id with two texts would be two ids to every client that compares them.
+/// Parses a ULID from its only valid text form; an id with two forms would be two ids to clients that compare
+/// them.
+///
+/// The library also accepts lower case, and truncates numbers of more than 128 bits.
 fn ulid(written: &str) -> Result<Uuid, NotAnId> {
     let ulid = Ulid::from_string(written).map_err(|_e| NotAnId)?;
     let mut buffer = [0; ulid::ULID_LEN];
@@ -50,10 +52,10 @@ macro_rules! id_types {
         pub struct $name(Uuid);
 
         impl $name {
-            /// What the id starts with on the wire, without the underscore.
+            /// The prefix of the id on the wire, without the underscore.
             pub const PREFIX: &'static str = $prefix;
 
-            /// The id as the database keeps it.
+            /// Returns the id as stored in the database.
             #[must_use]
             pub fn uuid(self) -> Uuid {
                 self.0
@@ -149,7 +151,7 @@ id_types! {
     PlanId = "plan";
     /// A checkpoint of a log, RFC-0019.
     CheckpointId = "chk";
-    /// A receiver of webhooks: a subscription (RFC-0006) or an agent's endpoint (RFC-0016).
+    /// A webhook endpoint: a subscription (RFC-0006) or an agent's endpoint (RFC-0016).
     EndpointId = "sub";
     /// One attempt at a delivery to an endpoint.
     AttemptId = "att";
@@ -163,21 +165,21 @@ id_types! {
     CredentialId = "cred";
     /// A process that runs jobs.
     WorkerId = "wrk";
-    /// An amount of a job's budget that is set aside before it is spent.
+    /// An amount of a job's budget that is reserved before it is spent.
     ReservationId = "rsv";
     /// A binding moment: a question to a person, or a deliberation with one.
     MomentId = "bm";
     /// A portfolio of intents, RFC-0004.
     PortfolioId = "folio";
-    /// An intent's place in a portfolio, RFC-0004.
+    /// The membership of an intent in a portfolio, RFC-0004.
     MembershipId = "mem";
-    /// A file of an intent, RFC-0005.
+    /// A file attached to an intent, RFC-0005.
     AttachmentId = "file";
-    /// Something that work on an intent has used, RFC-0009.
+    /// A resource used by work on an intent, RFC-0009.
     CostId = "cost";
-    /// How an intent is tried again, RFC-0010.
+    /// The retry policy of an intent, RFC-0010.
     RetryPolicyId = "retry";
-    /// An attempt at an intent that failed, RFC-0010.
+    /// A failed attempt at an intent, RFC-0010.
     FailureId = "fail";
     /// An entry of an agent's memory, RFC-0015.
     MemoryId = "mem";
@@ -185,11 +187,11 @@ id_types! {
     VaultId = "vault";
     /// A credential in a vault, RFC-0014.
     ToolCredentialId = "tcred";
-    /// A grant of the use of a credential, RFC-0014.
+    /// A grant to use a credential, RFC-0014.
     ToolGrantId = "grant";
     /// A use of a tool, RFC-0014.
     InvocationId = "inv";
-    /// A permit, RFC-0013's request for approval.
+    /// A request for approval (a permit), RFC-0013.
     PermitId = "apr";
     /// An escalation to a person, RFC-0013.
     EscalationId = "esc";
@@ -197,34 +199,36 @@ id_types! {
     TriggerId = "trg";
     /// One firing of a trigger.
     FiringId = "fire";
-    /// An intent of ours that a peer is to work on, RFC-0022.
+    /// An intent of this server dispatched to a peer, RFC-0022.
     DispatchId = "disp";
     /// An agent's appointment as an intent's coordinator, RFC-0013.
     CoordinatorId = "coord";
-    /// What a coordinator has decided, RFC-0013.
+    /// A decision of a coordinator, RFC-0013.
     DecisionRecordId = "drec";
-    /// A question that an intent waits with, RFC-0025; who asks through its state brings an id of its own.
+    /// A question that suspends an intent, RFC-0025; clients that ask through its state choose an id of their
+    /// own.
     SuspensionId = "susp";
 }
 
-/// The id of an envelope that this server writes: a ULID without a prefix, as others write theirs (AEE §3, §11.1).
+/// Returns the id of an envelope written by this server: a ULID without a prefix, as is usual (AEE §3,
+/// §11.1).
 #[must_use]
 pub fn letter(at: Timestamp, chance: &dyn Chance) -> String {
     Ulid::from_bytes(mint(at, chance).into_bytes()).to_string()
 }
 
-/// The id of an envelope that is made of something else: the same for the same, in the order of age.
+/// Returns the id of an envelope derived from something else: the same for the same source, sorted by age.
 #[must_use]
 pub fn derived(at: Timestamp, digest: &Digest) -> String {
     let tail = digest.iter().take(10).fold(0, |tail, byte| (tail << 8) | u128::from(*byte));
     Ulid::from_parts(millis(at), tail).to_string()
 }
 
-/// Bits of chance in an id; the first 10 of a ULID's 80 carry the microseconds that its milliseconds leave out. Lists are
-/// in the order of ids, and a client that makes two things one after the other can do so within a millisecond.
+/// Random bits of an id; the first 10 of a ULID's 80 carry the microseconds that its milliseconds leave out,
+/// because lists are sorted by id, and a client may create two things within a millisecond.
 const CHANCE_BITS: u32 = 70;
 
-/// A new ULID: the time of birth to the microsecond, and 70 bits of chance.
+/// Creates a ULID: the time to the microsecond, and 70 random bits.
 fn mint(at: Timestamp, chance: &dyn Chance) -> Uuid {
     // A time before 1970 counts as 1970, to the microsecond.
     let micros = if at.timestamp() < 0 { 0 } else { u128::from(at.timestamp_subsec_micros() % 1_000) };
@@ -232,7 +236,7 @@ fn mint(at: Timestamp, chance: &dyn Chance) -> Uuid {
     Uuid::from_bytes(Ulid::from_parts(millis(at), tail).to_bytes())
 }
 
-/// The lowest id that something born in the millisecond of `at` can have: where a list by age begins.
+/// Returns the lowest possible id for the millisecond of `at`: the start of a list by age.
 #[must_use]
 pub fn floor(at: Timestamp) -> Uuid {
     Uuid::from_bytes(Ulid::from_parts(millis(at), 0).to_bytes())
@@ -241,7 +245,7 @@ pub fn floor(at: Timestamp) -> Uuid {
 macro_rules! minted {
     ($($name:ident),+) => {$(
         impl $name {
-            /// A new id: the time of birth to the microsecond, and 70 bits of chance.
+            /// Creates an id: the time to the microsecond, and 70 random bits.
             #[must_use]
             pub fn mint(at: Timestamp, chance: &dyn Chance) -> Self {
                 Self(mint(at, chance))
@@ -263,16 +267,16 @@ minted!(DispatchId);
 minted!(CoordinatorId, DecisionRecordId, SuspensionId);
 
 impl IntentId {
-    /// The house itself: its log holds what happens to principals, keys and agents, which belong to no intent.
+    /// The system log, which records changes of principals, keys and agents that belong to no intent.
     pub const HOUSE: Self = Self(Uuid::nil());
 }
 
 impl MessageId {
-    /// Bits of chance in a message id; the other 32 of a ULID's 80 carry the number in the channel.
+    /// Number of random bits in a message id; the other 32 of a ULID's 80 carry the number in the channel.
     const CHANCE_BITS: u32 = 48;
 
-    /// The id of the `number`th message of a channel: time of birth, number, 48 bits of chance. The number makes it
-    /// unique within its channel whatever chance says.
+    /// Creates the id of the `number`th message of a channel: time, number (unique within the channel), 48
+    /// random bits.
     #[must_use]
     pub fn mint(at: Timestamp, number: u32, chance: &dyn Chance) -> Self {
         let low = chance.bits() & ((1 << Self::CHANCE_BITS) - 1);
@@ -280,7 +284,7 @@ impl MessageId {
         Self(Uuid::from_bytes(Ulid::from_parts(millis(at), tail).to_bytes()))
     }
 
-    /// The message's number in its channel, from 1.
+    /// Returns the message's number in its channel, from 1.
     #[must_use]
     pub fn number(self) -> u32 {
         let tail = Ulid::from_bytes(self.0.into_bytes()).random() >> Self::CHANCE_BITS;

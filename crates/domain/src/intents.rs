@@ -1,7 +1,7 @@
 //! Intents (RFC-0001): a goal with a state, a status and a version.
 //!
-//! An intent is what its log says: [`replay`] makes it anew from its events, which is how exports are verified and
-//! how a stream that fell behind learns what the state was before and after a patch.
+//! An intent is determined by its log: [`replay`] rebuilds it from its events, to verify exports, and to
+//! obtain the state before and after a patch for a stream that fell behind.
 
 use std::collections::HashSet;
 
@@ -17,26 +17,26 @@ use crate::patch::{self, Change};
 use crate::refusal::{Code, Refusal};
 use crate::suspensions;
 
-/// Where an intent is in its life.
+/// The stage of an intent's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IntentStatus {
-    /// Written down, not begun.
+    /// Written down, not started.
     Draft,
-    /// Worked on.
+    /// Being worked on.
     Active,
     /// Waiting for something.
     Blocked,
     /// Waiting for a person (RFC-0025).
     SuspendedAwaitingInput,
-    /// Reached.
+    /// The goal is reached.
     Completed,
-    /// Given up.
+    /// The goal is given up.
     Abandoned,
 }
 
 impl IntentStatus {
-    /// Every status.
+    /// All variants.
     pub const ALL: [Self; 6] = [
         Self::Draft,
         Self::Active,
@@ -46,7 +46,7 @@ impl IntentStatus {
         Self::Abandoned,
     ];
 
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl IntentStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
@@ -71,7 +71,7 @@ impl IntentStatus {
         matches!(self, Self::Completed | Self::Abandoned)
     }
 
-    /// Whether RFC-0001's machine has this transition (contract 5.4, strict).
+    /// Whether RFC-0001's state machine has this transition (contract 5.4, strict).
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         match self {
@@ -92,29 +92,29 @@ impl IntentStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intent {
-    /// Its id.
+    /// The intent's id.
     pub id: IntentId,
     /// The goal in a line.
     pub title: String,
     /// The goal in full.
     pub description: String,
-    /// Who wants it.
+    /// The agent that created it.
     pub created_by: String,
-    /// The intent it is a part of (RFC-0002).
+    /// The parent intent (RFC-0002).
     pub parent_id: Option<IntentId>,
-    /// The intents it waits for (RFC-0002).
+    /// The intents it depends on (RFC-0002).
     pub depends_on: Vec<IntentId>,
-    /// What must hold on the way; the client's own object.
+    /// The constraints on the work; an object defined by the client.
     pub constraints: Map<String, Value>,
-    /// What is known so far; changed by patches.
+    /// The state, changed by patches.
     pub state: Map<String, Value>,
-    /// Where it is in its life.
+    /// The status.
     pub status: IntentStatus,
-    /// How sure its agents are, 0 to 1.
+    /// The agents' confidence, 0 to 1.
     pub confidence: f64,
     /// Rises by one with each change of state, status, dependencies or governance policy; guards writes (`If-Match`).
     pub version: i64,
-    /// The governance policy (RFC-0013) as its author wrote it; what is read of it is [`crate::governance`].
+    /// The governance policy (RFC-0013) as its author wrote it; [`crate::governance`] interprets it.
     pub governance_policy: Option<Map<String, Value>>,
     /// When it was created.
     pub created_at: Timestamp,
@@ -122,31 +122,31 @@ pub struct Intent {
     pub updated_at: Timestamp,
 }
 
-/// What is asked for in a new intent.
+/// Input for a new intent.
 #[derive(Debug, Clone)]
 pub struct IntentAsk {
     /// The goal in a line.
     pub title: String,
     /// The goal in full.
     pub description: String,
-    /// The intent it is a part of.
+    /// The parent intent.
     pub parent_id: Option<IntentId>,
-    /// The intents it waits for.
+    /// The intents it depends on.
     pub depends_on: Vec<IntentId>,
-    /// What must hold on the way.
+    /// The constraints on the work.
     pub constraints: Map<String, Value>,
-    /// What is known already.
+    /// The initial state.
     pub state: Map<String, Value>,
-    /// The status to begin in.
+    /// The initial status.
     pub status: IntentStatus,
     /// The client's governance policy.
     pub governance_policy: Option<Map<String, Value>>,
 }
 
-/// Makes an intent.
+/// Creates an intent.
 ///
 /// # Errors
-/// A title that is missing or too long, a description, state or list over its limit, a status that is already terminal.
+/// A missing or too long title, a description, state or list over its limit, or a terminal status.
 pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) -> Result<Intent, Refusal> {
     let fault = |member: &str, kind: &str, message: String| {
         Err(Refusal::field(Code::InvalidRequest, member, kind, message))
@@ -159,7 +159,7 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
     }
     check_dependencies(&ask.depends_on)?;
     if ask.state.contains_key(suspensions::MEMBER) {
-        // One that nobody was asked could never be answered or taken away.
+        // Without a question having been asked, it could never be answered or removed.
         let message =
             format!("`state` begins without `{}`; suspend the intent once it is there.", suspensions::MEMBER);
         return fault("state", "reserved", message);
@@ -194,7 +194,7 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
     })
 }
 
-/// Checks how many dependencies are asked for, before any of them is looked up.
+/// Checks the number of requested dependencies, before any of them is looked up.
 ///
 /// # Errors
 /// More than [`DEPENDENCIES`].
@@ -215,7 +215,8 @@ impl Intent {
         if seen == self.version { Ok(()) } else { Err(Refusal::version_conflict(self.version)) }
     }
 
-    /// The intent with its state changed. An empty list of patches still makes a new version (contract 5.3).
+    /// Returns the intent with its state changed; even an empty list of patches makes a version (contract
+    /// 5.3).
     ///
     /// # Errors
     /// As [`patch::apply`]; numbers that do not survive hashing.
@@ -230,7 +231,7 @@ impl Intent {
         Ok(Self { state, version: self.version + 1, updated_at: now, ..self.clone() })
     }
 
-    /// The intent in another status. Any change goes unless `strict`, when RFC-0001's machine decides.
+    /// Returns the intent with another status; if `strict`, RFC-0001's state machine must permit it.
     ///
     /// # Errors
     /// [`Code::InvalidTransition`] in strict mode.
@@ -246,14 +247,14 @@ impl Intent {
 }
 
 impl Intent {
-    /// The intent with another governance policy, or without one.
+    /// Returns the intent with another governance policy, or without one.
     #[must_use]
     pub fn governed(&self, policy: Option<Map<String, Value>>, now: Timestamp) -> Self {
         Self { governance_policy: policy, version: self.version + 1, updated_at: now, ..self.clone() }
     }
 }
 
-/// The payload of `governance.policy_set`, or of `governance.policy_removed` where there is none any more.
+/// Returns the payload of `governance.policy_set`, or of `governance.policy_removed` if there is none.
 #[must_use]
 pub fn governed_payload(intent: &Intent) -> Value {
     match &intent.governance_policy {
@@ -262,7 +263,7 @@ pub fn governed_payload(intent: &Intent) -> Value {
     }
 }
 
-/// The payload of `intent_created`: all that the intent started with.
+/// Returns the payload of `intent_created`: all initial values of the intent.
 #[must_use]
 pub fn created_payload(intent: &Intent) -> Value {
     json!({
@@ -273,7 +274,7 @@ pub fn created_payload(intent: &Intent) -> Value {
     })
 }
 
-/// The payload of `state_patched`.
+/// Returns the payload of `state_patched`.
 #[must_use]
 pub fn patched_payload(change: &Change, intent: &Intent) -> Value {
     match change {
@@ -282,7 +283,8 @@ pub fn patched_payload(change: &Change, intent: &Intent) -> Value {
     }
 }
 
-/// The payload of `status_changed`. `old_status` and `new_status` are the vendor's documents' names (contract 5.4).
+/// Returns the payload of `status_changed`; the vendor's documents add `old_status`, `new_status` (contract
+/// 5.4).
 #[must_use]
 pub fn moved_payload(before: &Intent, after: &Intent, reason: Option<&str>) -> Value {
     let mut payload = json!({
@@ -294,7 +296,7 @@ pub fn moved_payload(before: &Intent, after: &Intent, reason: Option<&str>) -> V
     payload
 }
 
-/// The events that change an intent, each by one version. [`replay`] needs no others.
+/// The events that change an intent, each by one version; [`replay`] needs no others.
 pub const CHANGES: [Kind; 6] = [
     Kind::StatePatched,
     Kind::StatusChanged,
@@ -313,11 +315,10 @@ pub struct Turn {
     pub intent: Intent,
 }
 
-/// Makes the intent that one event leaves behind out of the one it met. Events that do not change the intent, and all
-/// that clients posted, leave it as it was.
+/// Applies one event to an intent; events that do not change it, and all posted by clients, have no effect.
 ///
 /// # Errors
-/// A word about what is wrong when the event cannot follow: the log was not written by this law.
+/// A description of the fault if the event cannot follow: the log was not written by these domain rules.
 pub fn replay(before: Option<Intent>, event: &Event) -> Result<Option<Intent>, String> {
     let wrong = |what: &str| format!("event {} ({}): {what}", event.sequence, event.event_type);
     if event.posted {

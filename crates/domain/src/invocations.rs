@@ -1,5 +1,4 @@
-//! Invocations (RFC-0014): what is written down of each use of a tool, whether the server made the call or an agent says that
-//! it did.
+//! Invocations (RFC-0014): the records of tool calls, whether made by the server or reported by an agent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,22 +11,22 @@ use crate::refusal::{Code, Refusal};
 use crate::tool_credentials::check_object;
 use crate::tool_secrets::redacted;
 
-/// How a call stands.
+/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InvocationStatus {
-    /// It is under way.
+    /// In progress.
     Running,
-    /// The tool did it.
+    /// The tool executed the call.
     Success,
-    /// It was not let out: by a constraint of its grant, or by the server's guard.
+    /// The call was not sent, because of a constraint of its grant or a rule of the server.
     Denied,
-    /// The tool did not do it, or nobody knows whether it did.
+    /// The tool did not execute the call, or the outcome is unknown.
     Error,
 }
 
 impl InvocationStatus {
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +37,7 @@ impl InvocationStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Running, Self::Success, Self::Denied, Self::Error]
@@ -47,31 +46,31 @@ impl InvocationStatus {
     }
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
     /// The tool answered with an error.
     Refused,
-    /// It wanted the server to go elsewhere, with the secret.
+    /// The tool redirected the server elsewhere, which would expose the secret.
     Redirected,
-    /// It did not answer in time; it may have done it.
+    /// The tool did not answer in time; it may have executed the call.
     TimedOut,
     /// There was no connection, or it broke.
     Unreachable,
-    /// Its address is not one that the server sends to.
+    /// The server does not send to this address.
     Blocked,
-    /// It answered more than the server reads; it may well have done it.
+    /// The answer was larger than the server reads; the tool may well have executed the call.
     TooLarge,
-    /// The service gave no token.
+    /// The service issued no token.
     NoToken,
-    /// The server stopped or died over it; it may have been done.
+    /// The server stopped or died during the call; the tool may have executed it.
     Interrupted,
-    /// The grant does not allow it.
+    /// The grant does not allow the call.
     Constraint,
 }
 
 impl Mishap {
-    /// The word for programs.
+    /// Returns the code for programs.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -87,7 +86,7 @@ impl Mishap {
         }
     }
 
-    /// The status of a call that came to this.
+    /// Returns the status of a call that failed this way.
     #[must_use]
     pub fn status(self) -> InvocationStatus {
         match self {
@@ -96,7 +95,7 @@ impl Mishap {
         }
     }
 
-    /// As it is kept, and shown.
+    /// Returns the error as it is stored and shown.
     #[must_use]
     pub fn told(self, message: &str) -> Map<String, Value> {
         let told = json!({ "code": self.code(), "message": message });
@@ -104,14 +103,14 @@ impl Mishap {
     }
 }
 
-/// What is known of a call that nobody has seen the end of.
+/// The message for a call with an unknown outcome.
 pub const INTERRUPTED: &str = "The server that made this call ended before it had the answer, or could not write it down. \
                                The tool may have done what it was asked.";
 
-/// A use of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
-    /// Its id.
+    /// The call's id.
     pub id: InvocationId,
     /// The grant that it was made under.
     pub grant_id: ToolGrantId,
@@ -119,40 +118,40 @@ pub struct Invocation {
     pub service: String,
     /// The tool.
     pub tool: String,
-    /// Who used it.
+    /// The agent that made it.
     pub agent_id: String,
-    /// What it was told, without what is secret.
+    /// The parameters, without secrets.
     pub parameters: Map<String, Value>,
-    /// How it stands.
+    /// The status.
     pub status: InvocationStatus,
-    /// What it answered.
+    /// The tool's answer.
     pub result: Option<Map<String, Value>>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<Map<String, Value>>,
-    /// What it cost, as its agent says.
+    /// The cost, as reported by the agent.
     pub cost: Option<Map<String, Value>>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub duration_ms: Option<i32>,
     /// The tool's HTTP status.
     pub http_status: Option<i32>,
-    /// Bytes that were sent as a body.
+    /// Bytes of the request's body.
     pub request_bytes: Option<i32>,
-    /// Bytes that were answered.
+    /// Bytes of the response.
     pub response_bytes: Option<i32>,
-    /// The client's key against doing it twice.
+    /// The client's idempotency key.
     pub idempotency_key: Option<String>,
-    /// Whatever its agent says besides.
+    /// Additional information from the agent.
     pub context: Map<String, Value>,
-    /// An agent says so; the server has not seen it.
+    /// Whether an agent reported it, so that the server has not seen the call.
     pub reported: bool,
     /// When it began.
     pub started_at: Timestamp,
-    /// When nobody will end it any more, while it is under way.
+    /// While in progress, the time after which it counts as interrupted.
     pub deadline_at: Option<Timestamp>,
 }
 
 impl Invocation {
-    /// As it stands at a moment: one whose deadline has passed was interrupted.
+    /// Returns the call as of the given time: past its deadline it counts as interrupted.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         let over = self.deadline_at.is_some_and(|deadline| deadline <= now);
@@ -164,37 +163,37 @@ impl Invocation {
     }
 }
 
-/// What an agent says that it has done.
+/// An agent's report of a tool call.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The service.
     pub service: String,
     /// The tool.
     pub tool: String,
-    /// Who did it.
+    /// The agent that made the call.
     pub agent_id: String,
-    /// What the tool was told.
+    /// The parameters.
     pub parameters: Map<String, Value>,
-    /// How it ended.
+    /// The outcome.
     pub status: Option<InvocationStatus>,
-    /// What it answered.
+    /// The tool's answer.
     pub result: Option<Map<String, Value>>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<Map<String, Value>>,
-    /// What it cost.
+    /// The cost.
     pub cost: Option<Map<String, Value>>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub duration_ms: Option<i32>,
-    /// The client's key.
+    /// The client's idempotency key.
     pub idempotency_key: Option<String>,
-    /// Whatever is to be said besides.
+    /// Additional information.
     pub context: Map<String, Value>,
 }
 
-/// Makes a record of what an agent says that it has done.
+/// Creates the record of a reported call.
 ///
 /// # Errors
-/// Names that are none, parts that are too large, a status that says nothing, a time that is none.
+/// Invalid names, parts that are too large, a status that is not final, or a negative duration.
 pub fn report(
     said: Report,
     grant_id: ToolGrantId,
@@ -254,7 +253,7 @@ pub fn check_tool(member: &str, tool: &str) -> Result<(), Refusal> {
     check_name(member, tool)
 }
 
-/// Checks what a tool is to be told.
+/// Checks the parameters for a tool.
 ///
 /// # Errors
 /// [`Code::TooLarge`].
@@ -262,7 +261,7 @@ pub fn check_parameters(parameters: &Map<String, Value>) -> Result<(), Refusal> 
     check_object("parameters", parameters, TOOL_PARAMETERS_BYTES)
 }
 
-/// What a tool's answer is shown as: an object as it is, everything else in one (a text as `raw`).
+/// Returns a tool's answer as an object: objects unchanged, other JSON as `value`, other text as `raw`.
 #[must_use]
 pub fn shaped(answer: &str) -> Map<String, Value> {
     match serde_json::from_str(answer) {

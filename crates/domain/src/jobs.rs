@@ -1,6 +1,8 @@
-//! Jobs (ARCP §7): the states that one goes through, who moves it, and how it ends. What is asked for is `jobs/ask.rs`, what
-//! its worker reports `jobs/events.rs`, how it looks to clients `jobs/wire.rs`; what it may touch and spend is
-//! `capabilities.rs` and `budgets.rs`, its streamed result `chunks.rs`.
+//! Jobs (ARCP §7): their states, transitions and ends.
+//!
+//! Requests are in `jobs/ask.rs`, workers' reports in `jobs/events.rs`, payloads for clients in
+//! `jobs/wire.rs`, permissions and budgets in `capabilities.rs` and `budgets.rs`, streamed results in
+//! `chunks.rs`.
 
 pub mod ask;
 pub mod events;
@@ -18,34 +20,35 @@ use crate::faults::Fault;
 use crate::ids::{IntentId, JobId, SessionId, WorkerId};
 use crate::refusal::{Code, Refusal};
 
-/// Seconds after a lease's end at which a job that is still active is ended by itself: nothing is allowed to it from the
-/// end on, but what it has in hand may be handed in (ARCP §14).
+/// Seconds after the end of a lease at which an active job is ended.
+///
+/// No operation is allowed from the end of the lease, but finished work may still be submitted (ARCP §14).
 pub const GRACE_SECONDS: i64 = 1;
 
-/// Where a job stands.
+/// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
-    /// It was accepted and waits for a worker.
+    /// Accepted, and waiting for a worker.
     Pending,
     /// A worker has claimed it (contract 9, decision 2).
     Running,
-    /// It is done.
+    /// Finished with a result.
     Success,
-    /// It failed.
+    /// Failed.
     Error,
-    /// It was called off.
+    /// Cancelled.
     Cancelled,
-    /// It took longer than it may.
+    /// Exceeded its time limit.
     TimedOut,
 }
 
 impl JobStatus {
-    /// Every status.
+    /// All variants.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Running, Self::Success, Self::Error, Self::Cancelled, Self::TimedOut];
 
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,33 +61,33 @@ impl JobStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// Whether nothing can happen to the job any more.
+    /// Whether the status is final.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// What happens to a job.
+/// A transition of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// A worker takes it.
+    /// A worker claims it.
     Claimed,
-    /// Its worker gives it back, or was lost, and it may be tried again.
+    /// Its worker returns it, or was lost, and it may be tried again.
     Returned,
-    /// Its worker hands in a result.
+    /// Its worker submits a result.
     Finished,
-    /// It ends with a fault: its worker's word, or the runtime's.
+    /// It ends with a fault, reported by its worker or by the runtime.
     Failed(Fault),
 }
 
-/// Where a turn leads. `None`: it cannot happen to a job that stands there.
+/// Returns the status after a transition; `None` if the transition is not allowed from that status.
 #[must_use]
 pub fn turned(from: JobStatus, turn: Turn) -> Option<JobStatus> {
     match (from, turn) {
@@ -96,7 +99,7 @@ pub fn turned(from: JobStatus, turn: Turn) -> Option<JobStatus> {
     }
 }
 
-/// The `final_status` that a fault ends a job with (§7.3, §12): a spent budget and an expired lease are errors.
+/// Returns the `final_status` for a fault (§7.3, §12): a spent budget and an expired lease are errors.
 #[must_use]
 pub fn ended_by(fault: Fault) -> JobStatus {
     match fault {
@@ -106,19 +109,19 @@ pub fn ended_by(fault: Fault) -> JobStatus {
     }
 }
 
-/// What becomes of a job whose worker was lost.
+/// The treatment of a job after its worker was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {
     /// Another worker gets it, as often as its agent's version allows: at least once.
     #[default]
     Requeue,
-    /// It fails with `INTERNAL_ERROR`, which may be tried again: at most once.
+    /// It fails with `INTERNAL_ERROR`, which may be retried: at most once.
     Fail,
 }
 
 impl OnLost {
-    /// The word as it is stored.
+    /// Returns the stored form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -128,56 +131,58 @@ impl OnLost {
     }
 }
 
-/// A worker's hold on a job.
+/// A worker's claim on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose.
+    /// The worker.
     pub worker_id: WorkerId,
     /// The digest of the token that every later write carries.
     pub token: Digest,
-    /// When it ends unless the worker is heard of.
+    /// When it ends unless the worker sends a sign of life.
     pub expires_at: Timestamp,
 }
 
-/// Somebody wants the job to stop.
+/// A request to cancel a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancel {
-    /// Why, in the words of whoever asked.
+    /// Why, as stated by the requester.
     pub reason: String,
-    /// When the job is ended whatever its worker does.
+    /// When the job is ended regardless of its worker.
     pub due_at: Timestamp,
 }
 
 /// A job, without its input.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
     /// The agent that runs it, as `name@version`; fixed once it was resolved (§7.5).
     pub agent: String,
-    /// Who submitted it.
+    /// The principal that submitted it.
     pub principal: String,
     /// The session that submitted it: the only one that may cancel it (§7.6).
     pub session_id: SessionId,
-    /// Whether that session counts its events itself; else it has this one job, and the job's numbers are its.
+    /// Whether that session numbers its events itself; otherwise the session has only this job, and shares
+    /// its numbers.
     pub counted: bool,
-    /// What it may touch.
+    /// The permissions.
     pub lease: Authority,
-    /// When that ends.
+    /// When the permissions end.
     pub expires_at: Option<Timestamp>,
-    /// When the job is timed out.
+    /// When the job times out.
     pub deadline: Option<Timestamp>,
-    /// The client's key.
+    /// The client's idempotency key.
     pub idempotency_key: Option<String>,
-    /// What was asked under it.
+    /// The fingerprint of the request with that key.
     pub fingerprint: Digest,
     /// The job that it was delegated by.
     pub parent_id: Option<JobId>,
     /// The delegation's name.
     pub delegate_id: Option<String>,
-    /// How many ancestors it has.
+    /// Number of ancestors.
     pub generation: usize,
-    /// The jobs whose counters its costs are taken off: of its ancestors and itself, those with a budget, the eldest first.
+    /// The jobs whose budgets pay its costs: those with a budget among its ancestors and itself, the eldest
+    /// first.
     pub payers: Vec<JobId>,
     /// The trace, 32 hexadecimal digits.
     pub trace_id: String,
@@ -185,44 +190,44 @@ pub struct Job {
     pub intent_id: Option<IntentId>,
     /// Whether a model needs a pattern of `model.use` (§9.7).
     pub needs_model: bool,
-    /// What becomes of it when its worker is lost.
+    /// The treatment after its worker was lost.
     pub on_lost: OnLost,
-    /// How many workers may be lost over it.
+    /// Maximum number of attempts, that is of workers that may be lost over it.
     pub max_attempts: u32,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// Where it stands.
+    /// The status.
     pub status: JobStatus,
     /// The number of its last event.
     pub last_seq: i64,
-    /// The same in the submitting session's numbers (contract 9, decision 1).
+    /// The same in the numbering of the submitting session (contract 9, decision 1).
     pub origin_seq: i64,
-    /// How often it was claimed.
+    /// Number of times it was claimed.
     pub attempt: u32,
-    /// Who holds it.
+    /// The current claim.
     pub claim: Option<Claim>,
-    /// Whether it is to stop.
+    /// The cancel request, if any.
     pub cancel: Option<Cancel>,
-    /// Its streamed result as far as it has come.
+    /// The progress of its streamed result.
     pub streamed: Option<Streamed>,
-    /// Results that earlier attempts began to stream and did not finish.
+    /// Streamed results that earlier attempts began and did not finish.
     pub abandoned: Vec<String>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
 }
 
-/// What time has made due of a job.
+/// A due change of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// It ends with a fault.
     End(Fault),
-    /// Its worker was lost, and another may have it.
+    /// Its worker was lost, and another may claim it.
     Requeue,
 }
 
 impl Job {
-    /// Requires that a worker's token is that of the claim in force. One that ran out is lost the instant it does, swept or
-    /// not.
+    /// Requires that a worker's token is that of the current claim, which is lost the instant it expires,
+    /// swept or not.
     ///
     /// # Errors
     /// [`Code::ClaimLost`].
@@ -238,14 +243,16 @@ impl Job {
         ))
     }
 
-    /// Whether the lease has ended (§9.5): at its end nothing is allowed any more.
+    /// Whether the lease has ended (§9.5): from its end on nothing is allowed.
     #[must_use]
     pub fn lease_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// When something becomes due by itself. Of a job that is over nothing is, but that its children are to be stopped when it
-    /// failed (§9.4): at once.
+    /// When the job next needs attention.
+    ///
+    /// A job that ended without success does at once, because its children have to be stopped (§9.4); one
+    /// that ended with success never does.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         if self.status.is_terminal() {
@@ -256,12 +263,12 @@ impl Job {
         [self.lease_end(), self.deadline, claim, cancel].into_iter().flatten().min()
     }
 
-    /// When the lease's end ends the job too.
+    /// When the end of the lease ends the job too.
     fn lease_end(&self) -> Option<Timestamp> {
         self.expires_at.map(|end| end + TimeDelta::seconds(GRACE_SECONDS))
     }
 
-    /// What is due of the job, if anything. What came first counts.
+    /// Returns the due change of the job, if any; the earliest takes precedence.
     #[must_use]
     pub fn due(&self, now: Timestamp) -> Option<Due> {
         if self.status.is_terminal() {
@@ -281,11 +288,11 @@ impl Job {
             return Some(end);
         }
         self.claim.as_ref().filter(|claim| claim.expires_at <= now)?;
-        // Who was to stop a job and was lost has stopped it.
+        // A worker lost after a cancel request has stopped the job.
         Some(if self.cancel.is_some() { Due::End(Fault::Cancelled) } else { lost })
     }
 
-    /// Gives the job back: somebody else may take it. What was streamed of its result is abandoned.
+    /// Returns the job for another worker; its streamed result so far is abandoned.
     pub fn give_back(&mut self) {
         self.status = JobStatus::Pending;
         self.claim = None;
@@ -295,7 +302,7 @@ impl Job {
     }
 }
 
-/// Compares digests without saying by its time where they differ.
+/// Compares digests in constant time.
 fn same(one: &Digest, other: &Digest) -> bool {
     one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

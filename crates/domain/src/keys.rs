@@ -1,9 +1,9 @@
-//! API keys: their form, what they allow and whether they are in force. Hashing and storing is the server's
-//! (`src/app/keys.rs`).
+//! API keys: their format, permissions and validity. The kernel hashes and stores them
+//! (`crates/kernel/src/keys.rs`).
 //!
-//! A key is `ent_<public id>_<secret><checksum>`: 12 base-62 characters to find it by, 44 of secret (256 bits), 6 of
-//! CRC-32 so that a mistyped or made-up key is refused without any look-up, and secret scanners know one when they
-//! see it.
+//! A key is `ent_<public id>_<secret><checksum>`: 12 base-62 characters to look it up by, 44 of secret (256
+//! bits), and 6 of CRC-32, so that a mistyped or invented key is refused without any look-up, and secret
+//! scanners recognise keys.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +20,19 @@ const SECRET_CHARS: usize = 44;
 const CHECKSUM_CHARS: usize = 6;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What a key may be used for. A handler names the scope that it needs.
+/// A permission of a key; each handler names the scope that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum Scope {
     /// Read intents, their state, events, access lists and assignments.
     #[serde(rename = "intents:read")]
     IntentsRead,
-    /// Create and change them.
+    /// Create and change intents.
     #[serde(rename = "intents:write")]
     IntentsWrite,
     /// Read channels and messages.
     #[serde(rename = "channels:read")]
     ChannelsRead,
-    /// Create channels and send.
+    /// Create channels and send messages.
     #[serde(rename = "channels:write")]
     ChannelsWrite,
     /// Read the directory of agents.
@@ -41,7 +41,7 @@ pub enum Scope {
     /// Register agents, send heartbeats, change their status.
     #[serde(rename = "agents:write")]
     AgentsWrite,
-    /// Read one's jobs, their events and results.
+    /// Read the caller's jobs, their events and results.
     #[serde(rename = "jobs:read")]
     JobsRead,
     /// Submit and cancel jobs.
@@ -50,22 +50,22 @@ pub enum Scope {
     /// Register agents that run jobs, and run them.
     #[serde(rename = "jobs:work")]
     JobsWork,
-    /// Read one's mailboxes and the envelopes that one is a party to.
+    /// Read the caller's mailboxes and the envelopes that the caller is a party to.
     #[serde(rename = "mail:read")]
     MailRead,
-    /// Send envelopes, take them out, register keys and listen to channels.
+    /// Send and retrieve envelopes, register keys and subscribe to channels.
     #[serde(rename = "mail:write")]
     MailWrite,
-    /// Read the binding moments that one asked, or is asked.
+    /// Read the binding moments that the caller asked, or is asked.
     #[serde(rename = "moments:read")]
     MomentsRead,
-    /// Ask a person; answer what one is asked.
+    /// Ask a person; answer the caller's binding moments.
     #[serde(rename = "moments:write")]
     MomentsWrite,
-    /// Use tools through grants; see one's grants, pass them on and report on their use.
+    /// Use tools through grants; read the caller's grants, delegate them and report on their use.
     #[serde(rename = "tools:use")]
     ToolsUse,
-    /// Keep vaults: put credentials in, grant their use and take it back.
+    /// Manage vaults: add credentials, grant their use and revoke grants.
     #[serde(rename = "tools:manage")]
     ToolsManage,
     /// Manage principals, keys and the access of every intent.
@@ -74,7 +74,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope.
+    /// All variants.
     pub const ALL: [Self; 16] = [
         Self::IntentsRead,
         Self::IntentsWrite,
@@ -94,13 +94,13 @@ impl Scope {
         Self::Admin,
     ];
 
-    /// Every scope but [`Self::Admin`]: what a key gets when nothing is said.
+    /// Returns every scope except [`Self::Admin`], which is the default for a key.
     #[must_use]
     pub fn ordinary() -> Vec<Self> {
         Self::ALL.into_iter().filter(|scope| *scope != Self::Admin).collect()
     }
 
-    /// The scope as it is written.
+    /// Returns the scope's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -123,26 +123,26 @@ impl Scope {
         }
     }
 
-    /// Reads a scope; `None` when there is no such scope.
+    /// Parses a scope's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == text)
     }
 }
 
-/// In which form a client wants times and names that its library cannot read otherwise (contract 3.6, 5.6).
+/// The format of times and names in responses, for clients that cannot read the standard (contract 3.6, 5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum Dialect {
     /// RFC 3339 with `Z`, every event type under its own name.
     #[serde(rename = "standard")]
     Standard,
-    /// What the OpenIntent Python SDK 0.17 can read: naive times, only the event types it knows.
+    /// The format that the OpenIntent Python SDK 0.17 can read: naive times, only the event types it knows.
     #[serde(rename = "openintent-py")]
     OpenIntentPython,
 }
 
 impl Dialect {
-    /// The dialect as it is written.
+    /// Returns the dialect's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -151,58 +151,58 @@ impl Dialect {
         }
     }
 
-    /// Reads a dialect; `None` when there is no such dialect.
+    /// Parses a dialect's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Standard, Self::OpenIntentPython].into_iter().find(|dialect| dialect.as_str() == text)
     }
 }
 
-/// The record of a key: everything about it but its secret.
+/// The record of a key: everything except its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// The record's id; the key itself is never an id of anything.
+    /// The record's id; the key itself never serves as an id.
     pub id: KeyId,
-    /// The part of the key that it is found by; no secret.
+    /// The public part of the key, which it is looked up by; not secret.
     pub public_id: String,
-    /// Whose key it is.
+    /// The principal that it belongs to.
     pub principal_id: String,
-    /// What it is for, in words.
+    /// A description of its purpose.
     pub label: Option<String>,
-    /// What it may be used for.
+    /// Its scopes.
     pub scopes: Vec<Scope>,
-    /// Which agents it may act as, besides its principal: globs with `*` for any run of characters.
+    /// The agents it may act as, besides its principal: globs with `*` for any run of characters.
     pub act_as: Vec<String>,
-    /// The dialect to answer in; `None` recognises it from the request.
+    /// The dialect of responses; `None` detects it from the request.
     pub dialect: Option<Dialect>,
-    /// Requests per second; `None` is the server's setting, 0 is without limit.
+    /// Requests per second; `None` uses the server's setting, 0 means no limit.
     pub rate_per_second: Option<u32>,
-    /// Who made it.
+    /// The principal that made it.
     pub created_by: String,
-    /// When.
+    /// When it was made.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// The key that this one takes over from.
+    /// The key that this one replaces.
     pub rotated_from: Option<KeyId>,
     /// When it was last used, to within a few seconds.
     pub last_used_at: Option<Timestamp>,
-    /// A person's key: on what it rests. `None` for all others, and where nobody has noted it.
+    /// The basis of a person's key; `None` for all others, and if it was not recorded.
     #[serde(default)]
     pub authority: Option<Authority>,
 }
 
 impl Key {
-    /// Whether the key opens anything at this moment: neither revoked nor past its end.
+    /// Whether the key is valid at the given time: neither revoked nor expired.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
-        // Revoked is revoked, whatever this server's clock makes of the time at which another one did it.
+        // Revocation ignores the time, because the clock of the server that revoked the key may be ahead.
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| end > now)
     }
 
-    /// Whether the key may act as `agent`: its own principal, or one that a glob matches (design §3).
+    /// Whether the key may act as `agent`: its own principal, or a match of one of its globs (design §3).
     #[must_use]
     pub fn may_act_as(&self, agent: &str) -> bool {
         agent == self.principal_id || self.act_as.iter().any(|glob| glob_matches(glob, agent))
@@ -215,26 +215,28 @@ impl Key {
     }
 }
 
-/// What is asked for a new key.
+/// Input for a new key.
 #[derive(Debug, Clone, Default)]
 pub struct KeyAsk {
-    /// What it is for, in words.
+    /// A description of its purpose.
     pub label: Option<String>,
-    /// What it may be used for; `None` for [`Scope::ordinary`].
+    /// Its scopes; `None` for [`Scope::ordinary`].
     pub scopes: Option<Vec<Scope>>,
-    /// Which agents it may act as, besides its principal.
+    /// The agents it may act as, besides its principal.
     pub act_as: Vec<String>,
-    /// The dialect to answer in.
+    /// The dialect of responses.
     pub dialect: Option<Dialect>,
     /// Requests per second.
     pub rate_per_second: Option<u32>,
-    /// When it ends by itself.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Key {
-    /// Requires that a key for `principal_id` as asked would have no power that this one lacks: no other scope, nobody
-    /// else to act as, and its principal is one whom this key may act as. Else whoever may make keys could do anything.
+    /// Requires that a requested key for `principal_id` would have no power that this one lacks.
+    ///
+    /// It may have no other scope, and this key must be able to act as its principal and all its agents.
+    /// Otherwise, the right to make keys would be unlimited.
     ///
     /// # Errors
     /// [`Code::ScopeMissing`], [`Code::MayNotActAs`].
@@ -250,8 +252,8 @@ impl Key {
                 ),
             ));
         }
-        // A glob of this key that matches the letters of another one covers all that the other does: the other's `*`
-        // can only have met a `*`.
+        // A glob that matches another one's text covers all its matches, because the other's `*` can only
+        // have been matched by a `*`.
         let asked = ask.act_as.iter().map(String::as_str).chain([principal_id]);
         if let Some(agent) = asked.into_iter().find(|agent| !self.may_act_as(agent)) {
             return Err(Refusal::new(
@@ -265,7 +267,7 @@ impl Key {
         Ok(())
     }
 
-    /// Requires that taking over `other`, by rotating it, would give no power that this key lacks.
+    /// Requires that rotating `other`, and so obtaining it, would give no power that this key lacks.
     ///
     /// # Errors
     /// As [`Self::may_make`].
@@ -276,10 +278,10 @@ impl Key {
     }
 }
 
-/// Makes the record of a new key for `principal_id`.
+/// Creates the record of a new key for `principal_id`.
 ///
 /// # Errors
-/// Too many scopes or globs, an empty or overlong glob, a rate over its limit, an end in the past.
+/// Too many scopes or globs, an empty or overlong glob, a rate over its limit, or an end in the past.
 pub fn create(
     ask: KeyAsk,
     public_id: String,
@@ -337,15 +339,15 @@ pub fn create(
     })
 }
 
-/// A key as its holder presents it. It has no `Debug` and no `Display`: nothing can print it by accident.
+/// A key as its holder presents it, without `Debug` and `Display`, so that it cannot be printed by accident.
 pub struct Presented {
-    /// The part to look the record up by.
+    /// The public part, to look the record up by.
     pub public_id: String,
     secret: String,
 }
 
 impl Presented {
-    /// Mints a new key; its secret has 256 bits of chance.
+    /// Creates a new key; its secret has 256 random bits.
     #[must_use]
     pub fn mint(chance: &dyn Chance) -> Self {
         let public_id = base62(chance.bits(), PUBLIC_CHARS);
@@ -354,7 +356,7 @@ impl Presented {
         Self { public_id, secret }
     }
 
-    /// Reads a presented key; `None` when its form or its checksum is wrong.
+    /// Parses a presented key; `None` if its format or checksum is wrong.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (public_id, rest) = text.strip_prefix(PREFIX)?.split_once('_')?;
@@ -369,7 +371,7 @@ impl Presented {
             .then(|| Self { public_id: public_id.to_owned(), secret: secret.to_owned() })
     }
 
-    /// The whole key, to be shown once to its new holder.
+    /// Returns the whole key, to be shown once to its new holder.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}{}", self.public_id, self.secret, checksum(&self.public_id, &self.secret))
@@ -383,7 +385,7 @@ fn checksum(public_id: &str, secret: &str) -> String {
     base62(u128::from(hasher.finalize()), CHECKSUM_CHARS)
 }
 
-/// The lowest `chars` base-62 digits of a number.
+/// Returns the lowest `chars` base-62 digits of a number.
 fn base62(mut number: u128, chars: usize) -> String {
     let mut digits = vec![b'0'; chars];
     for digit in digits.iter_mut().rev() {

@@ -1,17 +1,20 @@
-//! The kinds of events that the server itself records (contract 5.6). What an event is, is `events.rs`.
+//! The kinds of events that the server itself records (contract 5.6). Events are in `events.rs`.
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $wire:literal;)+) => {
-        /// The events that the server itself records. Clients may post any type; theirs are marked [`crate::events::Event::posted`].
-        /// On an intent only types that the OpenIntent SDK can read are recorded (contract 5.6); the house log has more.
+        /// The events that the server itself records; those posted by clients may have any type, and are
+        /// marked [`crate::events::Event::posted`].
+        ///
+        /// An intent's log only has types that the OpenIntent SDK can read (contract 5.6); the system log has
+        /// more.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[$doc])* $name,)+ }
 
         impl Kind {
-            /// Every kind.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The `event_type` on the wire.
+            /// Returns the `event_type` on the wire.
             #[must_use]
             pub fn wire(self) -> &'static str {
                 match self { $(Self::$name => $wire,)+ }
@@ -21,313 +24,316 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An intent came to be; the payload has all it started with.
+    /// An intent was created; the payload has all its initial values.
     IntentCreated = "intent_created";
-    /// Its state was changed.
+    /// The state of an intent changed.
     StatePatched = "state_patched";
-    /// Its status was changed.
+    /// The status of an intent changed.
     StatusChanged = "status_changed";
-    /// It waits for another intent (RFC-0002).
+    /// A dependency was added (RFC-0002).
     DependencyAdded = "dependency_added";
-    /// It waits for another intent no longer.
+    /// A dependency was removed.
     DependencyRemoved = "dependency_removed";
-    /// An agent was assigned to it.
-    /// An agent was assigned to it, or is to try again (`retry_attempt`, RFC-0010).
+    /// An agent was assigned to an intent, or is to try again (`retry_attempt`, RFC-0010).
     AgentAssigned = "agent_assigned";
-    /// An agent was taken off it.
+    /// An agent was unassigned from an intent.
     AgentUnassigned = "agent_unassigned";
-    /// A file was added to it, or taken off it (`removed`): the SDK has no other word for either (RFC-0005).
+    /// A file was added, or removed (`removed`): the SDK has no other type for either (RFC-0005).
     AttachmentAdded = "attachment_added";
-    /// An attempt at it failed (RFC-0010).
+    /// An attempt at an intent failed (RFC-0010).
     FailureRecorded = "failure_recorded";
-    /// Something for which the SDK has no type: `about` says what. A cost (RFC-0009), a retry policy (RFC-0010).
+    /// An event without a type in the SDK, named by `about`: a cost (RFC-0009), a retry policy (RFC-0010).
     Comment = "comment";
     /// The intent waits for a person's answer (RFC-0025).
     IntentSuspended = "intent.suspended";
-    /// It goes on: the question was answered, or called off (`resolution`).
+    /// The intent resumed: the question was answered or cancelled (`resolution`).
     IntentResumed = "intent.resumed";
-    /// Nobody answered in time; `fallback_policy` says what follows.
+    /// The question was not answered in time; `fallback_policy` names the consequence.
     IntentSuspensionExpired = "intent.suspension_expired";
-    /// A coordinator was heard of again, or for the first time in a while (RFC-0013).
+    /// A coordinator sent a heartbeat, the first one or the first in a while (RFC-0013).
     CoordinatorHeartbeat = "coordinator.heartbeat";
-    /// It has decided something, and says why.
+    /// A coordinator recorded a decision with its reasons.
     CoordinatorDecision = "coordinator.decision";
-    /// Its supervisor, or a guardrail, has it rest.
+    /// A coordinator was paused by its supervisor or a guardrail.
     CoordinatorPaused = "coordinator.paused";
-    /// It goes on.
+    /// A coordinator resumed.
     CoordinatorResumed = "coordinator.resumed";
-    /// Another agent was appointed in its place.
+    /// Another agent was appointed in a coordinator's place.
     CoordinatorReplaced = "coordinator.replaced";
-    /// It has not been heard of for two of its intervals.
+    /// A coordinator was silent for two of its heartbeat intervals.
     CoordinatorUnresponsive = "coordinator.unresponsive";
-    /// It was given up: its place is free.
+    /// A coordinator was given up: its role is free.
     CoordinatorFailedOver = "coordinator.failed_over";
-    /// It has handed over, or is done.
+    /// A coordinator has handed over, or is finished.
     CoordinatorHandoff = "coordinator.handoff";
-    /// What it is bound by was changed.
+    /// A coordinator's guardrails were changed.
     CoordinatorGuardrailsUpdated = "coordinator.guardrails_updated";
-    /// It beats and decides nothing, for longer than its guardrails let it.
+    /// A coordinator sends heartbeats, but decided nothing for longer than its guardrails allow.
     CoordinatorStalled = "coordinator.stalled";
     /// Access was granted, or the list replaced (`replaced`).
     AccessGranted = "access_granted";
-    /// Access was taken away.
+    /// Access was revoked.
     AccessRevoked = "access_revoked";
-    /// An entry ended by itself.
+    /// An access entry expired.
     AccessExpired = "access_expired";
-    /// Somebody asked for access.
+    /// Access was requested.
     AccessRequested = "access_requested";
-    /// The asker was let in.
+    /// An access request was approved.
     AccessRequestApproved = "access_request_approved";
-    /// The asker was not let in.
+    /// An access request was denied.
     AccessRequestDenied = "access_request_denied";
-    /// A channel was opened, or changed (`updated` names what).
+    /// A channel was opened, or changed (`updated` names the members).
     ChannelCreated = "channel.created";
-    /// A channel was closed; `reason` says by what.
+    /// A channel was closed; `reason` names the cause.
     ChannelClosed = "channel.closed";
     /// A message of an audited channel, RFC-0021 §6.
     ChannelMessage = "channel.message";
-    /// An agent registered (house log).
+    /// An agent registered (system log).
     AgentRegistered = "agent.registered";
-    /// An agent's status changed (house log).
+    /// An agent's status changed (system log).
     AgentStatusChanged = "agent.status_changed";
-    /// An agent was given up (house log).
+    /// An agent was given up (system log).
     AgentDead = "agent.dead";
-    /// A principal was created (house log).
+    /// A principal was created (system log).
     PrincipalCreated = "principal.created";
-    /// A key was made (house log).
+    /// A key was made (system log).
     KeyCreated = "key.created";
-    /// A key was replaced by another (house log).
+    /// A key was replaced by another (system log).
     KeyRotated = "key.rotated";
-    /// A key was revoked (house log).
+    /// A key was revoked (system log).
     KeyRevoked = "key.revoked";
     /// A lease was acquired, or renewed (`renewed`): clients cannot read `lease_renewed` (contract 15.4).
     LeaseAcquired = "lease_acquired";
-    /// A lease ended; `reason` says by what.
+    /// A lease ended; `reason` names the cause.
     LeaseReleased = "lease_released";
-    /// Somebody asked for arbitration, for an approval or for a person (`about`): clients know no other type for those.
+    /// Arbitration, an approval or a person was requested (`about`): clients know no other type for those.
     ArbitrationRequested = "arbitration_requested";
     /// A decision was recorded.
     DecisionRecorded = "decision_recorded";
-    /// A task came to be.
+    /// A task was created.
     TaskCreated = "task.created";
-    /// Everything that a task waits for is done.
+    /// All dependencies of a task are done.
     TaskReady = "task.ready";
-    /// An agent took a task.
+    /// An agent claimed a task.
     TaskClaimed = "task.claimed";
-    /// An agent works on a task.
+    /// An agent started to work on a task.
     TaskStarted = "task.started";
-    /// How far a task is.
+    /// The progress of a task.
     TaskProgress = "task.progress";
-    /// A task is done.
+    /// A task was completed.
     TaskCompleted = "task.completed";
-    /// A task failed for good.
+    /// A task failed permanently.
     TaskFailed = "task.failed";
-    /// A task failed and is tried again.
+    /// A task failed and is retried.
     TaskRetrying = "task.retrying";
-    /// A task cannot go on.
+    /// A task is blocked.
     TaskBlocked = "task.blocked";
-    /// A task can go on.
+    /// A task is no longer blocked.
     TaskUnblocked = "task.unblocked";
-    /// A task is kept for another agent, or for everybody again (`to` is null).
+    /// A task is reserved for another agent, or open to all again (`to` is null).
     TaskDelegated = "task.delegated";
-    /// A task was put before somebody who decides.
+    /// A task was escalated for a decision.
     TaskEscalated = "task.escalated";
-    /// A task was called off.
+    /// A task was cancelled.
     TaskCancelled = "task.cancelled";
     /// A task is not needed, or can never become ready.
     TaskSkipped = "task.skipped";
-    /// A plan came to be.
+    /// A plan was created.
     PlanCreated = "plan.created";
-    /// A plan was put to work.
+    /// A plan was activated.
     PlanActivated = "plan.activated";
-    /// A plan rests.
+    /// A plan was paused.
     PlanPaused = "plan.paused";
-    /// A plan goes on.
+    /// A plan was resumed.
     PlanResumed = "plan.resumed";
-    /// Every task of a plan is done.
+    /// All tasks of a plan are done.
     PlanCompleted = "plan.completed";
     /// A plan failed.
     PlanFailed = "plan.failed";
-    /// A plan came to one of its checkpoints.
+    /// A plan reached one of its checkpoints.
     PlanCheckpointReached = "plan.checkpoint_reached";
-    /// A checkpoint was passed.
+    /// A plan's checkpoint was approved.
     PlanCheckpointApproved = "plan.checkpoint_approved";
-    /// A checkpoint was not passed.
+    /// A plan's checkpoint was rejected.
     PlanCheckpointRejected = "plan.checkpoint_rejected";
-    /// An agent has put something into its memory, for those who can read the intent (RFC-0015).
+    /// An agent created a memory entry readable by those with access to the intent (RFC-0015).
     MemoryCreated = "memory.created";
-    /// Such an entry was changed.
+    /// A memory entry was changed.
     MemoryUpdated = "memory.updated";
-    /// Such an entry was taken away by its agent.
+    /// A memory entry was deleted by its agent.
     MemoryDeleted = "memory.deleted";
-    /// What worked for the intent or a task is over, and its working memory with it; `entries` says how many.
+    /// The working memory of a finished intent or task was archived; `entries` is the number of entries.
     MemoryArchived = "memory.archived";
-    /// Such an entry had to make room for another.
+    /// A memory entry was evicted to make room for another.
     MemoryEvicted = "memory.evicted";
-    /// The time of such an entry is over.
+    /// A memory entry expired.
     MemoryExpired = "memory.expired";
-    /// An agent was challenged to prove its key (house log).
+    /// An agent was challenged to prove its key (system log).
     IdentityChallengeIssued = "agent.identity.challenge_issued";
-    /// An agent proved its key (house log).
+    /// An agent proved its key (system log).
     IdentityRegistered = "agent.identity.registered";
-    /// An agent replaced its key (house log).
+    /// An agent replaced its key (system log).
     IdentityRotated = "agent.identity.rotated";
-    /// An agent's key counts no more (house log).
+    /// An agent's key was revoked (system log).
     IdentityRevoked = "agent.identity.revoked";
-    /// A checkpoint was taken (house log).
+    /// A checkpoint was taken (system log).
     CheckpointCreated = "log.checkpoint.created";
-    /// A checkpoint was anchored outside (house log).
+    /// A checkpoint was anchored externally (system log).
     CheckpointAnchored = "log.checkpoint.anchored";
-    /// A rule of what may pass between whom was set (house log, AEE §11.5).
+    /// A boundary rule for envelopes was set (system log, AEE §11.5).
     EnvelopeRuleSet = "envelope.rule_set";
-    /// A rule was taken away (house log).
+    /// A boundary rule was removed (system log).
     EnvelopeRuleRemoved = "envelope.rule_removed";
-    /// A schema of payloads was published (house log, AEE §9.3).
+    /// A schema of payloads was published (system log, AEE §9.3).
     EnvelopeSchemaPublished = "envelope.schema_published";
-    /// A schema of payloads was taken back (house log).
+    /// A schema of payloads was withdrawn (system log).
     EnvelopeSchemaWithdrawn = "envelope.schema_withdrawn";
-    /// A receiver of webhooks was set up (house log).
+    /// A webhook endpoint was created (system log).
     EndpointCreated = "webhook.created";
-    /// A receiver of webhooks was changed (house log).
+    /// A webhook endpoint was changed (system log).
     EndpointChanged = "webhook.changed";
-    /// A receiver of webhooks failed for so long that it is no longer tried (house log).
+    /// A webhook endpoint was disabled because it failed for too long (system log).
     EndpointDisabled = "webhook.disabled";
-    /// A receiver of webhooks was taken away (house log).
+    /// A webhook endpoint was removed (system log).
     EndpointRemoved = "webhook.removed";
-    /// A job's credential could not be taken back (house log).
+    /// A job's credential could not be revoked (system log).
     CredentialStuck = "credential.stuck";
-    /// An admin has it tried again (house log).
+    /// An admin requested another attempt to revoke it (system log).
     CredentialRetried = "credential.retried";
     /// A job was accepted for the intent (ARCP §7.1).
     JobAccepted = "job.accepted";
-    /// A worker works on the job.
+    /// A worker started the job.
     JobRunning = "job.running";
-    /// The job is over; `status` says how.
+    /// The job ended; `status` names the outcome.
     JobEnded = "job.ended";
-    /// A job's lease ran out while it was active (house log, ARCP §14).
+    /// A job's lease ran out while it was active (system log, ARCP §14).
     JobLeaseExpired = "job.lease_expired";
-    /// Somebody asked to follow a job; `decision` says what came of it (house log, ARCP §14).
+    /// A principal asked to follow a job; `decision` is the outcome (system log, ARCP §14).
     JobObserved = "job.observed";
-    /// A key was registered to sign envelopes with (house log, AEE §11.2).
+    /// A key for signing envelopes was registered (system log, AEE §11.2).
     EnvelopeKeyRegistered = "envelope.key_registered";
-    /// A key signs no envelopes any more (house log, AEE §11.2).
+    /// A key for signing envelopes was revoked (system log, AEE §11.2).
     EnvelopeKeyRevoked = "envelope.key_revoked";
-    /// An agent's version can run jobs, or was changed (house log).
+    /// An agent's version that runs jobs was registered or changed (system log).
     VersionRegistered = "agent.version_registered";
-    /// A bridge was set up or changed (house log).
+    /// A bridge was set up or changed (system log).
     BridgeSet = "bridge.set";
-    /// A bridge was taken away (house log).
+    /// A bridge was removed (system log).
     BridgeRemoved = "bridge.removed";
-    /// An agent put a question before a person, or began to deliberate with it. Never with what is asked or answered.
+    /// An agent asked a person a question, or began a deliberation; never contains the question or the
+    /// answer.
     MomentOpened = "moment.opened";
-    /// The person answered: with an option or in its own words.
+    /// The person answered, with an option or in their own words.
     MomentResolved = "moment.resolved";
     /// The person refused the question itself (binding moment §6.2).
     MomentVetoed = "moment.vetoed";
-    /// Something was said about a moment: a request for detail, a deliberation, a reply.
+    /// A contribution to a moment: a request for detail, a deliberation, a reply.
     MomentWord = "moment.word";
     /// A second person is asked too.
     MomentEscalated = "moment.escalated";
-    /// Nobody answered in time; nothing is approved by that.
+    /// The moment was not answered in time; this approves nothing.
     MomentExpired = "moment.expired";
-    /// The agent took its question back, or what it was for has ended.
+    /// The agent withdrew its question, or the purpose of the question has ended.
     MomentWithdrawn = "moment.withdrawn";
-    /// Another question took the place of a refused one.
+    /// Another question replaced a refused one.
     MomentSuperseded = "moment.superseded";
     /// The person ended the deliberation.
     MomentClosed = "moment.closed";
-    /// The person has the question before its eyes, for the first time.
+    /// The person saw the question for the first time.
     MomentSeen = "moment.seen";
-    /// The agent has the answer, or knows of the end.
+    /// The agent received the answer, or learnt of the end.
     MomentAcknowledged = "moment.acknowledged";
-    /// Its words were taken out.
+    /// The texts of a moment were scrubbed.
     MomentScrubbed = "moment.scrubbed";
-    /// The objection to a refused question is settled: what took its place was answered or closed (`settled_by` names that).
+    /// The objection to a refused question is settled: its replacement was answered or closed (`settled_by`
+    /// names it).
     MomentVetoSettled = "moment.veto_settled";
-    /// A refused question is deliberated again: what had taken its place ended, and the objection was not settled by that.
+    /// A refused question is deliberated again: its replacement ended without settling the objection.
     MomentVetoRestored = "moment.veto_restored";
-    /// A question came with a way to refuse it closed (binding moment §11.3).
+    /// A question suppressed one of its hatches, that is an answer in own words or a refusal (binding moment
+    /// §11.3).
     MomentHatchSuppressed = "moment.hatch_suppressed";
-    /// A portfolio came to be (house log, RFC-0004).
+    /// A portfolio was created (system log, RFC-0004).
     PortfolioCreated = "portfolio_created";
-    /// A portfolio's status was changed (house log).
+    /// A portfolio's status was changed (system log).
     PortfolioStatusChanged = "portfolio.status_changed";
-    /// An intent was put into a portfolio, or its place there changed (house log).
+    /// An intent was added to a portfolio, or its membership there changed (system log).
     PortfolioIntentAdded = "added_to_portfolio";
-    /// An intent was taken out of a portfolio (house log).
+    /// An intent was removed from a portfolio (system log).
     PortfolioIntentRemoved = "removed_from_portfolio";
-    /// A person's password was set (house log).
+    /// A person's password was set (system log).
     PasswordSet = "person.password_set";
-    /// A one-time link for a person was made (house log).
+    /// A one-time link for a person was made (system log).
     LinkMade = "person.link_made";
-    /// A vault was made (house log, RFC-0014).
+    /// A vault was created (system log, RFC-0014).
     VaultCreated = "vault.created";
-    /// A vault was taken away, with all that was in it (house log).
+    /// A vault was removed with all its contents (system log).
     VaultRemoved = "vault.removed";
-    /// A credential was put into a vault (house log).
+    /// A credential was added to a vault (system log).
     ToolCredentialCreated = "credential.created";
-    /// What is known of a credential was changed, not its secret (house log).
+    /// A credential was changed, except its secret (system log).
     ToolCredentialChanged = "credential.changed";
-    /// A credential got another secret (house log).
+    /// A credential got another secret (system log).
     ToolCredentialRotated = "credential.rotated";
-    /// The time of a credential ran out (house log).
+    /// A credential expired (system log).
     ToolCredentialExpired = "credential.expired";
-    /// A credential was revoked; its secret is gone (house log).
+    /// A credential was revoked; its secret is deleted (system log).
     ToolCredentialRevoked = "credential.revoked";
-    /// An agent may use a credential (house log).
+    /// A grant to use a credential was created (system log).
     ToolGrantCreated = "grant.created";
-    /// An agent has passed its grant on (house log).
+    /// An agent delegated its grant (system log).
     ToolGrantDelegated = "grant.delegated";
-    /// A grant was taken back, with those that were passed on from it (house log).
+    /// A grant was revoked, with those delegated from it (system log).
     ToolGrantRevoked = "grant.revoked";
-    /// The time of a grant ran out (house log).
+    /// A grant expired (system log).
     ToolGrantExpired = "grant.expired";
-    /// A grant rests (house log).
+    /// A grant was suspended (system log).
     ToolGrantSuspended = "grant.suspended";
-    /// A grant goes on (house log).
+    /// A grant was resumed (system log).
     ToolGrantResumed = "grant.resumed";
-    /// An intent got a governance policy, or another one (RFC-0013).
+    /// An intent's governance policy was set or replaced (RFC-0013).
     GovernancePolicySet = "governance.policy_set";
-    /// An intent's governance policy was taken away.
+    /// An intent's governance policy was removed.
     GovernancePolicyRemoved = "governance.policy_removed";
-    /// Somebody approved what an agent asked for; `status` says whether that is enough.
+    /// An agent's request was approved; `status` tells whether the approvals suffice.
     ApprovalGranted = "governance.approval_granted";
-    /// What an agent asked for was not approved.
+    /// An agent's request was not approved.
     ApprovalDenied = "governance.approval_denied";
-    /// What was approved was done: the approval is used up.
+    /// The approved action was done: the approval is used up.
     ApprovalEnforced = "governance.approval_enforced";
-    /// An intent's policy refused something.
+    /// An intent's policy refused an action.
     GovernanceViolation = "governance.violation";
-    /// A person has decided about an escalation.
+    /// A person has resolved an escalation.
     EscalationResolved = "coordinator.escalation_resolved";
-    /// A trigger was set up (house log, RFC-0017).
+    /// A trigger was created (system log, RFC-0017).
     TriggerCreated = "trigger.created";
-    /// A trigger was changed (house log).
+    /// A trigger was changed (system log).
     TriggerChanged = "trigger.changed";
-    /// A trigger made an intent (house log).
+    /// A trigger created an intent (system log).
     TriggerFired = "trigger.fired";
-    /// A trigger would have made an intent and was not to; `reason` says why (house log).
+    /// A trigger was skipped and created no intent; `reason` names the cause (system log).
     TriggerSkipped = "trigger.skipped";
-    /// A trigger was to fire for what triggers had brought about too many times over (house log, RFC-0017 §3.3).
+    /// A trigger did not fire because it is too deep in a cascade of triggers (system log, RFC-0017 §3.3).
     TriggerCascadeLimit = "trigger.cascade_limit";
-    /// A trigger could make no intent; `reason` says why (house log).
+    /// A trigger failed to create an intent; `reason` names the cause (system log).
     TriggerFailed = "trigger.failed";
-    /// A trigger was switched off by the server; `reason` says why (house log).
+    /// A trigger was disabled by the server; `reason` names the cause (system log).
     TriggerDisabled = "trigger.disabled";
-    /// A trigger was taken away (house log).
+    /// A trigger was removed (system log).
     TriggerRemoved = "trigger.removed";
-    /// The intent was written down for a peer to work on (RFC-0022).
+    /// The intent was recorded for dispatch to a peer (RFC-0022).
     FederationDispatched = "federation.dispatched";
-    /// The intent is a peer's, who wants it worked on here (RFC-0022).
+    /// The intent was received from a peer, to be worked on here (RFC-0022).
     FederationReceived = "federation.received";
-    /// A peer has taken the intent, or tells how it goes on there (RFC-0022).
+    /// A peer accepted the intent, or reported progress (RFC-0022).
     FederationCallback = "federation.callback";
-    /// A peer tells that the budget is nearly spent (RFC-0023).
+    /// A peer reported that the budget is nearly spent (RFC-0023).
     FederationBudgetWarning = "federation.budget_warning";
-    /// A peer tells that it is done (RFC-0022).
+    /// A peer reported completion (RFC-0022).
     FederationCompleted = "federation.completed";
-    /// It came to nothing at a peer, was not taken or not delivered (`reason`), or nothing was heard of it (RFC-0022).
+    /// The work failed at a peer, was rejected or not delivered (`reason`), or the peer fell silent
+    /// (RFC-0022).
     FederationFailed = "federation.failed";
-    /// Something could not be delivered to a peer (house log).
+    /// A message could not be delivered to a peer (system log).
     FederationUndelivered = "federation.undelivered";
 }

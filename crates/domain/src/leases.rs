@@ -1,8 +1,8 @@
-//! Leases (RFC-0003): one agent's hold on a scope of an intent, for a time.
+//! Leases (RFC-0003): one agent's exclusive hold on a scope of an intent, for a limited time.
 //!
-//! A scope is a text of the client's own. Read as a path it covers a part of the intent's state, and everything below
-//! (see [`LeaseScope`]); a patch that touches a part that somebody else holds is refused ([`guard`]). Who may ask at all,
-//! and what ends a lease besides its time and its holder, is in the deeds.
+//! A scope is a text defined by the client. Read as a path it covers a part of the intent's state, and
+//! everything below (see [`LeaseScope`]); a patch to a part held by another agent is refused ([`guard`]).
+//! Access checks, and ends of a lease other than by its time and its holder, are part of the operations.
 
 use std::fmt;
 
@@ -14,23 +14,23 @@ use crate::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
 use crate::patch::Change;
 use crate::refusal::{Code, Refusal};
 
-/// Seconds of a lease when nothing is said, as the SDK's own default.
+/// Default duration of a lease in seconds, the same as in the SDK.
 pub const DEFAULT_SECONDS: i64 = 300;
 
-/// What a lease covers, as a path into the intent's state: empty for all of it.
+/// The part of an intent's state that a lease covers, as a path: empty for all of it.
 ///
-/// The text is split at `/` and empty parts count for nothing, as with patches (contract 5.3). A leading `state/` and a
-/// trailing `*` say nothing more: `research`, `/research/`, `state/research` and `research/*` are one scope, `*` is the
-/// whole state. Everything else stands for itself: a scope of free text covers the member of that very name, and
-/// disturbs nobody where there is none.
+/// The text is split at `/` and empty parts are ignored, as with patches (contract 5.3). A leading `state/`
+/// and a trailing `*` add nothing: `research`, `/research/`, `state/research` and `research/*` are one scope,
+/// `*` is the whole state. All other parts are literal: a scope of free text covers the member of exactly
+/// that name, and has no effect if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeaseScope(Vec<String>);
 
 impl LeaseScope {
-    /// Reads a scope as a client writes it.
+    /// Parses a scope as written by a client.
     ///
     /// # Errors
-    /// A text that names nothing, is too long, has control characters or too many parts.
+    /// A text that is empty, is too long, or has control characters or too many parts.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let fault = |what: &str| {
             let message =
@@ -59,7 +59,7 @@ impl LeaseScope {
         Ok(Self(parts.into_iter().map(str::to_owned).collect()))
     }
 
-    /// The scope of a path as it is stored; the reverse of its `Display`.
+    /// Parses the stored form of a scope; the reverse of its `Display`.
     #[must_use]
     pub fn stored(path: &str) -> Self {
         Self(path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect())
@@ -78,25 +78,25 @@ impl fmt::Display for LeaseScope {
     }
 }
 
-/// Where a lease is in its life. No client knows more than these (contract 3.7).
+/// The stage of a lease's lifecycle; clients know no others (contract 3.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseStatus {
-    /// Held.
+    /// Held by its agent.
     Active,
-    /// Given back by its holder.
+    /// Released by its holder.
     Released,
     /// Its time ran out.
     Expired,
-    /// Taken away.
+    /// Revoked.
     Revoked,
 }
 
 impl LeaseStatus {
-    /// Every status.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Active, Self::Released, Self::Expired, Self::Revoked];
 
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -107,7 +107,7 @@ impl LeaseStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
@@ -118,11 +118,11 @@ impl LeaseStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
-    /// Its holder gave it back.
+    /// Its holder released it.
     Released,
     /// Its time ran out.
     Expired,
-    /// An admin of the intent took it away.
+    /// An admin of the intent revoked it.
     Revoked,
     /// Its holder may no longer write to the intent (RFC-0011).
     AccessLost,
@@ -133,7 +133,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The status that it leaves a lease in.
+    /// Returns the resulting status of the lease.
     #[must_use]
     pub fn status(self) -> LeaseStatus {
         match self {
@@ -149,30 +149,30 @@ impl EndReason {
 /// A lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Its id.
+    /// The lease's id.
     pub id: LeaseId,
     /// The intent.
     pub intent_id: IntentId,
-    /// Who holds it.
+    /// The agent that holds it.
     pub agent_id: String,
-    /// The scope, as its holder wrote it.
+    /// The scope as written by its holder.
     pub scope: String,
-    /// What it covers: [`LeaseScope`] as it is stored.
+    /// The covered path: the stored form of [`LeaseScope`].
     pub path: String,
-    /// Rises with every lease on the intent: the later holder has the larger one.
+    /// The fencing token; rises with every lease on the intent, so that a later holder has a larger one.
     pub fencing_token: i64,
-    /// Where it is in its life, as it was last written down; [`Self::status_at`] is what counts.
+    /// The status as last written; see [`Self::status_at`].
     pub status: LeaseStatus,
-    /// Since when it is held.
+    /// When it was acquired.
     pub acquired_at: Timestamp,
-    /// Until when; it counts for nothing from that instant.
+    /// When it expires; it is no longer in force from that instant.
     pub expires_at: Timestamp,
-    /// When it was given back or taken away, or found to have run out.
+    /// When it was released, revoked, or found to have expired.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Lease {
-    /// Where it is in its life at this moment.
+    /// Returns the status at the given time.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> LeaseStatus {
         if self.status == LeaseStatus::Active && self.expires_at <= now {
@@ -181,50 +181,50 @@ impl Lease {
         self.status
     }
 
-    /// Whether it is held at this moment.
+    /// Whether it is held at the given time.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.status_at(now) == LeaseStatus::Active
     }
 
-    /// What it covers.
+    /// Returns the scope that it covers.
     #[must_use]
     pub fn covers(&self) -> LeaseScope {
         LeaseScope::stored(&self.path)
     }
 
-    /// The lease after its end.
+    /// Returns the lease after its end.
     #[must_use]
     pub fn ended(&self, reason: EndReason, now: Timestamp) -> Self {
         Self { status: reason.status(), ended_at: Some(now), ..self.clone() }
     }
 }
 
-/// What is asked for in a new lease.
+/// Input for a new lease.
 #[derive(Debug, Clone)]
 pub struct LeaseAsk {
-    /// The scope, as the client writes it.
+    /// The scope as written by the client.
     pub scope: String,
-    /// For how long.
+    /// The duration in seconds.
     pub duration_seconds: i64,
 }
 
-/// Who asks for a lease, and what bounds it.
+/// The agent that requests a lease, and the limit on its duration.
 #[derive(Debug, Clone, Copy)]
 pub struct Claimant<'a> {
-    /// Who will hold it.
+    /// The future holder.
     pub agent: &'a str,
     /// When its access to the intent ends: no lease outlives that.
     pub until: Option<Timestamp>,
 }
 
-/// Makes a lease, if nobody's hold on the intent is in its way. `held` are the leases in force there.
+/// Acquires a lease unless a lease of another agent conflicts; `held` are the leases in force on the intent.
 ///
-/// The scopes of different holders never overlap: who holds `a` shall not find somebody else at `a/b`. The same holder may
-/// have both, but not the same one twice (contract 6).
+/// The scopes of different holders never overlap: while one agent holds `a`, no other can hold `a/b`. The
+/// same holder may have both, but not the same scope twice (contract 6).
 ///
 /// # Errors
-/// A scope or a duration that is none; [`Code::LeaseHeld`] with the lease that is in the way; too many leases.
+/// An invalid scope or duration; [`Code::LeaseHeld`] with the conflicting lease; too many leases.
 pub fn acquire(
     ask: &LeaseAsk,
     claimant: Claimant<'_>,
@@ -259,10 +259,11 @@ pub fn acquire(
     })
 }
 
-/// The lease, held for so long from now on. One that has ended stays so: somebody else may have held its scope since.
+/// Extends a lease to the given duration from now; an ended lease is refused, because others may have held
+/// its scope since.
 ///
 /// # Errors
-/// A duration that is none; [`Code::LeaseEnded`].
+/// An invalid duration; [`Code::LeaseEnded`].
 pub fn renew(
     lease: &Lease,
     duration_seconds: i64,
@@ -279,11 +280,13 @@ pub fn renew(
     }
 }
 
-/// Checks that a change touches nothing that somebody else holds, and, when it comes with a fencing token, that the token
-/// is that of a lease which `agent` still holds. `held` are the leases in force on the intent.
+/// Checks that a change affects no part held by another agent, and that its fencing token, if given, is
+/// valid.
+///
+/// The token must be that of a lease still held by `agent`. `held` are the leases in force on the intent.
 ///
 /// # Errors
-/// [`Code::LeaseHeld`] with the lease that is in the way, [`Code::LeaseEnded`].
+/// [`Code::LeaseHeld`] with the conflicting lease, [`Code::LeaseEnded`].
 pub fn guard(
     held: &[Lease],
     agent: &str,
@@ -313,7 +316,7 @@ pub fn guard(
     found.map_or(Ok(()), |(lease, _)| Err(taken(lease, agent)))
 }
 
-/// Until when a lease of this duration lasts: it never outlives its holder's access.
+/// Returns the end of a lease of this duration: it never outlives its holder's access.
 fn until(seconds: i64, claimant: Claimant<'_>, now: Timestamp) -> Result<Timestamp, Refusal> {
     let lawful = u32::try_from(seconds).ok().filter(|seconds| (1..=LEASE_SECONDS).contains(seconds));
     let seconds = lawful.ok_or_else(|| {
@@ -324,7 +327,7 @@ fn until(seconds: i64, claimant: Claimant<'_>, now: Timestamp) -> Result<Timesta
     Ok(claimant.until.map_or(end, |until| end.min(until)))
 }
 
-/// The refusal that a lease is the reason of.
+/// Returns the refusal because of a conflicting lease.
 fn taken(lease: &Lease, agent: &str) -> Refusal {
     let message = if lease.agent_id == agent {
         format!("You hold this lease already, until {}. Renew it instead.", rfc3339(lease.expires_at))

@@ -1,9 +1,9 @@
-//! The law of Entente: what the protocols say may happen, as pure decisions.
+//! Domain rules of Entente: decides which operations the protocols allow, without IO.
 //!
-//! Every function here takes what is and what is asked and answers with the new state or a [`refusal::Refusal`].
-//! Nothing in this crate knows HTTP, SQL, a clock or a random number: time and chance are arguments
-//! ([`clock::Clock`], [`ids::Chance`]). The deeds of the server (`crates/kernel`) call these functions inside their
-//! transactions; `entente verify` calls them with no server at all.
+//! Each function takes the current state and a request, and returns the new state or a [`refusal::Refusal`]. Nothing
+//! in this crate knows HTTP, SQL, a clock or a random number generator: time and randomness are arguments
+//! ([`clock::Clock`], [`ids::Chance`]). The server's operations (`crates/kernel`) call these functions inside their
+//! transactions; `entente verify` calls them without a server.
 
 pub mod access;
 pub mod access_requests;

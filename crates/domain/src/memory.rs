@@ -1,8 +1,7 @@
-//! Agents' memory (RFC-0015): what an agent wants to know again, under a key in a namespace of its own.
+//! Agent memory (RFC-0015): values that an agent stores under a key in one of its own namespaces.
 //!
-//! Whose it is never changes, nor where it is: its agent, namespace, key, type and scope are given when it is made. What
-//! has to go when there is no room is `memory/room.rs`; how long an entry is kept is read by `memory/ttl.rs`; what keys are
-//! looked for is a range, `memory/range.rs`.
+//! Agent, namespace, key, type and scope of an entry are fixed at creation. Eviction is in `memory/room.rs`, parsing
+//! of lifetimes in `memory/ttl.rs`, and key ranges for searches in `memory/range.rs`.
 
 pub mod range;
 pub mod room;
@@ -23,16 +22,16 @@ macro_rules! words {
         pub enum $name { $($(#[$of])* #[serde(rename = $wire)] $word,)+ }
 
         impl $name {
-            /// Every one.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$word,)+];
 
-            /// The word as it is written.
+            /// Returns the wire name.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$word => $wire,)+ }
             }
 
-            /// Reads the word; `None` when there is no such word.
+            /// Parses the wire name; `None` if it is unknown.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|word| word.as_str() == text)
@@ -42,39 +41,39 @@ macro_rules! words {
 }
 
 words! {
-    /// What kind of memory an entry is (RFC-0015).
+    /// Type of a memory entry (RFC-0015).
     MemoryType {
-        /// What is needed for the work at hand: ends with the task or the intent that it is for.
+        /// Needed for current work: ends with its task or intent.
         Working = "working",
-        /// What happened: the least recently used goes when there is no room.
+        /// Past events: the least recently used entry is evicted when space runs out.
         Episodic = "episodic",
-        /// What is known: stays until it is deleted, and whoever may write to its intent may set it right.
+        /// Knowledge: stays until deleted; any agent with write access to its intent may correct it.
         Semantic = "semantic",
     }
 }
 
 words! {
-    /// How much an entry is wanted: of two that may go the one that is wanted less goes first.
+    /// Eviction priority: among evictable entries, lower priorities are evicted first.
     MemoryPriority {
-        /// Goes first.
+        /// Evicted first.
         Low = "low",
-        /// The usual.
+        /// The default.
         Normal = "normal",
-        /// Goes last.
+        /// Evicted last.
         High = "high",
     }
 }
 
 words! {
-    /// How sensitive an entry is. The first three are labels for those who read it.
+    /// Sensitivity of an entry; the first three levels are labels for its readers.
     MemorySensitivity {
-        /// Everybody may know it.
+        /// Anyone may know it.
         Public = "public",
-        /// Those who work here may know it.
+        /// For members of the organisation.
         Internal = "internal",
-        /// Those who need it may know it.
+        /// For those with a need to know.
         Confidential = "confidential",
-        /// Nobody but its agent sees it, whatever its scope is.
+        /// Visible only to its own agent, regardless of scope.
         Restricted = "restricted",
     }
 }
@@ -82,51 +81,51 @@ words! {
 /// An entry of an agent's memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemoryEntry {
-    /// Its id.
+    /// Identifier.
     pub id: MemoryId,
-    /// Whose it is.
+    /// Agent that owns the entry.
     pub agent_id: String,
-    /// The namespace, one of its agent's own.
+    /// Namespace, one of the agent's own.
     pub namespace: String,
-    /// The key, unique in the namespace among what is in force.
+    /// Key, unique among the active entries of the namespace.
     pub key: String,
-    /// The value.
+    /// Stored value.
     pub value: Map<String, Value>,
-    /// What kind of memory it is.
+    /// Memory type.
     pub memory_type: MemoryType,
-    /// The intent that it is for.
+    /// Intent that the entry is scoped to.
     pub intent_id: Option<IntentId>,
-    /// The task of that intent that it is for.
+    /// Task of that intent that the entry is scoped to.
     pub task_id: Option<TaskId>,
-    /// Its tags.
+    /// Tags.
     pub tags: Vec<String>,
-    /// How long it is kept, as it was given.
+    /// Lifetime as it was given.
     pub ttl: Option<String>,
-    /// Whether it is never evicted.
+    /// Whether the entry is exempt from eviction.
     pub pinned: bool,
-    /// How much it is wanted.
+    /// Eviction priority.
     pub priority: MemoryPriority,
-    /// How sensitive it is.
+    /// Sensitivity.
     pub sensitivity: Option<MemorySensitivity>,
-    /// Who set it right last, of what is known.
+    /// Agent that last wrote a semantic entry; `None` for other types.
     pub curated_by: Option<String>,
-    /// Rises with each change; guards writes (`If-Match`).
+    /// Version, incremented by each change; guards writes (`If-Match`).
     pub version: i64,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// Who changed it.
+    /// Agent that made the last change.
     pub updated_by: String,
-    /// Until when it is kept.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
-    /// Since when it is only kept to be read: what it was for is over.
+    /// Time of archival: its task or intent has ended, and the entry is read-only.
     pub archived_at: Option<Timestamp>,
-    /// When it was last used, about.
+    /// Approximate time of the last use.
     pub used_at: Timestamp,
 }
 
-/// What is asked for in a new entry.
+/// Request to create an entry.
 #[derive(Debug, Clone)]
 pub struct MemoryAsk {
     /// As [`MemoryEntry::namespace`].
@@ -139,9 +138,9 @@ pub struct MemoryAsk {
     pub memory_type: MemoryType,
     /// As [`MemoryEntry::tags`].
     pub tags: Vec<String>,
-    /// How long it is kept; or else
+    /// Lifetime; excludes `expires_at`.
     pub ttl: Option<String>,
-    /// until when.
+    /// Expiry time; excludes `ttl`.
     pub expires_at: Option<Timestamp>,
     /// As [`MemoryEntry::pinned`].
     pub pinned: bool,
@@ -151,20 +150,20 @@ pub struct MemoryAsk {
     pub sensitivity: Option<MemorySensitivity>,
 }
 
-/// What a change says of something that need not be there.
+/// Change of an optional member: absent, null or a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Given<T> {
-    /// Nothing: it stays.
+    /// The member is absent: no change.
     #[default]
     Nothing,
-    /// That it goes.
+    /// The member is null: remove the value.
     Null,
-    /// What it is to be.
+    /// The new value.
     Value(T),
 }
 
 impl<T> Given<T> {
-    /// The same of what is made of it.
+    /// Applies `make` to the value, if there is one.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Given<U> {
         match self {
             Self::Nothing => Given::Nothing,
@@ -173,7 +172,7 @@ impl<T> Given<T> {
         }
     }
 
-    /// What is to be, if it is to be.
+    /// Returns the new value, if there is one.
     fn value(self) -> Option<T> {
         if let Self::Value(value) = self { Some(value) } else { None }
     }
@@ -185,29 +184,29 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
     }
 }
 
-/// A change of an entry. What is `None` stays.
+/// A change of an entry; members that are `None` stay as they are.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryChange {
-    /// The whole value.
+    /// Replacement of the whole value.
     pub value: Option<Map<String, Value>>,
-    /// All tags.
+    /// Replacement of all tags.
     pub tags: Option<Vec<String>>,
-    /// Whether it is never evicted.
+    /// Whether the entry is exempt from eviction.
     pub pinned: Option<bool>,
-    /// How much it is wanted.
+    /// Eviction priority.
     pub priority: Option<MemoryPriority>,
-    /// How sensitive it is.
+    /// Sensitivity.
     pub sensitivity: Given<MemorySensitivity>,
-    /// How long it is kept, from now.
+    /// Lifetime, counted from now.
     pub ttl: Given<String>,
-    /// Until when it is kept.
+    /// Expiry time.
     pub expires_at: Given<Timestamp>,
 }
 
-/// Makes an entry of `agent`'s, for an intent and maybe a task of it.
+/// Creates an entry of `agent`, optionally scoped to an intent and a task of it.
 ///
 /// # Errors
-/// A name that is none, too large a value, too many tags, an end that is past or too far.
+/// An invalid name, too large a value, too many tags, or an expiry time in the past or too far in the future.
 pub fn create(
     ask: MemoryAsk,
     agent: &str,
@@ -245,19 +244,19 @@ pub fn create(
 }
 
 impl MemoryEntry {
-    /// Whether its time is over, written down or not.
+    /// Returns whether the entry has expired, even if the expiry is not recorded yet.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// Whether others than its agent may see it: those who can read its intent.
+    /// Returns whether agents with read access to the entry's intent may see it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.intent_id.is_some() && self.sensitivity != Some(MemorySensitivity::Restricted)
     }
 
-    /// The bytes that it counts for.
+    /// Returns the size that counts towards the agent's quota, in bytes.
     #[must_use]
     pub fn bytes(&self) -> i64 {
         let value = serde_json::to_string(&self.value).map_or(0, |text| text.len());
@@ -265,7 +264,7 @@ impl MemoryEntry {
         i64::try_from(value + tags + self.key.len() + self.namespace.len()).unwrap_or(i64::MAX)
     }
 
-    /// Requires that a change is made under the version that is current.
+    /// Requires that a change was made against the current version.
     ///
     /// # Errors
     /// [`Code::VersionConflict`] with the current version.
@@ -273,10 +272,10 @@ impl MemoryEntry {
         if seen == self.version { Ok(()) } else { Err(Refusal::version_conflict(self.version)) }
     }
 
-    /// The entry after a change by `by`; `None` when that changes nothing.
+    /// Returns the entry after a change by `by`; `None` if nothing changes.
     ///
     /// # Errors
-    /// It is archived; the change is not lawful.
+    /// The entry is archived, or the change is invalid.
     pub fn changed(&self, change: MemoryChange, by: &str, now: Timestamp) -> Result<Option<Self>, Refusal> {
         if self.archived_at.is_some() {
             let message =
@@ -313,7 +312,7 @@ impl MemoryEntry {
         Ok(Some(next))
     }
 
-    /// What logs say of it: everything but its value.
+    /// Returns the event payload: everything but the value.
     #[must_use]
     pub fn described(&self) -> Value {
         json!({
@@ -348,7 +347,7 @@ fn check_value(value: &Map<String, Value>) -> Result<(), Refusal> {
     Err(Refusal::field(Code::TooLarge, "value", "too_large", message))
 }
 
-/// The tags, each once.
+/// Checks and deduplicates the tags.
 fn tags(given: Vec<String>) -> Result<Vec<String>, Refusal> {
     let mut tags: Vec<String> = Vec::with_capacity(given.len().min(MEMORY_TAGS));
     for tag in given {
@@ -368,7 +367,7 @@ fn tags(given: Vec<String>) -> Result<Vec<String>, Refusal> {
     Ok(tags)
 }
 
-/// Until when an entry is kept, with the words that said so.
+/// Returns the expiry time, with the `ttl` text that it was computed from.
 fn kept_until(
     ttl: Option<String>,
     expires_at: Option<Timestamp>,

@@ -1,31 +1,31 @@
-//! Merkle trees over a log (RFC-0019, contract 13): one hash that stands for every event up to a place, and short proofs
-//! that an event is under it.
+//! Merkle trees over a log (RFC-0019, contract 13): one hash commits to every event up to a position, and short
+//! proofs show that an event is included.
 //!
-//! The form is the one that existing clients recompute: leaves are the events' hashes as they are, a parent is
-//! SHA-256(left ‖ right), and a row is filled up to a power of two with its last leaf. Such a root alone does not say how
-//! many leaves it has; a checkpoint does, and signs it ([`crate::checkpoints`]). So a proof is only as good as the
-//! checkpoint that it leads to.
+//! The tree has the form that existing clients recompute: leaves are the events' hashes as they are, a parent is
+//! SHA-256(left ‖ right), and a row is padded to a power of two with its last leaf. Such a root alone does not commit
+//! to the number of leaves; a checkpoint states and signs it ([`crate::checkpoints`]). A proof is therefore only as
+//! good as the checkpoint that it leads to.
 
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::{Digest, sha256};
 
-/// On which side of the path a proof's hash stands.
+/// Side on which a proof's hash is joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// Before what was computed so far.
+    /// Before the hash computed so far.
     Left,
-    /// After it.
+    /// After the hash computed so far.
     Right,
 }
 
-/// One step from a leaf to the root: the hash beside the path.
+/// One step from a leaf to the root: the sibling hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The hash.
+    /// Sibling hash.
     pub hash: Digest,
-    /// Its side.
+    /// Side of the sibling.
     pub side: Side,
 }
 
@@ -36,21 +36,22 @@ fn parent(left: &Digest, right: &Digest) -> Digest {
     sha256(both)
 }
 
-/// The levels over `count` leaves.
+/// Returns the number of levels above `count` leaves.
 fn height(count: usize) -> usize {
     usize::try_from(count.next_power_of_two().trailing_zeros()).unwrap_or(0)
 }
 
-/// A log's leaves with every full block of them hashed, so that the root over any beginning of the log is at hand: a log
-/// with many checkpoints is verified in one go.
+/// A log's leaves with the hash of every full block, so that the root over any prefix of the log is cheap to compute.
+///
+/// This allows verifying a log with many checkpoints in one pass.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// The blocks of 1, 2, 4 … leaves that are full.
+    /// Hashes of the full blocks of 1, 2, 4 … leaves.
     levels: Vec<Vec<Digest>>,
 }
 
 impl Tree {
-    /// The tree over these leaves.
+    /// Builds the tree over the leaves.
     #[must_use]
     pub fn new(leaves: Vec<Digest>) -> Self {
         let mut levels = vec![leaves];
@@ -61,19 +62,19 @@ impl Tree {
         Self { levels }
     }
 
-    /// How many leaves it has.
+    /// Returns the number of leaves.
     #[must_use]
     pub fn len(&self) -> usize {
         self.levels.first().map_or(0, Vec::len)
     }
 
-    /// Whether it has none.
+    /// Returns whether the tree has no leaves.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The hash over block `at` of `level` when there are `count` leaves. What lies behind them is their last one.
+    /// Returns the hash of block `at` of `level` in a tree of `count` leaves; positions behind them repeat the last leaf.
     fn node(&self, count: usize, level: usize, at: usize) -> Option<Digest> {
         if (at + 1) << level <= count {
             return self.levels.get(level)?.get(at).copied();
@@ -86,14 +87,14 @@ impl Tree {
         Some(parent(&self.node(count, below, at * 2)?, &self.node(count, below, at * 2 + 1)?))
     }
 
-    /// The root over the first `count` leaves; `None` when there are not so many, or none.
+    /// Returns the root over the first `count` leaves; `None` if there are fewer, or `count` is 0.
     #[must_use]
     pub fn root(&self, count: usize) -> Option<Digest> {
         (count <= self.len()).then_some(())?;
         self.node(count, height(count), 0)
     }
 
-    /// The way from a leaf to the root over the first `count`; `None` when the leaf is not among them.
+    /// Returns the path from a leaf to the root over the first `count` leaves; `None` if the leaf is not among them.
     #[must_use]
     pub fn path(&self, count: usize, index: usize) -> Option<Vec<Step>> {
         (index < count && count <= self.len()).then_some(())?;
@@ -105,8 +106,8 @@ impl Tree {
         (0..height(count)).map(step).collect()
     }
 
-    /// Whether the log still begins with what two roots stand for: its first `from` leaves give the one, and the `to` that
-    /// those are the beginning of give the other.
+    /// Returns whether the log is consistent with two roots: its first `from.0` and its first `to.0` leaves have
+    /// these roots, and the first prefix is not the longer one.
     #[must_use]
     pub fn agrees(&self, from: (usize, &Digest), to: (usize, &Digest)) -> bool {
         let stands = |(count, claimed): (usize, &Digest)| self.root(count).as_ref() == Some(claimed);
@@ -114,8 +115,9 @@ impl Tree {
     }
 }
 
-/// Whether a path leads from the leaf at `index` of `count` to the root. The sides and the length of the path must be those
-/// of that place and no other.
+/// Returns whether a path leads from the leaf at `index` of `count` to the root.
+///
+/// The sides and the length of the path must match that position.
 #[must_use]
 pub fn leads(leaf: &Digest, index: usize, count: usize, path: &[Step], root: &Digest) -> bool {
     if index >= count || path.len() != height(count) {

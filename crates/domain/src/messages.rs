@@ -1,7 +1,7 @@
-//! Messages (RFC-0021 §2 to §4): what may be said to whom, who sees it, and what becomes of it.
+//! Messages (RFC-0021 §2 to §4): addressing, visibility and status.
 //!
-//! Addressing is resolved when a message is sent: a role names those who hold it at that moment. A directed message is
-//! seen by its sender, its recipients and the channel's managers only.
+//! Addressing is resolved when a message is sent: a role addresses the agents that hold it at that moment. A directed
+//! message is visible to its sender, its recipients and the channel's managers only.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::payload::Payload;
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// What a message is for (RFC-0021 §2.3).
+/// Purpose of a message (RFC-0021 §2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageType {
@@ -23,14 +23,14 @@ pub enum MessageType {
     Request,
     /// Answers a request.
     Response,
-    /// Tells, expects nothing.
+    /// Informs, expects nothing.
     Notify,
-    /// Tells everybody on the channel.
+    /// Informs everybody on the channel.
     Broadcast,
 }
 
 impl MessageType {
-    /// The type as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl MessageType {
         }
     }
 
-    /// Reads a type; `None` when there is no such type.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Request, Self::Response, Self::Notify, Self::Broadcast]
@@ -50,22 +50,22 @@ impl MessageType {
     }
 }
 
-/// What has become of a message (RFC-0021 §2.5).
+/// Delivery status of a message (RFC-0021 §2.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageStatus {
-    /// Taken in, not yet stored. Entente answers after the commit, so nobody ever reads this.
+    /// Accepted, not yet stored; no client ever sees this status, because Entente responds after the commit.
     Pending,
-    /// Stored, and there for its recipients.
+    /// Stored, and available to its recipients.
     Delivered,
     /// A recipient has acknowledged it.
     Read,
-    /// Its time ran out, or what it was about is over.
+    /// Its expiry time has passed, or its subject is closed.
     Expired,
 }
 
 impl MessageStatus {
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -77,22 +77,22 @@ impl MessageStatus {
     }
 }
 
-/// Whom a message is for (RFC-0021 §4).
+/// Addressee of a message (RFC-0021 §4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// One agent, §4.1.
     Agent(String),
-    /// Whoever holds the role, §4.2.
+    /// All agents that hold the role, §4.2.
     Role(String),
     /// All members, §4.3.
     Everybody,
 }
 
 impl Address {
-    /// Reads a `to`.
+    /// Parses a `to`.
     ///
     /// # Errors
-    /// A name that is none.
+    /// An invalid name.
     pub fn parse(to: &str) -> Result<Self, Refusal> {
         if to == "*" {
             return Ok(Self::Everybody);
@@ -109,42 +109,42 @@ impl Address {
 /// A message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its id; carries its number.
+    /// Identifier; contains the number.
     pub id: MessageId,
-    /// Its number in the channel, from 1 and without gaps.
+    /// Number in the channel, starting at 1 and without gaps.
     pub number: u32,
-    /// Its place in the intent's line.
+    /// Position in the intent's log.
     pub seq: i64,
-    /// The channel.
+    /// Channel.
     pub channel_id: ChannelId,
-    /// The channel's intent.
+    /// Intent of the channel.
     pub intent_id: IntentId,
-    /// Who sent it.
+    /// Agent that sent the message.
     pub sender: String,
-    /// Whom it is for, as addressed: an agent, `role:…`, `*` or nobody in particular.
+    /// Address as given: an agent, `role:…`, `*`, or `None` for no particular recipient.
     pub to: Option<String>,
-    /// Whom that came to when it was sent; `None` for everybody.
+    /// Agents that the address resolved to when it was sent; `None` for everybody.
     pub recipients: Option<Vec<String>>,
-    /// What it is for.
+    /// Purpose.
     pub message_type: MessageType,
-    /// The request that it answers.
+    /// Request that the message answers.
     pub correlation_id: Option<MessageId>,
-    /// What it says.
+    /// Content.
     pub payload: Payload,
     /// Hints for routing and tracing.
     pub metadata: Option<Payload>,
-    /// When it was sent.
+    /// Time of sending.
     pub created_at: Timestamp,
-    /// When it is too late for it.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
-    /// What has become of it.
+    /// Delivery status.
     pub status: MessageStatus,
-    /// When a recipient first acknowledged it.
+    /// Time of the first acknowledgement by a recipient.
     pub read_at: Option<Timestamp>,
 }
 
 impl Message {
-    /// Whether `agent` is one whom the message is for.
+    /// Returns whether `agent` is a recipient of the message.
     #[must_use]
     pub fn is_for(&self, agent: &str) -> bool {
         match &self.recipients {
@@ -153,7 +153,7 @@ impl Message {
         }
     }
 
-    /// Whether `viewer` may know of the message (RFC-0021 §4, contract 1.6).
+    /// Returns whether `viewer` may know of the message (RFC-0021 §4, contract 1.6).
     #[must_use]
     pub fn visible_to(&self, viewer: &Viewer<'_>) -> bool {
         viewer.manages
@@ -162,8 +162,10 @@ impl Message {
             || (viewer.admitted && self.is_for(viewer.agent))
     }
 
-    /// Whether lists and streams hand the message to `viewer`. An expired one is no longer delivered (RFC-0021 §2.2);
-    /// only its sender and the channel's managers still find it there, to see what became of it.
+    /// Returns whether lists and streams contain the message for `viewer`.
+    ///
+    /// An expired message is no longer delivered (RFC-0021 §2.2); only its sender and the channel's managers still
+    /// see it there, with its status.
     #[must_use]
     pub fn delivered_to(&self, viewer: &Viewer<'_>) -> bool {
         self.visible_to(viewer)
@@ -171,10 +173,10 @@ impl Message {
     }
 }
 
-/// Who looks at a channel's messages.
+/// An agent that reads a channel's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewer<'a> {
-    /// The agent that looks.
+    /// The reading agent.
     pub agent: &'a str,
     /// Whether the channel admits it.
     pub admitted: bool,
@@ -185,7 +187,7 @@ pub struct Viewer<'a> {
 }
 
 impl Viewer<'_> {
-    /// Requires that the viewer may look at the channel's messages at all (RFC-0021 §5.2).
+    /// Requires that the viewer may read the channel's messages at all (RFC-0021 §5.2).
     ///
     /// # Errors
     /// [`Code::NotAMember`].
@@ -198,57 +200,57 @@ impl Viewer<'_> {
     }
 }
 
-/// What is to be sent.
+/// A message to be sent.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// Who sends it; checked against the key.
+    /// Sending agent; checked against the key.
     pub sender: String,
-    /// Whom it is for.
+    /// Address.
     pub to: Option<String>,
-    /// What it is for.
+    /// Purpose.
     pub message_type: MessageType,
-    /// The request that it answers.
+    /// Request that the message answers.
     pub correlation_id: Option<MessageId>,
-    /// What it says.
+    /// Content.
     pub payload: Payload,
-    /// Hints.
+    /// Hints for routing and tracing.
     pub metadata: Option<Payload>,
-    /// When it will be too late for it.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What the law says of a draft: whom it is for in the end.
+/// Result of judging a draft: its resolved address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     /// `to` as it is stored.
     pub to: Option<String>,
-    /// Whom that comes to; `None` for everybody.
+    /// Agents that the address resolves to; `None` for everybody.
     pub recipients: Option<Vec<String>>,
 }
 
-/// The facts that a draft is judged by.
+/// Facts needed to judge a draft.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// The channel as it is.
+    /// The channel in its current state.
     pub channel: &'a Channel,
-    /// Where the sender stands with the intent.
+    /// The sender's access level on the intent.
     pub standing: Standing,
-    /// Those who hold the role that the draft is addressed to and have access to the intent; empty otherwise.
+    /// Agents that hold the addressed role and have access to the intent; empty for other addresses.
     pub holders: &'a [String],
-    /// The message that the draft answers, in its status at this moment, if the channel has it.
+    /// Message that the draft answers, with its current status, if the channel has it.
     pub original: Option<&'a Message>,
     /// The setting `ENTENTE_STRICT_RFC0021` (contract 2).
     pub strict: bool,
 }
 
-/// Judges a draft. RFC-0021 §2.3, §4, §5.
+/// Judges a draft (RFC-0021 §2.3, §4, §5).
 ///
 /// # Errors
-/// A closed channel, a sender who may not speak there, an address that is wrong for the type or that nobody answers
-/// to, an expiry in the past, a response that answers nothing, a question that belongs before one person.
+/// A closed channel, a sender that may not speak there, an address that does not fit the type or has no recipients,
+/// an expiry time in the past, a response without a valid request, or a question that belongs before one person.
 pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Refusal> {
-    // Whoever may read the intent takes part, as far as the channel admits it (§5.1, §5.2): saying something changes
-    // nothing of the intent, which is what `write` is for.
+    // Every agent with read access to the intent may take part if the channel admits it (§5.1, §5.2): sending a
+    // message does not change the intent, so `write` is not required.
     case.standing.require(Level::Read)?;
     if !case.channel.admits(&draft.sender) {
         return Err(not_a_member(case.channel, &draft.sender));
@@ -278,8 +280,8 @@ pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Re
     resolve(draft, case)
 }
 
-/// A question to a person is delivered to that person alone (binding moment §7.4); a channel is shared, whatever a message's
-/// `to` says: its managers read everything.
+/// Refuses a question to a person: it must be delivered to that person alone (binding moment §7.4), but a channel's
+/// managers read everything, regardless of `to`.
 fn check_carried(draft: &Draft) -> Result<(), Refusal> {
     let parts = [("payload", Some(&draft.payload)), ("metadata", draft.metadata.as_ref())];
     let Some((member, _)) =
@@ -315,7 +317,7 @@ fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Result<(), Ref
     Ok(())
 }
 
-/// A response goes to whoever sent the original (§2.3), and only those whom a directed original was for may give one.
+/// Addresses a response to the original's sender (§2.3); only recipients of a directed original may respond.
 fn respond(draft: &Draft, case: Case<'_>) -> Result<Ruling, Refusal> {
     let Some(original) = case.original else {
         return Err(Refusal::field(
@@ -368,7 +370,7 @@ fn resolve(draft: &Draft, case: Case<'_>) -> Result<Ruling, Refusal> {
             "missing",
             "A request needs a `to`: an agent or a role (RFC-0021 §2.3).",
         )),
-        // Clients of the reference server send requests to nobody in particular (contract 2).
+        // Clients of the reference server send requests without a recipient (contract 2).
         (MessageType::Request, None) | (_, Some(Address::Everybody)) => Ok(everybody),
         (_, None) => Ok(Ruling { to: None, recipients: None }),
         (_, Some(Address::Agent(agent))) => {

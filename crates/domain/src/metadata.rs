@@ -1,14 +1,14 @@
-//! What a client keeps beside a thing: an object of its own and short texts, which the server stores and does not read.
+//! Checks client-supplied metadata and labels, which the server stores but does not interpret.
 
 use serde_json::{Map, Value};
 
 use crate::limits::METADATA_BYTES;
 use crate::refusal::{Code, Refusal};
 
-/// Checks a client's own object.
+/// Checks a client-defined object.
 ///
 /// # Errors
-/// More than [`METADATA_BYTES`].
+/// The object is larger than [`METADATA_BYTES`].
 pub fn check(member: &str, object: &Map<String, Value>) -> Result<(), Refusal> {
     let bytes = serde_json::to_string(object).map_or(0, |text| text.len());
     if bytes <= METADATA_BYTES {
@@ -20,7 +20,7 @@ pub fn check(member: &str, object: &Map<String, Value>) -> Result<(), Refusal> {
     Err(Refusal::field(Code::TooLarge, member, "too_large", message))
 }
 
-/// Checks a text that goes into lists and logs: 1 to `most` bytes, no control characters, no blank at either end.
+/// Checks a text for lists and logs: 1 to `most` bytes, no control characters, no leading or trailing blank.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`] at the body's `member`.

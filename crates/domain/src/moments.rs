@@ -1,10 +1,10 @@
-//! Binding moments: an agent asks its human to decide, and the human chooses, answers in their own words, or refuses the
-//! question itself (draft-morrison-binding-moment-envelope-00).
+//! Binding moments: an agent asks its human to decide, and the human chooses, answers in their own words, or refuses
+//! the question itself (draft-morrison-binding-moment-envelope-00).
 //!
-//! What is asked is a [`Brief`] (`moments/brief.rs`); how it could be asked better, `lints.rs`; the answer is a [`Resolution`]
-//! (`resolution.rs`). A [`Moment`] is one question, or one deliberation, with what has become of it; how it begins is `asking.rs`,
-//! its verbs are `course.rs`. What a refused question keeps an agent from is `veto.rs`, how well it asks `rates.rs`, how a
-//! question reads without a browser `text.rs`. Who has which key, and how anybody is told, is the server's.
+//! A question is a [`Brief`] (`moments/brief.rs`), checked for style by `lints.rs`; an answer is a [`Resolution`]
+//! (`resolution.rs`). A [`Moment`] is one question or one deliberation with its current state; `asking.rs` creates it and
+//! `course.rs` has its state transitions. `veto.rs` restricts questions after a refusal, `rates.rs` measures how well an
+//! agent asks, `text.rs` renders a question as plain text. Keys and notifications are the server's responsibility.
 
 pub mod answering;
 mod asking;
@@ -36,31 +36,31 @@ pub use self::lints::{Level, Lint, lint};
 pub use self::resolution::{Resolution, ResolutionKind, check_text};
 pub use self::veto::{Vetoed, after_end, is_same, judge, require_new};
 
-/// The revision of the memo that moments are written by; later ones have other options and other answers.
+/// Revision of the memo that moments follow; later revisions have different options and answers.
 pub const PROFILE: &str = "bm-00";
 
-/// Where a moment stands.
+/// State of a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MomentState {
     /// The question waits for its answer.
     Open,
-    /// The question was refused, or there is none: agent and principal talk.
+    /// The question was refused, or there is none: agent and principal deliberate.
     Deliberating,
-    /// An option was chosen, or the question answered in the principal's own words.
+    /// An option was chosen, or the question was answered in the principal's own words.
     Resolved,
-    /// The agent took the question back, or what it was about has ended.
+    /// The agent withdrew the question, or its job or intent has ended.
     Withdrawn,
-    /// Nobody answered in time. That is no consent.
+    /// Nobody answered in time; this is not consent.
     Expired,
-    /// Another question has taken its place, with an answer to the objection.
+    /// Another question replaced it, with an answer to the objection.
     Superseded,
-    /// The principal has ended the deliberation.
+    /// The principal ended the deliberation.
     Closed,
 }
 
 impl MomentState {
-    /// Every state.
+    /// All states.
     pub const ALL: [Self; 7] = [
         Self::Open,
         Self::Deliberating,
@@ -71,7 +71,7 @@ impl MomentState {
         Self::Closed,
     ];
 
-    /// The state as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -85,36 +85,38 @@ impl MomentState {
         }
     }
 
-    /// Reads a state; `None` when there is no such state.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether it is over. Only a refused question comes back, when what took its place ends without settling the objection.
+    /// Returns whether the moment is over.
+    ///
+    /// Only a superseded refused question can be reopened: when its replacement ends without settling the objection.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Open | Self::Deliberating)
     }
 }
 
-/// Through what a person answered.
+/// Channel through which a person answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// The page, logged in.
+    /// The web page, logged in.
     Web,
-    /// A terminal: weaker, because a program of the same user can read what the person reads there.
+    /// A terminal: weaker, because another program of the same user can read its output.
     Cli,
     /// A key of the person's own, over the API.
     Api,
 }
 
 impl Via {
-    /// Every way.
+    /// All channels.
     pub const ALL: [Self; 3] = [Self::Web, Self::Cli, Self::Api];
 
-    /// The way as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -124,173 +126,174 @@ impl Via {
         }
     }
 
-    /// Reads a way; `None` when there is no such way.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|via| via.as_str() == text)
     }
 }
 
-/// Whoever wants to answer, and by what right.
+/// A principal that wants to answer, with its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decider<'a> {
-    /// The principal whose key it is.
+    /// Principal that the key belongs to.
     pub principal_id: &'a str,
-    /// What kind of being that principal is.
+    /// Kind of that principal.
     pub kind: Kind,
-    /// Whether the key speaks for its own principal here, and for no agent (`X-Agent-ID`, `act_as`).
+    /// Whether the key acts as its own principal here, and not as an agent (`X-Agent-ID`, `act_as`).
     pub as_itself: bool,
-    /// The key.
+    /// Key of the request.
     pub key_id: KeyId,
-    /// Through what.
+    /// Channel of the request.
     pub via: Via,
-    /// On what the key rests.
+    /// Origin of the key.
     pub authority: Option<&'a Authority>,
 }
 
-/// The answer that a moment has: exactly one, and it stays. Its texts are gone once the moment is scrubbed.
+/// The answer to a moment: final and at most one; its texts are removed when the moment is scrubbed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// Which of the three.
+    /// Kind of answer.
     pub kind: ResolutionKind,
-    /// The option, when one was chosen.
+    /// Index of the chosen option, if one was chosen.
     pub option_idx: Option<usize>,
-    /// The answer in the principal's own words.
+    /// Answer in the principal's own words.
     pub answer: Option<String>,
-    /// Why the question was refused.
+    /// Objection, if the question was refused.
     pub objection: Option<String>,
-    /// Who answered.
+    /// Principal that answered.
     pub by: String,
-    /// With which key.
+    /// Key used to answer.
     pub key_id: KeyId,
-    /// Through what.
+    /// Channel used to answer.
     pub via: Via,
-    /// On what the key rested; `None` where nobody noted that.
+    /// Origin of the key; `None` if it was not recorded.
     pub authority: Option<Authority>,
-    /// When.
+    /// Time of the answer.
     pub at: Timestamp,
 }
 
-/// In what state the job or the intent must still be for an answer to count.
+/// Conditions on the job or the intent that must still hold for an answer to count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ValidWhile {
-    /// The status of the moment's job.
+    /// Required status of the moment's job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_status: Option<String>,
-    /// The status of the moment's intent.
+    /// Required status of the moment's intent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_status: Option<String>,
 }
 
-/// Whom else a moment is shown to when its principal does not answer.
+/// Second principal to ask if the first does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Escalation {
     /// The second principal.
     pub to: String,
-    /// From when on; true on read.
+    /// Time of the escalation; takes effect on read.
     pub at: Timestamp,
-    /// When that was written down and told.
+    /// Time when the escalation was recorded and announced.
     pub told_at: Option<Timestamp>,
 }
 
-/// What an agent asks for besides the question itself.
+/// An agent's request, apart from the question itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MomentAsk {
-    /// Who asks.
+    /// Asking agent.
     pub agent_id: String,
-    /// Who is asked: one person, never a group (binding moment §7.4).
+    /// Principal asked: one person, never a group (binding moment §7.4).
     pub principal_id: String,
-    /// Why a hatch is closed; needed when one is.
+    /// Reason for closing a hatch; required if one is closed.
     pub hatch_justification: Option<String>,
-    /// The moment whose place it takes.
+    /// Moment that the question replaces.
     pub supersedes: Option<MomentId>,
-    /// How the objection to that one was answered; shown above the question.
+    /// Answer to the objection against that moment; shown above the question.
     pub objection_response: Option<String>,
-    /// Seconds that the question stands; a day when nothing is said.
+    /// Lifetime of the question in seconds; defaults to one day.
     pub expires_in: Option<u32>,
-    /// Whom it is shown to as well when nobody answers in time.
+    /// Second principal to ask if nobody answers in time.
     pub escalate_to: Option<String>,
-    /// After how many seconds.
+    /// Delay before the escalation, in seconds.
     pub escalate_after: Option<u32>,
-    /// The job that waits for the answer.
+    /// Job that waits for the answer.
     pub job_id: Option<JobId>,
-    /// The intent that it is about.
+    /// Intent that the question concerns.
     pub intent_id: Option<IntentId>,
-    /// A thread of the asker's own.
+    /// Correlation id chosen by the agent.
     pub corr: Option<String>,
-    /// When an answer no longer counts.
+    /// Conditions for an answer to count.
     pub valid_while: ValidWhile,
-    /// What is shown by whoever cannot show the question itself.
+    /// Text for clients that cannot show the question itself.
     pub fallback_text: Option<String>,
 }
 
-/// One question to one person, or one deliberation, and what has become of it.
+/// One question to one person, or one deliberation, with its current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
-    /// Its id.
+    /// Identifier.
     pub id: MomentId,
-    /// Who asks.
+    /// Asking agent.
     pub agent_id: String,
-    /// Who is asked.
+    /// Principal asked.
     pub principal_id: String,
-    /// Who is asked as well, later.
+    /// Escalation to a second principal.
     pub escalation: Option<Escalation>,
-    /// The question; `None` once it is scrubbed, and for a deliberation that the agent began without one.
+    /// The question; `None` once scrubbed, and for a deliberation that the agent began without one.
     pub brief: Option<Brief>,
-    /// The question's digest; stays when the question is scrubbed.
+    /// Digest of the question; kept when the question is scrubbed.
     pub digest: Option<String>,
-    /// Its class, for the rates; stays.
+    /// Decision class for the rates; kept.
     pub decision_class: Option<String>,
-    /// Its hatches, for the rates; they stay.
+    /// Hatches for the rates; kept.
     pub hatches: Hatches,
-    /// Why a hatch is closed.
+    /// Reason for closing a hatch.
     pub hatch_justification: Option<String>,
-    /// Whether it came with a calibration note; stays.
+    /// Whether the question has a calibration note; kept.
     pub has_calibration_note: bool,
-    /// What the job and the intent must still be like.
+    /// Conditions on the job and the intent.
     pub valid_while: ValidWhile,
-    /// The job that waits.
+    /// Job that waits for the answer.
     pub job_id: Option<JobId>,
-    /// The intent that it is about.
+    /// Intent that the moment concerns.
     pub intent_id: Option<IntentId>,
-    /// The asker's thread.
+    /// Correlation id chosen by the agent.
     pub corr: Option<String>,
-    /// What stands in for the question where it cannot be shown.
+    /// Text shown where the question cannot be.
     pub fallback_text: Option<String>,
-    /// The moment whose place it took.
+    /// Moment that this one replaced.
     pub supersedes: Option<MomentId>,
-    /// The moment that took its place.
+    /// Moment that replaced this one.
     pub superseded_by: Option<MomentId>,
-    /// How the objection to the one before was answered.
+    /// Answer to the objection against the replaced moment.
     pub objection_response: Option<String>,
-    /// Where it stands.
+    /// Stored state.
     pub state: MomentState,
-    /// When it was asked.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it lapses; a deliberation does not.
+    /// Expiry time; a deliberation has none.
     pub expires_at: Option<Timestamp>,
-    /// When its principal first saw it.
+    /// Time of the first view by an addressed principal.
     pub first_viewed_at: Option<Timestamp>,
-    /// When its principal first asked for more detail.
+    /// Time of the principal's first request for detail.
     pub detail_asked_at: Option<Timestamp>,
-    /// When the agent first spoke after the objection; without that it may not ask anew.
+    /// Time of the agent's first contribution after the objection; required before it may ask again.
     pub deliberated_at: Option<Timestamp>,
-    /// While it is deliberated: since when nobody has said anything. Its words go some time after.
+    /// Time of the last contribution while deliberating; the texts are removed some time after it.
     pub quiet_since: Option<Timestamp>,
     /// The answer.
     pub resolution: Option<Settled>,
-    /// When it came to its end.
+    /// End time.
     pub ended_at: Option<Timestamp>,
-    /// Why it was withdrawn or closed, in words.
+    /// Reason for withdrawing or closing, as text.
     pub end_reason: Option<String>,
-    /// When the objection to this question was settled: its principal, or who refused it, closed the deliberation, or answered
-    /// the question that took its place. A refused question without this is an unsettled veto.
+    /// Time when the objection to this question was settled; a refused question without it is an unsettled veto.
+    ///
+    /// Its principal, or the person that refused it, settles it by closing the deliberation or answering the replacement.
     pub veto_settled_at: Option<Timestamp>,
-    /// When the agent said that it has the answer.
+    /// Time when the agent acknowledged the answer.
     pub acknowledged_at: Option<Timestamp>,
-    /// When its contents were taken out, as far as none came since.
+    /// Time when the contents were removed, unless new ones were added since.
     pub scrubbed_at: Option<Timestamp>,
-    /// Rises with each change.
+    /// Version, incremented by each change.
     pub version: i64,
 }

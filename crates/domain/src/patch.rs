@@ -1,7 +1,7 @@
 //! State patches (contract 5.3): `set`, `append` and `remove` at a path, and the merge form.
 //!
-//! A path is split at `/`, empty parts count for nothing, there are no escapes and no array indexes. `set` and
-//! `append` make what is missing on the way; `remove` bears absence.
+//! A path is split at `/` and empty segments are ignored; there are no escapes and no array indexes. `set`
+//! and `append` create missing parents; `remove` of a missing member succeeds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,32 +9,32 @@ use serde_json::{Map, Value};
 use crate::limits::{PATCHES, PATH_SEGMENTS, STATE_BYTES};
 use crate::refusal::{Code, Refusal};
 
-/// What a patch does at its path.
+/// Operation of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// Puts the value there.
+    /// Sets the value.
     Set,
-    /// Adds the value at the end of the array there.
+    /// Appends the value to the array.
     Append,
-    /// Takes away what is there.
+    /// Removes the value.
     Remove,
 }
 
 /// One change of a state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Patch {
-    /// What to do.
+    /// Operation.
     pub op: Op,
-    /// Where.
+    /// Path of the member.
     #[schema(example = "progress/percent")]
     pub path: String,
-    /// With what; ignored by `remove`.
+    /// Value; ignored by `remove`.
     #[serde(default)]
     pub value: Value,
 }
 
-/// A request to change a state, in either of its forms.
+/// A request to change a state, in either form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Change {
@@ -43,17 +43,17 @@ pub enum Change {
         /// The patches.
         patches: Vec<Patch>,
     },
-    /// Members to be put into the state as they are.
+    /// Members that replace those of the state.
     Merge {
         /// The members.
         state: Map<String, Value>,
     },
 }
 
-/// The state after a change. Nothing is changed when any part of it is refused.
+/// Returns the state after a change; all parts of the change apply, or none.
 ///
 /// # Errors
-/// An empty path, a path through something that is no object, `append` to what is no array, or a limit.
+/// An empty path, a path through a value that is not an object, `append` to a value that is not an array, or a limit.
 pub fn apply(state: &Map<String, Value>, change: &Change) -> Result<Map<String, Value>, Refusal> {
     let mut next = state.clone();
     match change {
@@ -76,7 +76,7 @@ pub fn apply(state: &Map<String, Value>, change: &Change) -> Result<Map<String, 
     Ok(next)
 }
 
-/// Checks that a state is small enough to be kept.
+/// Checks the size of a state.
 ///
 /// # Errors
 /// [`Code::TooLarge`].

@@ -1,7 +1,7 @@
 //! Payloads: JSON objects that are checked once and then passed on as the text they came in.
 //!
-//! A payload is never re-serialised on its way from sender to reader, which keeps it exact and the hot path cheap.
-//! What needs its inside (state, event payloads) uses `serde_json` values instead; see [`crate::canonical`].
+//! A payload is never re-serialised between sender and reader, which keeps it exact and the hot path cheap. Code that
+//! needs the contents (state, event payloads) uses `serde_json` values instead; see [`crate::canonical`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -21,10 +21,10 @@ impl PartialEq for Payload {
 }
 
 impl Payload {
-    /// Takes a member of a body that has passed [`scan`] as a payload.
+    /// Wraps a member of a body that has passed [`scan`].
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] when it is no object, [`Code::TooLarge`] over `limit` bytes.
+    /// [`Code::InvalidRequest`] if it is not an object, [`Code::TooLarge`] over `limit` bytes.
     pub fn new(member: &str, raw: Box<RawValue>, limit: usize) -> Result<Self, Refusal> {
         if !raw.get().starts_with('{') {
             return Err(Refusal::field(
@@ -50,29 +50,30 @@ impl Payload {
         Ok(Self(raw))
     }
 
-    /// The empty object.
+    /// Returns the empty object.
     #[must_use]
     pub fn empty() -> Self {
         Self(RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// A payload from stored text.
+    /// Wraps stored text.
     ///
     /// # Errors
-    /// The text is not JSON: what is stored is not what was accepted.
+    /// The text is not JSON, so the stored data is corrupt.
     pub fn stored(text: String) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text).map(Self)
     }
 
-    /// The text of the object.
+    /// Returns the text of the object.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 }
 
-/// Looks through a JSON text for what could not be stored or safely parsed: nesting over [`JSON_DEPTH`], NUL, halves of
-/// surrogate pairs. One pass over the bytes, without parsing; syntax is the parser's affair.
+/// Scans JSON text for content that cannot be stored or safely parsed: nesting over [`JSON_DEPTH`], NUL, lone surrogates.
+///
+/// Makes one pass over the bytes without parsing; the parser checks the syntax.
 ///
 /// # Errors
 /// [`Code::TooDeep`], [`Code::NulCharacter`] or [`Code::InvalidJson`] for a lone surrogate.
@@ -99,7 +100,8 @@ pub fn scan(json: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Scans a string from behind its opening quote; answers with the place of the closing one (or the end of the text).
+/// Scans a string after its opening quote; returns the position of the closing quote, or a position at or after the
+/// end of the text.
 fn scan_string(json: &[u8], mut at: usize) -> Result<usize, Refusal> {
     while let Some(&byte) = json.get(at) {
         match byte {

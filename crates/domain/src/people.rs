@@ -1,5 +1,5 @@
-//! People: how they get in. What a password must be, what a one-time link is, and how long what they open lasts. Hashing
-//! and storing is the server's (`src/app/people.rs`); what is opened is a [`crate::keys::Key`].
+//! Logins of people: password rules, one-time links and the lifetimes of the keys they yield. The server hashes and
+//! stores passwords (`crates/kernel/src/people.rs`); a login yields a [`crate::keys::Key`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,26 +13,26 @@ use crate::limits::TITLE_BYTES;
 use crate::principals::Kind;
 use crate::refusal::{Code, Refusal};
 
-/// The label of a browser's key.
+/// Label of a browser's key.
 pub const BROWSER: &str = "browser";
-/// The label of a terminal's key.
+/// Label of a terminal's key.
 pub const TERMINAL: &str = "terminal";
-/// The label of the key of a person's own program.
+/// Label of the key of a person's own program.
 pub const PROGRAM: &str = "program";
-/// Seconds that a browser stays logged in: a working day.
+/// Lifetime of a browser login, in seconds: a working day.
 pub const BROWSER_SECONDS: u32 = 12 * 3_600;
-/// Seconds that a terminal stays logged in: a decision or two. A file that holds such a key can be read by every program of
-/// the same user.
+/// Lifetime of a terminal login, in seconds: long enough for a decision or two, because every program of the same
+/// user can read the file that holds the key.
 pub const TERMINAL_SECONDS: u32 = 600;
-/// Seconds that the key of a person's own program is good: 90 days. It stands in a file; who still wants it then logs in again.
+/// Lifetime of the key of a person's own program, in seconds: 90 days. It is stored in a file; a login renews it.
 pub const PROGRAM_SECONDS: u32 = 90 * 24 * 3_600;
-/// Seconds that a one-time link waits to be opened when nothing is said: until the next morning.
+/// Default lifetime of an unopened one-time link, in seconds: until the next morning.
 pub const LINK_SECONDS: u32 = 24 * 3_600;
-/// Seconds that one waits at the most: a week.
+/// Maximum lifetime of an unopened one-time link, in seconds: one week.
 pub const LINK_SECONDS_MAX: u32 = 7 * 24 * 3_600;
-/// Characters of the shortest password: length is what guessing costs, so nothing else is asked of it.
+/// Minimum length of a password, in characters: length determines the cost of guessing, so there are no other rules.
 pub const PASSWORD_CHARS: usize = 12;
-/// Bytes of the longest one: a sentence, not a document to hash.
+/// Maximum length of a password, in bytes: a sentence, not a document to hash.
 pub const PASSWORD_BYTES: usize = 1_024;
 
 /// Checks a new password.
@@ -56,12 +56,12 @@ pub fn check_password(password: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Where a link may lead: a path of this server and nowhere else.
+/// Checks the target of a link: it must be a path of this server.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
 pub fn check_path(path: &str) -> Result<(), Refusal> {
-    // Browsers read `//host` and `/\host` as another server.
+    // Browsers treat `//host` and `/\host` as another server.
     let local = path.starts_with('/')
         && !path[1..].starts_with(['/', '\\'])
         && path.len() <= TITLE_BYTES
@@ -73,8 +73,10 @@ pub fn check_path(path: &str) -> Result<(), Refusal> {
     Err(Refusal::field(Code::InvalidRequest, "leads_to", "value", message))
 }
 
-/// Requires that somebody of one kind may make what opens the door for somebody of another: an agent makes nothing for a
-/// person, whatever its scopes, nor a service that could. Else it could resolve people's decisions.
+/// Requires that a principal of kind `by` may create a key, password or link for one of kind `whom`.
+///
+/// An agent may not for a person, regardless of scopes, nor for a service that could in turn: it could otherwise
+/// resolve people's decisions.
 ///
 /// # Errors
 /// [`Code::MayNotActAs`].
@@ -90,8 +92,9 @@ pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), 
     ))
 }
 
-/// Requires that a key that is made for somebody of this kind is not called as those that a person's login makes: by its
-/// label one sees through what a decision came, and it is they that end by themselves.
+/// Requires that a person's key does not use the label of a login's key.
+///
+/// The label shows how a decision was made, and keys with these labels expire automatically.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
@@ -105,45 +108,45 @@ pub fn check_label(whose: Kind, label: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-/// What stands in a one-time link. It has no `Debug` and no `Display`: nothing can print it by accident.
+/// Secret of a one-time link, without `Debug` and `Display`, so that it cannot be printed by accident.
 pub struct Ticket(String);
 
 impl Ticket {
-    /// Mints one of 256 bits of chance.
+    /// Mints a ticket of 256 random bits.
     #[must_use]
     pub fn mint(chance: &dyn Chance) -> Self {
         let bits = [chance.bits(), chance.bits()].map(u128::to_be_bytes).concat();
         Self(URL_SAFE_NO_PAD.encode(bits))
     }
 
-    /// What is kept of a ticket that somebody presents; `None` when its form is wrong.
+    /// Returns the digest of a presented ticket, as it is stored; `None` if the form is invalid.
     #[must_use]
     pub fn digest_of(text: &str) -> Option<Digest> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         (bytes.len() == 32).then(|| sha256(text))
     }
 
-    /// What is kept of it.
+    /// Returns the digest, as it is stored.
     #[must_use]
     pub fn digest(&self) -> Digest {
         sha256(&self.0)
     }
 
-    /// The path of the link, to be shown once.
+    /// Returns the path of the link, to be shown once.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/l/{}", self.0)
     }
 }
 
-/// The token that a form of somebody with this key carries: only who was shown the form can know it, and it is worth nothing
+/// Returns the CSRF token for forms of the holder of this key: only a reader of the form knows it, and it is useless
 /// with another key.
 #[must_use]
 pub fn form_token(key: &str) -> String {
     mac(key).map(|mac| URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())).unwrap_or_default()
 }
 
-/// Whether a form's token is that of this key.
+/// Returns whether a form's token matches this key.
 #[must_use]
 pub fn is_form_token(key: &str, token: &str) -> bool {
     let given = URL_SAFE_NO_PAD.decode(token);

@@ -1,8 +1,8 @@
-//! Permits: what an agent asks to be approved before it does it (RFC-0013 calls it an approval), and who has approved.
-//! A permit names an action. One action is enforced: `complete`, by policies that say so; such a permit is used up by the
-//! completion. Others are records that agents go by.
+//! Permits: approvals that an agent requests before an action (RFC-0013 calls them approvals). A permit names an
+//! action. Only `complete` is enforced, if the policy demands it; the completion uses up the permit. Other permits
+//! are records for agents.
 //!
-//! Not the approvals of envelopes' tasks (`envelopes::approvals`), nor requests for access.
+//! They are unrelated to the approvals of envelopes' tasks (`envelopes::approvals`) and to requests for access.
 
 mod ballot;
 
@@ -19,26 +19,26 @@ use crate::refusal::{Code, Refusal};
 
 pub use self::ballot::Ballot;
 
-/// The action that the completion of an intent uses up.
+/// The action that a permit must name to be used up by the completion of an intent.
 pub const COMPLETE: &str = "complete";
 
-/// What has become of a permit.
+/// Status of a permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = GovernanceApprovalStatus)]
 pub enum PermitStatus {
-    /// Not enough have approved yet.
+    /// More approvals are needed.
     Pending,
-    /// Enough have.
+    /// Approved.
     Approved,
-    /// Somebody who might have approved said no.
+    /// Denied by an eligible approver.
     Denied,
     /// Its intent ended before it was used.
     Expired,
 }
 
 impl PermitStatus {
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl PermitStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Approved, Self::Denied, Self::Expired]
@@ -61,54 +61,54 @@ impl PermitStatus {
 /// A permit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Permit {
-    /// Its id.
+    /// Identifier.
     pub id: PermitId,
-    /// The intent.
+    /// Intent of the permit.
     pub intent_id: IntentId,
-    /// Who asks for it.
+    /// Requesting agent.
     pub requested_by: String,
-    /// Whose key it did so with; `None` where nobody noted that.
+    /// Principal that owned the key of the request; `None` if it was not recorded.
     #[serde(default)]
     pub requested_by_principal: Option<String>,
-    /// What for.
+    /// Action to be approved.
     pub action: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// What helps whoever decides; the client's own object.
+    /// Context for the approvers; a client-defined object.
     pub context: Map<String, Value>,
-    /// What has become of it.
+    /// Status.
     pub status: PermitStatus,
-    /// Who has approved, each once, in that order.
+    /// Agents that approved, each once, in order.
     pub approved_by: Vec<String>,
-    /// Who decided: the last who approved, or who said no.
+    /// Agent that decided: the last to approve, or the one to deny.
     pub decided_by: Option<String>,
-    /// When.
+    /// Time of that decision.
     pub decided_at: Option<Timestamp>,
-    /// What it said about that.
+    /// Notes on that decision.
     pub decision_notes: Option<String>,
-    /// Who has used it.
+    /// Agent that used the permit.
     pub used_by: Option<String>,
-    /// When.
+    /// Time of use.
     pub used_at: Option<Timestamp>,
-    /// When it was asked for.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
-/// What is asked for in a permit.
+/// Request for a permit.
 #[derive(Debug, Clone, Default)]
 pub struct PermitAsk {
-    /// What for.
+    /// Action to be approved.
     pub action: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// What helps whoever decides.
+    /// Context for the approvers.
     pub context: Map<String, Value>,
 }
 
-/// Asks for a permit; `waiting` are those of the intent that nobody has decided about.
+/// Requests a permit; `waiting` is the number of the intent's permits that are pending, or approved and unused.
 ///
 /// # Errors
-/// No action, or one that is too long; a reason or a context over its limit; too many that wait.
+/// A missing or too long action, a reason or context over its limit, or too many such permits.
 pub fn request(
     ask: PermitAsk,
     intent_id: IntentId,
@@ -150,10 +150,10 @@ pub fn request(
     })
 }
 
-/// Checks what a client hands to whoever decides.
+/// Checks a client's context for approvers.
 ///
 /// # Errors
-/// It is over its limit, or has numbers that do not survive hashing.
+/// It exceeds its limit, or has numbers that do not survive hashing.
 pub fn check_context(context: &Map<String, Value>) -> Result<(), Refusal> {
     context.values().try_for_each(exact)?;
     let bytes = serde_json::to_string(context).map_or(0, |text| text.len());
@@ -164,23 +164,25 @@ pub fn check_context(context: &Map<String, Value>) -> Result<(), Refusal> {
     Err(Refusal::field(Code::TooLarge, "context", "too_large", message))
 }
 
-/// Who decides about a permit, and what else decides.
+/// Agent that decides about a permit, with the facts that its right depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Judge<'a> {
     /// The agent.
     pub agent: &'a str,
     /// Whether it has admin access to the intent.
     pub admin: bool,
-    /// The policy, if the intent has one.
+    /// The intent's policy.
     pub policy: &'a GovernancePolicy,
-    /// Those who are assigned to the intent.
+    /// Agents assigned to the intent.
     pub assigned: &'a [String],
 }
 
 impl Judge<'_> {
-    /// Requires that the judge may decide about a permit. It is one of those whom the policy names; where the policy
-    /// names none, one of those who vote (with a quorum, for a completion) or an admin. Nobody approves what it has
-    /// asked for itself, unless the policy says so; taking it back is not approving.
+    /// Requires that the judge may decide about a permit.
+    ///
+    /// Eligible are the approvers named by the policy; if it names none, the assigned agents (quorum for a
+    /// completion; admins may deny too) or admins. The requester may not approve its own permit unless the policy
+    /// allows it, but may always deny it.
     ///
     /// # Errors
     /// [`Code::Forbidden`].
@@ -216,24 +218,24 @@ fn no(message: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Code::Forbidden, message))
 }
 
-/// Whether a permit is decided by votes.
+/// Returns whether a permit is decided by votes.
 fn votes(permit: &Permit, policy: &GovernancePolicy) -> bool {
     policy.completion_mode == CompletionMode::Quorum && permit.action == COMPLETE
 }
 
 impl Permit {
-    /// Whether it can be used, or become so.
+    /// Returns whether the permit can be used, or may still be approved.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.status, PermitStatus::Pending | PermitStatus::Approved) && self.used_at.is_none()
     }
 
-    /// Whether somebody has asked for it, by this name or with a key of its own under another.
+    /// Returns whether `name` requested it, as agent or as the principal of the key used.
     fn is_requested_by(&self, name: &str) -> bool {
         self.requested_by == name || self.requested_by_principal.as_deref() == Some(name)
     }
 
-    /// The approvals of it that count by this policy.
+    /// Returns the approvals that count under this policy.
     fn counted<'a>(&'a self, policy: &'a GovernancePolicy) -> impl Iterator<Item = &'a str> {
         self.approved_by.iter().map(String::as_str).filter(move |name| {
             let named =
@@ -242,7 +244,7 @@ impl Permit {
         })
     }
 
-    /// Requires that nobody has decided about it.
+    /// Requires that the permit is undecided.
     ///
     /// # Errors
     /// [`Code::AlreadyDecided`].
@@ -255,11 +257,12 @@ impl Permit {
         Err(Refusal::new(Code::AlreadyDecided, message))
     }
 
-    /// The permit with one more approval. Who has approved already approves only once. `others` are those of the same
-    /// action that are open: with a quorum the approvals of all of them count, each agent once.
+    /// Adds the judge's approval; repeating it has no effect.
+    ///
+    /// `others` are the open permits for the same action: with a quorum the approvals of all of them count, each agent once.
     ///
     /// # Errors
-    /// It is decided; the judge may not; it has as many approvals as it can.
+    /// The permit is decided, the judge may not approve, or the permit has the maximum number of approvals.
     pub fn approve(
         mut self,
         judge: Judge<'_>,
@@ -287,10 +290,10 @@ impl Permit {
         Ok(self)
     }
 
-    /// The permit, denied.
+    /// Denies the permit.
     ///
     /// # Errors
-    /// It is decided; the judge may not.
+    /// The permit is decided, or the judge may not deny it.
     pub fn deny(mut self, judge: Judge<'_>, notes: Option<String>, now: Timestamp) -> Result<Self, Refusal> {
         judge.require(&self, false)?;
         self.require_pending()?;
@@ -302,8 +305,9 @@ impl Permit {
     }
 }
 
-/// The permits that a completion uses up: none where the policy asks for none. `open` are the open ones of the intent for
-/// the action `complete`, the oldest first.
+/// Returns the permits that a completion uses up; none if the policy requires none.
+///
+/// `open` are the intent's open permits for the action `complete`, oldest first.
 ///
 /// # Errors
 /// [`Code::GovernanceViolation`] by `completion_mode`.

@@ -1,7 +1,8 @@
-//! Plans (RFC-0012): an intent's tasks taken together, with checkpoints at which they wait for a decision. A task is in one
-//! plan at the most; what the plan's tasks come to is what the plan comes to.
+//! Plans (RFC-0012): an intent's tasks as a unit, with checkpoints at which they wait for a decision. A task is in at
+//! most one plan; the results of its tasks determine the result of a plan.
 //!
-//! How a plan goes on is `plans/course.rs`. A checkpoint is called `Gate` here: a checkpoint of a log is another thing (RFC-0019).
+//! State transitions are in `plans/course.rs`. A checkpoint is called `Gate` here to distinguish it from log
+//! checkpoints (RFC-0019).
 
 pub mod course;
 
@@ -14,30 +15,32 @@ use crate::ids::{IntentId, PlanId, TaskId};
 use crate::kinds::Kind;
 use crate::refusal::{Code, Refusal};
 
-/// Where a plan is in its life.
+/// State of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanState {
-    /// Written down. Its tasks can be claimed all the same, because clients never activate one; not in strict mode.
+    /// Not activated.
+    ///
+    /// Its tasks can be claimed nevertheless, except in strict mode, because clients never activate plans.
     Draft,
-    /// Put to work.
+    /// In progress.
     Active,
-    /// At rest: none of its tasks can be claimed.
+    /// Paused: none of its tasks can be claimed.
     Paused,
     /// All its tasks are done.
     Completed,
-    /// It failed.
+    /// Failed.
     Failed,
-    /// It was called off.
+    /// Cancelled.
     Cancelled,
 }
 
 impl PlanState {
-    /// Every state.
+    /// All states.
     pub const ALL: [Self; 6] =
         [Self::Draft, Self::Active, Self::Paused, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// The state as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,37 +53,38 @@ impl PlanState {
         }
     }
 
-    /// Reads a state; `None` when there is no such state.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether the plan is over.
+    /// Returns whether the plan is over.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// What a plan does when one of its tasks has failed for good. A plan with such a task never completes; this says how soon it
-/// fails.
+/// Reaction of a plan to the permanent failure of a task.
+///
+/// Such a plan never completes; the setting determines how soon it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Rest until somebody has looked.
+    /// Pause until somebody has looked.
     #[default]
     PauseAndEscalate,
-    /// Go on with what can go on.
+    /// Continue with the tasks that can continue.
     Notify,
-    /// Fail at once; what is open is called off.
+    /// Fail at once and cancel the open tasks.
     Fail,
-    /// Go on: the tasks have their own attempts.
+    /// Continue: the tasks have their own attempts.
     Retry,
 }
 
 impl OnFailure {
-    /// The word as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -91,7 +95,7 @@ impl OnFailure {
         }
     }
 
-    /// Reads the word; `None` when there is no such word.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let all = [Self::PauseAndEscalate, Self::Notify, Self::Fail, Self::Retry];
@@ -99,11 +103,11 @@ impl OnFailure {
     }
 }
 
-/// What becomes of a checkpoint that nobody has decided in time. Kept as given.
+/// Reaction to a checkpoint that is not decided in time; stored as given, not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
-    /// Put it before somebody else.
+    /// Escalate.
     #[default]
     Escalate,
     /// Pass.
@@ -112,16 +116,16 @@ pub enum OnTimeout {
     Fail,
 }
 
-/// What has become of a checkpoint.
+/// Status of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateStatus {
-    /// The plan has not come to it.
+    /// The plan has not reached it.
     #[default]
     Pending,
     /// The plan waits there for a decision.
     Reached,
-    /// The plan went on, by a decision or because none was wanted.
+    /// The plan continued, by a decision or because none was required.
     Approved,
     /// The plan was stopped there.
     Rejected,
@@ -130,82 +134,82 @@ pub enum GateStatus {
 /// A checkpoint of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Its id within the plan.
+    /// Identifier within the plan.
     pub id: String,
-    /// What it is about.
+    /// Name.
     pub name: String,
-    /// The plan comes to it when this task is completed.
+    /// Task: the checkpoint is reached when it is completed.
     pub after_task: String,
-    /// Whether somebody has to decide before the plan goes on.
+    /// Whether the plan waits for a decision here.
     pub requires_approval: bool,
-    /// Who may decide; those who manage the intent when nobody is named.
+    /// Agents that may decide; if empty, those that manage the intent.
     pub approvers: Vec<String>,
-    /// Hours that a decision may take; kept as given.
+    /// Hours allowed for a decision; stored as given.
     pub timeout_hours: Option<u32>,
-    /// What becomes of it then; kept as given.
+    /// Reaction to the timeout; stored as given.
     pub on_timeout: OnTimeout,
-    /// What has become of it.
+    /// Status.
     pub status: GateStatus,
-    /// Who decided.
+    /// Agent that decided.
     pub approved_by: Option<String>,
-    /// When.
+    /// Time of the decision.
     pub approved_at: Option<Timestamp>,
 }
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Its id.
+    /// Identifier.
     pub id: PlanId,
-    /// The intent.
+    /// Intent of the plan.
     pub intent_id: IntentId,
-    /// Where it is in its life.
+    /// State.
     pub state: PlanState,
-    /// Its tasks.
+    /// Tasks.
     pub tasks: Vec<TaskId>,
-    /// Its checkpoints.
+    /// Checkpoints.
     pub gates: Vec<Gate>,
-    /// Kept as given.
+    /// Conditions; stored as given.
     pub conditions: Vec<Value>,
-    /// What it does when a task has failed for good.
+    /// Reaction to the permanent failure of a task.
     pub on_failure: OnFailure,
-    /// Kept as given.
+    /// Reaction to completion; stored as given.
     pub on_complete: String,
-    /// The client's own object.
+    /// Client-defined object.
     pub metadata: Map<String, Value>,
-    /// Rises with each change of the plan itself; guards writes (`If-Match`).
+    /// Version, incremented by each change of the plan itself; guards writes (`If-Match`).
     pub version: i64,
-    /// Who made it.
+    /// Agent that created the plan.
     pub created_by: String,
-    /// When.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// What is asked for in a new plan, or in a change of one. What is `None` has its default, or stays.
+/// Request to create or change a plan; `None` means the default, or no change.
 #[derive(Debug, Clone, Default)]
 pub struct PlanAsk {
-    /// Its state.
+    /// State.
     pub state: Option<PlanState>,
-    /// The whole list of its tasks.
+    /// Complete list of its tasks.
     pub tasks: Option<Vec<TaskId>>,
-    /// The whole list of its checkpoints.
+    /// Complete list of its checkpoints.
     pub gates: Option<Vec<Gate>>,
-    /// Kept as given.
+    /// Conditions; stored as given.
     pub conditions: Option<Vec<Value>>,
-    /// What it does when a task has failed for good.
+    /// Reaction to the permanent failure of a task.
     pub on_failure: Option<OnFailure>,
-    /// Kept as given.
+    /// Reaction to completion; stored as given.
     pub on_complete: Option<String>,
-    /// The client's own object.
+    /// Client-defined object.
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// Makes a plan.
+/// Creates a plan.
 ///
 /// # Errors
-/// A member that is over its limit; a state that is over already.
+/// A member over its limit, or a state other than `draft` or `active`.
 pub fn create(
     ask: PlanAsk,
     created_by: &str,
@@ -243,7 +247,7 @@ pub fn create(
 }
 
 impl Plan {
-    /// The checkpoint at which the plan waits for a decision.
+    /// Returns the checkpoint at which the plan waits for a decision.
     #[must_use]
     pub fn waits_at(&self) -> Option<&Gate> {
         self.gates.iter().find(|gate| gate.status == GateStatus::Reached)
@@ -252,7 +256,7 @@ impl Plan {
     /// Requires that the plan's tasks can be claimed.
     ///
     /// # Errors
-    /// [`Code::InvalidTransition`]: it rests, waits at a checkpoint, is over, or (strict) was not put to work.
+    /// [`Code::InvalidTransition`]: it is paused, waits at a checkpoint, is over, or (strict mode) was not activated.
     pub fn require_open_for_work(&self, strict: bool) -> Result<(), Refusal> {
         let refuse = |message: String| Err(Refusal::new(Code::InvalidTransition, message));
         if self.waits_at().is_some() {

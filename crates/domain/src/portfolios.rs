@@ -1,7 +1,7 @@
-//! Portfolios (RFC-0004, RFC-0007): intents that somebody keeps an eye on together, and what they come to.
+//! Portfolios (RFC-0004, RFC-0007): groups of intents that an agent monitors together, with totals.
 //!
-//! A portfolio gives nobody access to its intents and changes none of them: it is a list with sums. It belongs to the agent
-//! that made it.
+//! A portfolio gives nobody access to its intents and changes none of them: it is a list with totals. It belongs to
+//! the agent that created it.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::intents::IntentStatus;
 use crate::limits::{METADATA_BYTES, PORTFOLIO_INTENTS, TEXT_BYTES, TITLE_BYTES};
 use crate::refusal::{Code, Refusal};
 
-/// Where a portfolio is in its life; says nothing about its intents, but see [`Portfolio::moved`].
+/// Status of a portfolio; independent of the statuses of its intents, except for [`Portfolio::moved`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PortfolioStatus {
-    /// Being looked after.
+    /// In use.
     Active,
-    /// What it was for is reached.
+    /// Its goal is reached.
     Completed,
     /// Given up.
     Abandoned,
 }
 
 impl PortfolioStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 3] = [Self::Active, Self::Completed, Self::Abandoned];
 
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,30 +41,30 @@ impl PortfolioStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 }
 
-/// What an intent is in a portfolio.
+/// Role of an intent in a portfolio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MembershipRole {
-    /// What it is about.
+    /// Subject of the portfolio.
     Primary,
     /// One of its intents.
     Member,
-    /// What others of it wait for.
+    /// Prerequisite of other intents of the portfolio.
     Dependency,
 }
 
 impl MembershipRole {
-    /// Every role.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Primary, Self::Member, Self::Dependency];
 
-    /// The role as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl MembershipRole {
         }
     }
 
-    /// Reads a role; `None` when there is no such role.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
@@ -84,43 +84,43 @@ impl MembershipRole {
 /// A portfolio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Portfolio {
-    /// Its id.
+    /// Identifier.
     pub id: PortfolioId,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// Whose it is.
+    /// Agent that created and owns the portfolio.
     pub created_by: String,
-    /// Where it is in its life.
+    /// Status.
     pub status: PortfolioStatus,
-    /// The client's rules; of them only `require_all_completed` is kept by the server.
+    /// Client-defined rules; the server only enforces `require_all_completed`.
     pub governance_policy: Map<String, Value>,
-    /// The client's own object.
+    /// Client-defined object.
     pub metadata: Map<String, Value>,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When its status or its intents last changed.
+    /// Time of the last change of its status or its intents.
     pub updated_at: Timestamp,
 }
 
-/// What is asked for in a new portfolio.
+/// Request to create a portfolio.
 #[derive(Debug, Clone)]
 pub struct PortfolioAsk {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// The client's rules.
+    /// Client-defined rules.
     pub governance_policy: Map<String, Value>,
-    /// The client's own object.
+    /// Client-defined object.
     pub metadata: Map<String, Value>,
 }
 
-/// Makes a portfolio.
+/// Creates a portfolio.
 ///
 /// # Errors
-/// A name that is missing or too long, a description or object over its limit.
+/// A missing or too long name, or a description or object over its limit.
 pub fn create(
     ask: PortfolioAsk,
     created_by: &str,
@@ -161,8 +161,10 @@ fn check_object(member: &str, object: &Map<String, Value>) -> Result<(), Refusal
 }
 
 impl Portfolio {
-    /// The portfolio in another status. Any may follow any other; but with the rule `require_all_completed` it is
-    /// completed only once all of its intents are, as far as the caller sees them.
+    /// Returns the portfolio with another status.
+    ///
+    /// All transitions are allowed, except that the rule `require_all_completed` prevents completion until all
+    /// intents visible to the caller are completed.
     ///
     /// # Errors
     /// [`Code::InvalidTransition`].
@@ -180,24 +182,24 @@ impl Portfolio {
     }
 }
 
-/// An intent's place in a portfolio.
+/// Membership of an intent in a portfolio.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Its id.
+    /// Identifier.
     pub id: MembershipId,
-    /// The portfolio.
+    /// Portfolio.
     pub portfolio_id: PortfolioId,
-    /// The intent.
+    /// Intent.
     pub intent_id: IntentId,
-    /// As what.
+    /// Role of the intent.
     pub role: MembershipRole,
-    /// The higher, the earlier it is listed.
+    /// Sort priority; higher values are listed first.
     pub priority: i32,
-    /// When it was put there.
+    /// Time when the intent was added.
     pub added_at: Timestamp,
 }
 
-/// Checks that a portfolio may have one intent more than this many.
+/// Checks that a portfolio with this many intents may have one more.
 ///
 /// # Errors
 /// [`Code::Unprocessable`].
@@ -210,17 +212,17 @@ pub fn check_room(intents: usize) -> Result<(), Refusal> {
     Err(Refusal::field(Code::Unprocessable, "intent_id", "too_many", message))
 }
 
-/// What intents come to.
+/// Totals of a set of intents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Aggregate {
-    /// How many there are.
+    /// Number of intents.
     pub total: u64,
-    /// How many in each status that any of them has.
+    /// Number of intents in each status that occurs.
     pub by_status: BTreeMap<&'static str, u64>,
 }
 
 impl Aggregate {
-    /// Counts so many more in a status.
+    /// Adds `more` intents in a status.
     pub fn count(&mut self, status: IntentStatus, more: u64) {
         if more > 0 {
             self.total += more;
@@ -228,13 +230,13 @@ impl Aggregate {
         }
     }
 
-    /// How many are completed.
+    /// Returns the number of completed intents.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.by_status.get(IntentStatus::Completed.as_str()).copied().unwrap_or(0)
     }
 
-    /// How many of a hundred are completed, rounded down, so that 100 means all; 0 of none.
+    /// Returns the percentage of completed intents, rounded down, so that 100 means all; 0 for an empty set.
     #[must_use]
     pub fn completion_percentage(&self) -> u64 {
         (self.completed() * 100).checked_div(self.total).unwrap_or(0)

@@ -1,5 +1,4 @@
-//! Principals: who can hold a key, and what a name may look like. Agents' records are [`crate::agents`]; keys are
-//! [`crate::keys`].
+//! Principals: key holders, and the rules for names. Agent records are in [`crate::agents`], keys in [`crate::keys`].
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +6,11 @@ use crate::clock::Timestamp;
 use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, Refusal};
 
-/// What kind of being a principal is (design §3).
+/// Kind of a principal (design §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A person. Only a person's own credential resolves that person's decisions.
+    /// A person; only a person's own credential resolves that person's decisions.
     Human,
     /// A program that acts on its own judgement.
     Agent,
@@ -20,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,34 +29,37 @@ impl Kind {
         }
     }
 
-    /// Reads a kind; `None` when there is no such kind.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Human, Self::Agent, Self::Service].into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// Somebody who can hold keys.
+/// A holder of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
-    /// The id: any name, by convention `agent.x`, `human.ada`, `service.ci`.
+    /// Identifier: any name, by convention `agent.x`, `human.ada`, `service.ci`.
     pub id: String,
-    /// What kind of being.
+    /// Kind of principal.
     pub kind: Kind,
-    /// A name for people, if the id is not enough.
+    /// Display name for people, if the id is not enough.
     pub display_name: Option<String>,
-    /// Who created it.
+    /// Principal that created it.
     pub created_by: String,
-    /// When.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
-/// The name under which the server itself acts: it closes what has run out, and tells of departures (RFC-0021 §7.2).
-/// Nobody else bears it, so that its notices cannot be forged.
+/// Name under which the server itself acts: it closes expired items and announces departures (RFC-0021 §7.2).
+///
+/// No principal may use it, so that its notices cannot be forged.
 pub const HOUSE: &str = "entente";
 
-/// Checks the name of a principal, agent or role: 1 to [`NAME_BYTES`] bytes, no control characters, no blank at either
-/// end, not one of the words that addressing gives a meaning (`*`, `role:…`, RFC-0021 §4), and not [`HOUSE`].
+/// Checks the name of a principal, agent or role.
+///
+/// It must have 1 to [`NAME_BYTES`] bytes, no control characters, no leading or trailing blank, and be neither an
+/// addressing term (`*`, `role:…`, RFC-0021 §4) nor [`HOUSE`].
 ///
 /// # Errors
 /// [`Code::InvalidRequest`] at the body's `member`.

@@ -1,10 +1,10 @@
-//! Proofs (RFC-0018, RFC-0021 "Relationship"): signatures that agents put on the events and messages that they send, what
-//! they are over, and whether they count. Whose key it is says [`crate::identities`].
+//! Proofs (RFC-0018, RFC-0021 "Relationship"): agents' signatures on the events and messages they send, the signed
+//! form, and verification. Key ownership is in [`crate::identities`].
 //!
-//! A proof is `{type, created, verification_method, signature}`. It is over the canonical form of what the client knows of
-//! the thing, with the proof itself but for its `signature` ([`of_event`], [`of_message`]). A proof of another type, and
-//! one of an agent that has no identity here, is kept as it is given, and nobody vouches for it: clients that sign for other
-//! servers go on working. An agent that has an identity is held to it.
+//! A proof is `{type, created, verification_method, signature}`. It signs the canonical form of the members known to
+//! the client, including the proof itself without its `signature` ([`of_event`], [`of_message`]). A proof of another
+//! type, or by an agent without an identity here, is stored unverified, so that clients that sign for other servers
+//! keep working. Proofs by an agent with an identity must be valid.
 
 use std::collections::HashMap;
 
@@ -26,13 +26,13 @@ use crate::payload::Payload;
 use crate::refusal::{Code, Refusal};
 use crate::signatures::{PublicKey, Signature, statement};
 
-/// The type of proof that is checked (contract 5.5).
+/// Proof type that is verified (contract 5.5).
 pub const PROOF_TYPE: &str = "Ed25519Signature2026";
 
-/// How far two honest clocks may lie apart.
+/// Maximum difference between two correct clocks.
 const SKEW: TimeDelta = TimeDelta::seconds(300);
 
-/// A proof as it is signed: without its signature.
+/// Returns a proof as it is signed: without its signature.
 fn unsigned(proof: &Value) -> Value {
     let mut bare = proof.clone();
     if let Value::Object(members) = &mut bare {
@@ -41,7 +41,7 @@ fn unsigned(proof: &Value) -> Value {
     bare
 }
 
-/// What the proof of an event is over.
+/// Returns the signed form of an event.
 #[must_use]
 pub fn of_event(
     intent_id: IntentId,
@@ -55,8 +55,10 @@ pub fn of_event(
     })
 }
 
-/// What the proof of a message is over. `to` is what its readers will see: `*` when it is for everybody. A response has
-/// none; the request that it names says whom it is for.
+/// Returns the signed form of a message.
+///
+/// `to` is the address as readers see it: `*` for everybody. A response has no `to`, because the request it names
+/// determines the recipient.
 #[must_use]
 pub fn of_message(channel_id: ChannelId, draft: &Draft, payload: &Value, proof: &Value) -> Value {
     let mut form = json!({
@@ -77,24 +79,24 @@ pub fn of_message(channel_id: ChannelId, draft: &Draft, payload: &Value, proof: 
     form
 }
 
-/// The proof in a message's metadata, if there is one. Costs a look at the text when there is none.
+/// Returns the proof in a message's metadata, if there is one; a quick text search skips parsing in most other cases.
 ///
 /// # Errors
-/// [`Code::Unprocessable`]: the proof cannot be read as JSON values.
+/// [`Code::Unprocessable`]: the metadata cannot be read as JSON values.
 pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal> {
     let Some(text) = metadata.map(Payload::as_str) else { return Ok(None) };
-    // A name may be written with escapes too.
+    // A member name may also be written with escapes.
     if !text.contains("\"proof\"") && !text.contains("\\u") {
         return Ok(None);
     }
-    // What stands beside the proof is the sender's own, and kept letter by letter.
+    // Other metadata belongs to the sender and stays verbatim.
     let Proofs(found) = serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
     let Some(raw) = found else { return Ok(None) };
     let Unambiguous(proof) = serde_json::from_str(raw.get()).map_err(|e| unreadable("metadata", &e))?;
     Ok(Some(proof).filter(|proof| !proof.is_null()))
 }
 
-/// The text of the member `proof` of an object.
+/// Text of the member `proof` of an object.
 struct Proofs<'a>(Option<&'a RawValue>);
 
 impl<'de> Deserialize<'de> for Proofs<'de> {
@@ -123,10 +125,10 @@ impl<'de> Visitor<'de> for ProofReader {
     }
 }
 
-/// The payload of a message that is signed, as values.
+/// Parses the payload of a signed message.
 ///
 /// # Errors
-/// [`Code::Unprocessable`]: readers would not agree on what was signed.
+/// [`Code::Unprocessable`]: JSON readers would disagree on the signed content.
 pub fn readable(payload: &Payload) -> Result<Value, Refusal> {
     let read = serde_json::from_str(payload.as_str()).map_err(|e| unreadable("payload", &e));
     let Unambiguous(value) = read?;
@@ -145,17 +147,17 @@ fn bad(kind: &str, message: impl Into<String>) -> Refusal {
     Refusal::field(Code::BadProof, "proof", kind, message)
 }
 
-/// Whether a proof is of the type that is checked.
+/// Returns whether a proof is of the verified type.
 #[must_use]
 pub fn is_checked(proof: &Value) -> bool {
     proof.get("type").and_then(Value::as_str) == Some(PROOF_TYPE)
 }
 
-/// Judges the proof on what `actor` sends: whether it was checked, and is its actor's (`true`), or is only kept (`false`).
+/// Verifies the proof on data sent by `actor`: `true` if it is valid, `false` if it is stored unverified.
 ///
 /// # Errors
-/// [`Code::BadProof`]: the actor has an identity, and the proof is not by its key in force, or not over `form`. In strict
-/// mode also a proof that cannot be checked.
+/// [`Code::BadProof`]: the actor has an identity, and the proof was not made with its active key, or not over `form`.
+/// In strict mode also any proof that cannot be verified.
 pub fn judge(
     actor: &str,
     proof: &Value,
@@ -189,7 +191,7 @@ pub fn judge(
         ));
     };
     if key.valid_from > now + SKEW {
-        // What would be vouched for now, no later verification would find good.
+        // A later verification would reject a proof accepted now.
         let message = format!(
             "The server's clock is behind the registration of the key of `{actor}`. Have it set, or send no proof."
         );
@@ -225,7 +227,7 @@ fn check_created(proof: &Value, now: Timestamp) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a `verification_method` is the name of a key, and of another one. Other words are the client's own.
+/// Returns whether `verification_method` names a different key; values that are no key names are ignored.
 fn names_another(proof: &Value, key: PublicKey) -> bool {
     let Some(method) = proof.get("verification_method").and_then(Value::as_str) else { return false };
     let name = method.split('#').next().unwrap_or(method);
@@ -233,8 +235,8 @@ fn names_another(proof: &Value, key: PublicKey) -> bool {
     is_a_key && name != key.did() && name != key.to_string()
 }
 
-/// What is wrong with the proofs of a log that the server once checked: each must still be one by a key that its actor had
-/// then, as these identities tell.
+/// Returns the faults in a log's proofs that were verified on receipt: each must still match a key that its actor had
+/// at the time, according to these identities.
 #[must_use]
 pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
     let mut keys: HashMap<&str, Vec<&AgentKey>> = HashMap::new();
@@ -253,7 +255,7 @@ pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
             at.is_some_and(|at| key.valid_from <= at + SKEW && key.status_at(at - SKEW) == KeyStatus::Active)
         };
         let known = keys.get(event.actor.as_str()).into_iter().flatten().filter(lives);
-        // The one that was in force then is it, as a rule; an agent may have had many shortly before and after.
+        // Try the key active at the time first; the agent may have had many keys shortly before and after.
         let (then, near): (Vec<_>, Vec<_>) = known.partition(|key| at.is_some_and(|at| key.in_force(at)));
         let made =
             |key: &&AgentKey| signature.is_some_and(|signature| key.public_key.made(&signature, &signed));
@@ -263,7 +265,7 @@ pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
     events.iter().filter(|event| event.proof_verified).filter_map(fault).collect()
 }
 
-/// As [`judge`], of an event that a client posts.
+/// As [`judge`], for an event that a client posts.
 ///
 /// # Errors
 /// As [`judge`].

@@ -1,51 +1,51 @@
-//! The rate of one key: a token bucket kept as a single moment (the generic cell rate algorithm).
+//! Rate limit of one key: a token bucket stored as a single timestamp (the generic cell rate algorithm).
 //!
-//! The moment is when the bucket will be full again. A request moves it one interval ahead; one that would move it
-//! further than the burst allows is refused. Keeping the moment is the server's business (`api/src/http/caller.rs`). The rates of
-//! envelopes are kept the same way, by the minute (`envelopes/quotas.rs`).
+//! The timestamp is the time when the bucket will be full again. A request advances it by one interval; a request
+//! that would advance it further than the burst allows is refused. The server stores the timestamp
+//! (`crates/api/src/http/caller.rs`). Envelope rates work the same way, per minute (`envelopes/quotas.rs`).
 
-/// Nanoseconds.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
-/// A key's allowance.
+/// Rate limit of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Requests per second in the long run, at least 1.
+    /// Sustained requests per second, at least 1.
     pub per_second: u32,
-    /// Requests that may come at once after a pause, at least 1.
+    /// Requests allowed at once after a pause, at least 1.
     pub burst: u32,
 }
 
-/// What became of a request.
+/// Decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may pass.
+    /// The request may pass.
     Pass {
-        /// The moment to keep: nanoseconds on the caller's clock at which the bucket is full again.
+        /// Timestamp to store: nanoseconds on the caller's clock at which the bucket is full again.
         full_at: u64,
-        /// Requests that could follow at once.
+        /// Number of requests that may follow at once.
         remaining: u32,
     },
-    /// It must wait.
+    /// The request must wait.
     Wait {
         /// Nanoseconds until a request would pass.
         nanos: u64,
     },
 }
 
-/// Judges one request at `now` (nanoseconds on any steady clock) given the kept moment.
+/// Decides about one request at `now` (nanoseconds on any monotonic clock), given the stored timestamp.
 #[must_use]
 pub fn judge(allowance: Allowance, full_at: u64, now: u64) -> Verdict {
     paced(SECOND, allowance.per_second, allowance.burst, full_at, now)
 }
 
-/// As [`judge`], where so many may come in each minute, and all of them at once after a minute's pause.
+/// As [`judge`], with a limit per minute, all of which may be used at once after a minute's pause.
 #[must_use]
 pub fn judge_minutely(per_minute: u32, full_at: u64, now: u64) -> Verdict {
     paced(60 * SECOND, per_minute, per_minute, full_at, now)
 }
 
-/// What is spent once so many more came in, whether or not there was room for them: what is over is waited for.
+/// Returns the timestamp after `many` requests, whether or not they were within the limit; any excess delays later requests.
 #[must_use]
 pub fn spend_minutely(per_minute: u32, full_at: u64, many: u32, now: u64) -> u64 {
     let interval = (60 * SECOND).div_ceil(u64::from(per_minute.max(1)));
@@ -53,7 +53,7 @@ pub fn spend_minutely(per_minute: u32, full_at: u64, many: u32, now: u64) -> u64
 }
 
 fn paced(span: u64, most: u32, burst: u32, full_at: u64, now: u64) -> Verdict {
-    // Rounded up: an allowance is a maximum, and a shorter interval would let a little more pass.
+    // Rounded up: the limit is a maximum, and a shorter interval would let slightly more pass.
     let interval = span.div_ceil(u64::from(most.max(1)));
     let capacity = interval.saturating_mul(u64::from(burst.max(1)));
     let next = full_at.max(now).saturating_add(interval);

@@ -1,4 +1,4 @@
-//! Receipts: what happens to a message after it was sent (RFC-0021 §2.5), and who may have it written down.
+//! Receipts: later events in the life of a message (RFC-0021 §2.5), and the permission to record them.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,38 +7,39 @@ use crate::ids::{ChannelId, IntentId, MessageId};
 use crate::messages::{Message, MessageStatus, Viewer};
 use crate::refusal::{Code, Refusal};
 
-/// Something that happened to a message after it was sent. Receipts take a number of their own in the intent's line,
-/// so that streams show them in order and replay them.
+/// A later event in the life of a message.
+///
+/// Receipts have their own position in the intent's log, so that streams show them in order and replay them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Its place in the intent's line.
+    /// Position in the intent's log.
     pub seq: i64,
-    /// The intent.
+    /// Intent.
     pub intent_id: IntentId,
-    /// The channel.
+    /// Channel.
     pub channel_id: ChannelId,
-    /// The message.
+    /// Message.
     pub message_id: MessageId,
-    /// What happened.
+    /// Kind of event.
     pub kind: ReceiptKind,
-    /// Who read it; empty when it expired.
+    /// Agent that read the message; empty if it expired.
     pub agent: String,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
 }
 
-/// What can happen to a message.
+/// Kind of receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceiptKind {
-    /// A recipient acknowledged it.
+    /// A recipient acknowledged the message.
     Read,
-    /// It expired.
+    /// The message expired.
     Expired,
 }
 
 impl ReceiptKind {
-    /// The kind as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +48,7 @@ impl ReceiptKind {
         }
     }
 
-    /// Reads a kind; `None` when there is no such kind.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Read, Self::Expired].into_iter().find(|kind| kind.as_str() == text)
@@ -57,7 +58,7 @@ impl ReceiptKind {
 /// Requires that `viewer` may mark a message read (RFC-0021 §2.5).
 ///
 /// # Errors
-/// [`Code::Forbidden`] for anybody it is not for, the sender of an undirected one included; [`Code::MessageExpired`].
+/// [`Code::Forbidden`] for non-recipients, including the sender of an undirected message; [`Code::MessageExpired`].
 pub fn require_recipient(message: &Message, viewer: &Viewer<'_>) -> Result<(), Refusal> {
     let echo = message.recipients.is_none() && message.sender == viewer.agent;
     if echo || !viewer.admitted || !message.is_for(viewer.agent) {

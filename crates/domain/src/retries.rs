@@ -1,41 +1,42 @@
-//! When a delivery that failed is tried again, and when a receiver is given up: pure arithmetic over what happened.
+//! Retry schedule of webhook deliveries, and the decision to disable a receiver: pure arithmetic over past attempts.
 //!
-//! Two clocks run. Each delivery has the schedule of Standard Webhooks, over about a day. Each receiver has a pause after
-//! it failed, so that one that hangs or is down costs an attempt now and then and not one per delivery.
+//! There are two independent clocks. Each delivery follows the schedule of Standard Webhooks, over about a day. Each
+//! receiver is paused after a failure, so that a hanging or unreachable one costs an occasional attempt instead of
+//! one per delivery.
 
 use crate::clock::Timestamp;
 
-/// Seconds between the attempts at one delivery: after the last of them it is given up.
+/// Seconds between attempts at one delivery; after the last one the delivery is dropped.
 pub const SCHEDULE: [u32; 7] = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
 
-/// Seconds of nothing but failures after which a receiver is disabled.
+/// Seconds of continuous failure after which a receiver is disabled.
 pub const PATIENCE_SECONDS: i64 = 120 * 3_600;
 
-/// Seconds that a receiver is left alone at least when it said "too many" or did not answer in time.
+/// Minimum pause in seconds of a receiver that answered "too many" or timed out.
 const SATURATED_SECONDS: u32 = 60;
 
-/// Seconds of the first pause of a receiver that failed, and of the longest.
+/// Shortest and longest pause of a failed receiver, in seconds.
 const PAUSE_SECONDS: (u32, u32) = (1, 300);
 
-/// How an attempt failed.
+/// Kind of failure of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The receiver answered with a status that is no success.
+    /// The receiver answered with a status other than success.
     Status(u16),
-    /// It did not answer in time.
+    /// The receiver did not answer in time.
     TimedOut,
-    /// It could not be reached, or may not be.
+    /// The receiver could not be reached, or its address is forbidden.
     Unreachable,
 }
 
 impl Failure {
-    /// Whether the receiver asked for time, by word or by silence.
+    /// Returns whether the receiver is overloaded: it said so, or timed out.
     #[must_use]
     pub fn saturated(self) -> bool {
         matches!(self, Self::Status(429) | Self::TimedOut)
     }
 
-    /// Whether it is the receiver that is in trouble, and not this one delivery that it does not like.
+    /// Returns whether the receiver as a whole is failing, as opposed to rejecting this delivery.
     #[must_use]
     pub fn of_receiver(self) -> bool {
         match self {
@@ -46,16 +47,17 @@ impl Failure {
         }
     }
 
-    /// Whether the receiver says that it is gone for good.
+    /// Returns whether the receiver has gone permanently.
     #[must_use]
     pub fn gone(self) -> bool {
         self == Self::Status(410)
     }
 }
 
-/// Milliseconds until a delivery is tried again after `made` attempts; `None`: it has been tried often enough.
-/// `Retry-After` counts between once and twice the schedule's own time; without it the time varies by a fifth either
-/// way, so that what failed together does not come back together.
+/// Returns the milliseconds until the next attempt after `made` attempts; `None` if there are no attempts left.
+///
+/// `Retry-After` counts between once and twice the scheduled time; without it the time varies by a fifth either way,
+/// so that deliveries that failed together are not retried together.
 #[must_use]
 pub fn again_after(made: u32, failure: Failure, retry_after: Option<u32>, chance: u64) -> Option<u64> {
     let step = usize::try_from(made.checked_sub(1)?).ok()?;
@@ -69,8 +71,8 @@ pub fn again_after(made: u32, failure: Failure, retry_after: Option<u32>, chance
     Some(wait.max(floor))
 }
 
-/// Seconds that a receiver is left alone after `failures` in a row, the last of this kind. None after a failure that is
-/// not the receiver's.
+/// Returns the pause of a receiver in seconds after `failures` consecutive failures, given the latest; 0 if that
+/// failure is not the receiver's.
 #[must_use]
 pub fn pause(failures: u32, failure: Failure, retry_after: Option<u32>) -> u32 {
     if !failure.of_receiver() {
@@ -83,7 +85,7 @@ pub fn pause(failures: u32, failure: Failure, retry_after: Option<u32>) -> u32 {
     grown.max(asked).max(floor)
 }
 
-/// Whether a receiver that has only failed since then is given up.
+/// Returns whether a receiver that has failed continuously since then is to be disabled.
 #[must_use]
 pub fn given_up(failing_since: Timestamp, now: Timestamp) -> bool {
     (now - failing_since).num_seconds() >= PATIENCE_SECONDS

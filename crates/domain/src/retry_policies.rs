@@ -1,6 +1,6 @@
-//! Retry policies (RFC-0010): how often, after which pauses and by whom an intent is tried again after a failure. What a
-//! failure comes to by them is `failures.rs`. Not `retries.rs`, which is about deliveries of webhooks, nor a task's
-//! `retry_policy`, which is a word (`tasks.rs`).
+//! Retry policies (RFC-0010): number of retries, delays and fallback agent after a failed attempt at an intent. Their
+//! application to a failure is in `failures.rs`. Unrelated to `retries.rs` (webhook deliveries) and to a task's
+//! `retry_policy`, which is one word (`tasks.rs`).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,26 +10,26 @@ use crate::limits::{RETRIES, RETRY_DELAY_MS};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// How the pauses between attempts grow.
+/// Growth of the delays between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = RetryStrategy)]
 pub enum Strategy {
-    /// Nothing is tried again by the same agent.
+    /// The same agent does not retry.
     None,
-    /// They are all the same.
+    /// All delays are equal.
     Fixed,
-    /// Each is longer than the one before by the first.
+    /// Each delay is longer than the previous one by the base delay.
     Linear,
-    /// Each is twice the one before.
+    /// Each delay is twice the previous one.
     Exponential,
 }
 
 impl Strategy {
-    /// Every strategy.
+    /// All strategies.
     pub const ALL: [Self; 4] = [Self::None, Self::Fixed, Self::Linear, Self::Exponential];
 
-    /// The strategy as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Strategy {
         }
     }
 
-    /// Reads a strategy; `None` when there is no such strategy.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|strategy| strategy.as_str() == text)
@@ -50,41 +50,41 @@ impl Strategy {
 /// An intent's retry policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Its id; it stays when the policy is set anew.
+    /// Identifier; kept when the policy is replaced.
     pub id: RetryPolicyId,
-    /// The intent.
+    /// Intent of the policy.
     pub intent_id: IntentId,
-    /// What it says.
+    /// Rules of the policy.
     pub rules: Rules,
-    /// Who set it last.
+    /// Agent that set it last.
     pub set_by: String,
-    /// When it was first set.
+    /// Time when it was first set.
     pub created_at: Timestamp,
-    /// When it was last changed. What failed before that no longer counts.
+    /// Time of the last change; earlier failures no longer count.
     pub updated_at: Timestamp,
 }
 
-/// What a retry policy says.
+/// Rules of a retry policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// How the pauses grow.
+    /// Growth of the delays.
     pub strategy: Strategy,
-    /// Retries of one agent at the most.
+    /// Maximum number of retries of one agent.
     pub max_retries: u32,
-    /// Milliseconds of the first pause.
+    /// First delay in milliseconds.
     pub base_delay_ms: u32,
-    /// Milliseconds of the longest pause.
+    /// Maximum delay in milliseconds.
     pub max_delay_ms: u32,
-    /// Whether pauses are shortened by up to a fifth, so that what failed together does not come back together.
+    /// Whether delays are shortened by up to a fifth, so that attempts that failed together are not retried together.
     pub jitter: bool,
-    /// Who has its turn when an agent has failed often enough.
+    /// Agent that takes over after enough failures.
     pub fallback_agent_id: Option<String>,
-    /// How often that is.
+    /// Number of failures before the fallback.
     pub failure_threshold: u32,
 }
 
 impl Default for Rules {
-    /// What the SDK has when nothing is said; `jitter` is the reference server's.
+    /// Defaults of the SDK; `jitter` as in the reference server.
     fn default() -> Self {
         Self {
             strategy: Strategy::Exponential,
@@ -98,14 +98,14 @@ impl Default for Rules {
     }
 }
 
-/// A pause is at the most this much shorter by chance, in thousandths.
+/// Maximum reduction of a delay by jitter, in thousandths.
 const JITTER: u64 = 200;
 
 impl Rules {
-    /// Checks what somebody wants to set.
+    /// Checks the rules.
     ///
     /// # Errors
-    /// A number out of its range, a fallback that is no name.
+    /// A number out of its range, or an invalid name for the fallback.
     pub fn check(&self) -> Result<(), Refusal> {
         check_range("max_retries", self.max_retries, (0, RETRIES))?;
         check_range("failure_threshold", self.failure_threshold, (1, RETRIES))?;
@@ -114,7 +114,8 @@ impl Rules {
         self.fallback_agent_id.as_deref().map_or(Ok(()), |agent| check_name("fallback_agent_id", agent))
     }
 
-    /// Milliseconds between the failure of attempt `failed`, from 1, and the next one. `chance` makes them fewer, never more.
+    /// Returns the milliseconds between the failure of attempt `failed`, starting at 1, and the next one; jitter only
+    /// shortens them.
     #[must_use]
     pub fn delay_ms(&self, failed: u32, chance: u64) -> u64 {
         let base = u64::from(self.base_delay_ms);

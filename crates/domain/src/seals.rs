@@ -1,4 +1,4 @@
-//! Seals (RFC-0019): the server's signature over a whole file, member by member, so that what was changed can be named.
+//! Seals (RFC-0019): the server's signature over a file, member by member, so that verification can name the changed members.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::signatures::{PublicKey, Signature, Signer, statement};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seal {
-    /// The hash of each other member of the file, over its canonical form.
+    /// Hash of the canonical form of each other member of the file.
     pub digests: BTreeMap<String, String>,
-    /// The key that signed, as a `did:key`.
+    /// Signing key, as a `did:key`.
     pub signed_by: String,
-    /// The signature over the canonical form of `digests` and `signed_by`.
+    /// Signature over the canonical form of `digests` and `signed_by`.
     pub signature: String,
 }
 
@@ -34,7 +34,7 @@ impl Seal {
         Self { digests, signed_by, signature }
     }
 
-    /// What of the file is not what was signed. `trusted` are the keys that may have signed; none: any.
+    /// Returns the differences between the file and its seal; `trusted` are the acceptable signing keys, any if empty.
     #[must_use]
     pub fn faults(&self, members: &Map<String, Value>, trusted: &[PublicKey]) -> Vec<String> {
         let found = digests(members);

@@ -1,9 +1,9 @@
-//! Sessions (ARCP §5 to §7): the conversation with one client, without any IO. Frames, answers and time go in; frames to
-//! send, things to be asked of the deeds, and the end come out (`machine.rs`).
+//! Sessions (ARCP §5 to §7): the protocol with one client, without IO. Input is frames, answers and time; output is
+//! frames to send, requests to the server, and the end of the session (`machine.rs`).
 //!
-//! `envelope.rs` reads frames, `wire.rs` writes them, `features.rs` is what both sides can, `dialects.rs` and `legacy.rs`
-//! what differs from client to client, `lines.rs` how large chunks are cut for stdio, `tokens.rs` what a client proves
-//! itself with. Where sessions are kept is `src/app/sessions.rs`; the jobs are `jobs.rs`.
+//! `envelope.rs` parses frames, `wire.rs` writes them, `features.rs` negotiates features, `dialects.rs` and
+//! `legacy.rs` handle client differences, `lines.rs` splits large chunks for stdio, and `tokens.rs` checks resume and
+//! signed tokens. Sessions are stored by `crates/kernel/src/sessions.rs`; jobs are in `jobs.rs`.
 
 pub mod dialects;
 pub mod dialogue;
@@ -24,52 +24,52 @@ use crate::clock::Timestamp;
 use crate::ids::{Chance, JobId};
 use crate::jobs::wire::Accepted;
 
-/// Bytes of a frame that a client may send.
+/// Maximum size of a frame from a client, in bytes.
 pub const FRAME_BYTES: usize = 1024 * 1024;
-/// Bytes of a frame that is sent to a client: some close the connection at 1 MiB (contract 2).
+/// Maximum size of a frame to a client, in bytes: some clients close the connection at 1 MiB (contract 2).
 pub const SENT_BYTES: usize = 1_000_000;
-/// Bytes of a line on stdio: some clients die of one of 64 KiB (contract 2).
+/// Maximum length of a line on stdio, in bytes: some clients fail on a line of 64 KiB (contract 2).
 pub const LINE_BYTES: usize = 60_000;
-/// Jobs that one session may be subscribed to.
+/// Maximum number of jobs that one session may subscribe to.
 pub const FOLLOWS: i64 = 1_000;
-/// Jobs of one page of a list, at the most, and when nothing is said.
+/// Maximum number of jobs on one page of a list.
 pub const PAGE: u32 = 1_000;
-/// See [`PAGE`].
+/// Default number of jobs on one page of a list.
 pub const USUAL_PAGE: u32 = 100;
-/// Events that a client may lag behind, having said up to where it is, before it is told so (contract 10).
+/// Number of unacknowledged events after which an acknowledging client is warned that it lags behind (contract 10).
 pub const LAG: i64 = 50;
 
-/// When something happens, and what is needed to give it a name.
+/// Time and randomness for handling one input.
 #[derive(Clone, Copy)]
 pub struct Moment<'a> {
-    /// On a steady clock, since any fixed moment.
+    /// Time on a monotonic clock, since a fixed origin.
     pub at: Duration,
-    /// On the clock on the wall.
+    /// Wall-clock time.
     pub now: Timestamp,
-    /// Where ids come from.
+    /// Source of randomness for ids.
     pub chance: &'a dyn Chance,
 }
 
-/// An event of a job on its way to a session, with its number there.
+/// An event of a job to be delivered to a session, with its number there.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// Its number in the session, as it is stored.
+    /// Number in the session, as stored.
     pub event_seq: i64,
-    /// The job.
+    /// Job.
     pub job_id: JobId,
-    /// The job's trace.
+    /// Trace of the job.
     pub trace_id: String,
-    /// What it is.
+    /// Kind of delivery.
     pub what: What,
-    /// When it happened.
+    /// Time of the event.
     pub ts: Timestamp,
-    /// Of an event its body, else the whole payload: JSON.
+    /// JSON: the body of an event, otherwise the whole payload.
     pub body: String,
-    /// The child that a `delegate` event tells of: its own `job.accepted` follows the event (ARCP §10).
+    /// Child job announced by a `delegate` event; its own `job.accepted` follows the event (ARCP §10).
     pub child: Option<Box<Accepted>>,
 }
 
-/// What is delivered.
+/// Kind of delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A `job.event` of this kind.
@@ -81,7 +81,7 @@ pub enum What {
 }
 
 impl What {
-    /// Reads a stored type and kind; `None` when they are none.
+    /// Parses a stored type and kind; `None` if unknown.
     #[must_use]
     pub fn parse(word: &str, kind: Option<String>) -> Option<Self> {
         match word {
@@ -92,7 +92,7 @@ impl What {
         }
     }
 
-    /// The type of its frame.
+    /// Returns the frame type.
     #[must_use]
     pub fn wire(&self) -> &'static str {
         match self {
@@ -103,8 +103,8 @@ impl What {
     }
 }
 
-/// Bytes of a streamed result that a session which takes no chunks is handed inline; a larger one it is told the name of
-/// (contract 9, decision 4).
+/// Maximum size in bytes of a streamed result that is inlined for sessions without chunk support; for larger results
+/// they get the name (contract 9, decision 4).
 pub const INLINE_BYTES: u64 = 256 * 1024;
 
 #[derive(Deserialize)]
@@ -114,14 +114,15 @@ struct Streamed {
     result_size: u64,
 }
 
-/// The name of the streamed result that a `job.result` ends, when it is small enough to be handed over inline.
+/// Returns the id of the streamed result that a `job.result` ends, if it is small enough to be inlined.
 #[must_use]
 pub fn small_stream(payload: &str) -> Option<String> {
     let said: Streamed = serde_json::from_str(payload).ok()?;
     (said.result_size <= INLINE_BYTES).then_some(said.result_id)
 }
 
-/// A `job.result` with a streamed text in the place of its name. `None` when it is none, or too large after all.
+/// Returns a `job.result` with the streamed text in place of its id; `None` if the payload does not fit, or the text
+/// is too large.
 #[must_use]
 pub fn inlined(payload: &str, bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= INLINE_BYTES)?;

@@ -1,7 +1,7 @@
-//! Signatures of webhooks as Standard Webhooks 1.0 writes them: secrets, what is signed, the header.
+//! Webhook signatures as defined by Standard Webhooks 1.0: secrets, signed content, header.
 //!
-//! A receiver verifies `webhook-signature` over `{webhook-id}.{webhook-timestamp}.{body}`. Several signatures stand in
-//! one header while a secret is being replaced, so that neither end has to be changed at the same moment as the other.
+//! A receiver verifies `webhook-signature` over `{webhook-id}.{webhook-timestamp}.{body}`. During the rotation of a
+//! secret the header has several signatures, so that both ends need not switch at the same moment.
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ use crate::clock::Timestamp;
 use crate::ids::Chance;
 use crate::refusal::{Code, Refusal};
 
-/// Bytes of a shared secret: fewer can be guessed, more add nothing (Standard Webhooks).
+/// Length of a shared secret in bytes: shorter ones can be guessed, longer ones add nothing (Standard Webhooks).
 const SHARED_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// How what is sent is signed.
+/// Signature scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// HMAC-SHA256 with a secret that both ends have (`whsec_…`).
+    /// HMAC-SHA256 with a shared secret (`whsec_…`).
     V1,
     /// Ed25519: the receiver only needs the public half (`whpk_…`).
     V1a,
 }
 
 impl Scheme {
-    /// The scheme as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,19 +39,19 @@ impl Scheme {
         }
     }
 
-    /// Reads a scheme; `None` when there is no such scheme.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::V1, Self::V1a].into_iter().find(|scheme| scheme.as_str() == text)
     }
 }
 
-/// What signs. Its `Debug` keeps it to itself.
+/// A signing secret; its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// A secret that both ends have.
+    /// A secret shared by both ends.
     Shared(Vec<u8>),
-    /// The private half of a pair, as the 32 bytes that it grows from.
+    /// Private half of a key pair, as its 32-byte seed.
     Private([u8; 32]),
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A fresh secret of 256 bits.
+    /// Mints a secret of 256 random bits.
     #[must_use]
     pub fn mint(scheme: Scheme, chance: &dyn Chance) -> Self {
         let mut seed = [0; 32];
@@ -75,7 +75,7 @@ impl Secret {
         }
     }
 
-    /// Reads a secret as [`Self::reveal`] writes it; `None` when it is none.
+    /// Parses the output of [`Self::reveal`]; `None` if it is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(shared) = text.strip_prefix("whsec_") {
@@ -87,7 +87,7 @@ impl Secret {
         SigningKey::from_keypair_bytes(&pair).ok().map(|key| Self::Private(key.to_bytes()))
     }
 
-    /// Reads a secret that a client chose.
+    /// Parses a secret that a client chose.
     ///
     /// # Errors
     /// [`Code::InvalidRequest`]; the refusal does not repeat the secret.
@@ -103,7 +103,7 @@ impl Secret {
         })
     }
 
-    /// The scheme that it signs by.
+    /// Returns the signature scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         match self {
@@ -112,7 +112,7 @@ impl Secret {
         }
     }
 
-    /// The secret in clear: `whsec_…`, or `whsk_…`.
+    /// Returns the secret in clear: `whsec_…`, or `whsk_…`.
     #[must_use]
     pub fn reveal(&self) -> String {
         match self {
@@ -124,7 +124,7 @@ impl Secret {
         }
     }
 
-    /// What a receiver verifies with, when that is no secret: `whpk_…`.
+    /// Returns the public key for receivers, if the scheme has one: `whpk_…`.
     #[must_use]
     pub fn public(&self) -> Option<String> {
         match self {
@@ -136,13 +136,13 @@ impl Secret {
         }
     }
 
-    /// The signature over a body: `v1,…` or `v1a,…`.
+    /// Signs a body: `v1,…` or `v1a,…`.
     #[must_use]
     pub fn sign(&self, id: &str, sent_at: i64, body: &[u8]) -> String {
         let head = format!("{id}.{sent_at}.");
         let signature = match self {
             Self::Shared(bytes) => {
-                // HMAC takes keys of any length.
+                // HMAC accepts keys of any length.
                 let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(bytes) else { return String::new() };
                 mac.update(head.as_bytes());
                 mac.update(body);
@@ -158,23 +158,23 @@ impl Secret {
     }
 }
 
-/// The secrets of one receiver: the one that signs, and the one before it as long as it signs along.
+/// Secrets of one receiver: the current one, and during rotation its predecessor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secrets {
-    /// The secret.
+    /// Current secret.
     pub current: Secret,
-    /// The one that it replaced, and until when both sign.
+    /// Replaced secret, and the time until which both sign.
     pub before: Option<(Secret, Timestamp)>,
 }
 
 impl Secrets {
-    /// One secret.
+    /// Creates a set with one secret.
     #[must_use]
     pub fn one(current: Secret) -> Self {
         Self { current, before: None }
     }
 
-    /// The header `webhook-signature`: the newest first.
+    /// Returns the header `webhook-signature`, newest secret first.
     #[must_use]
     pub fn header(&self, id: &str, at: Timestamp, body: &[u8]) -> String {
         let sent_at = at.timestamp();

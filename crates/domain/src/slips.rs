@@ -1,5 +1,5 @@
-//! What a client is given to bring back unread when it repeats a request (`requestState` of MCP): whose it is, what it is about
-//! and until when it counts, under an HMAC, so that it can neither be made up nor be used by somebody else.
+//! Opaque state that a client returns when it repeats a request (`requestState` of MCP): owner, subject and expiry
+//! under an HMAC, so that it can neither be forged nor used by somebody else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,14 +9,14 @@ use sha2::Sha256;
 
 use crate::clock::Timestamp;
 
-/// What is brought back.
+/// State that the client returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slip {
-    /// Who was given it.
+    /// Agent that it was issued to.
     pub whose: String,
-    /// What it is about.
+    /// Subject.
     pub about: String,
-    /// Until when it counts.
+    /// Expiry time.
     pub until: Timestamp,
 }
 
@@ -28,7 +28,7 @@ fn mac(secret: &[u8], text: &str) -> Option<Hmac<Sha256>> {
 }
 
 impl Slip {
-    /// As a client gets it: the text, a dot and its HMAC-SHA256. `None` only for a secret that cannot be one.
+    /// Encodes the slip for the client: the text, a dot and its HMAC-SHA256; `None` only for an invalid secret.
     #[must_use]
     pub fn seal(&self, secret: &[u8]) -> Option<String> {
         let text = URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).ok()?);
@@ -36,7 +36,7 @@ impl Slip {
         Some(format!("{text}.{tag}"))
     }
 
-    /// Reads what a client brings back; `None` when it was not made with this secret, is somebody else's, or is too old.
+    /// Verifies a returned slip; `None` if it was made with another secret, belongs to somebody else, or has expired.
     #[must_use]
     pub fn open(sealed: &str, secret: &[u8], whose: &str, now: Timestamp) -> Option<Self> {
         let (text, tag) = sealed.split_once('.')?;

@@ -1,8 +1,8 @@
-//! Suspensions (RFC-0025): an intent waits for a person's answer, for as long as its asker says.
+//! Suspensions (RFC-0025): an intent waits for a person's answer, for as long as the asking agent specifies.
 //!
-//! The question stands in the intent's state, under [`MEMBER`]: there the OpenIntent SDK writes it, and there it looks for what
-//! came of it. What it says is [`Asked`] (`reading.rs`); how it is put before a person, as a binding moment, and what an answer to
-//! that is worth, `answers.rs`. A [`Suspension`] is what has become of it, and [`Suspension::after`] the intent afterwards.
+//! The question is in the intent's state, under [`MEMBER`], where the OpenIntent SDK writes it and looks for the outcome.
+//! [`Asked`] (`reading.rs`) is the parsed question; `answers.rs` converts it to a binding moment and the moment's answer
+//! back. A [`Suspension`] records the course of a question; [`Suspension::after`] computes the intent after its end.
 
 mod answers;
 mod reading;
@@ -22,28 +22,28 @@ use crate::refusal::{Code, Refusal};
 pub use self::answers::Answer;
 pub use self::reading::{Asked, ResponseType, SuspensionChoice};
 
-/// The member of an intent's state that a question stands under.
+/// Member of an intent's state that contains the question.
 pub const MEMBER: &str = "_suspension";
 
-/// What follows when nobody answers in time (RFC-0025 §6).
+/// Reaction if nobody answers in time (RFC-0025 §6).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SuspensionFallback)]
 pub enum FallbackPolicy {
-    /// The asker hears that nobody answered; the intent stays suspended until somebody decides what becomes of it.
+    /// The asking agent is notified; the intent stays suspended until somebody changes its status.
     #[default]
     Fail,
-    /// The asker goes on with the value that it has brought.
+    /// The agent continues with the fallback value it provided.
     CompleteWithFallback,
     /// The same, under another name.
     UseDefaultAndContinue,
 }
 
 impl FallbackPolicy {
-    /// Every policy.
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::Fail, Self::CompleteWithFallback, Self::UseDefaultAndContinue];
 
-    /// The policy as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,14 +53,14 @@ impl FallbackPolicy {
         }
     }
 
-    /// Reads a policy; `None` when there is no such policy.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// What has become of a question.
+/// State of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionState {
@@ -70,15 +70,15 @@ pub enum SuspensionState {
     Responded,
     /// Nobody answered in time.
     Expired,
-    /// It was called off: refused, taken back, or no longer of use.
+    /// It was called off: refused, withdrawn, or obsolete.
     Cancelled,
 }
 
 impl SuspensionState {
-    /// Every state.
+    /// All states.
     pub const ALL: [Self; 4] = [Self::Open, Self::Responded, Self::Expired, Self::Cancelled];
 
-    /// The state as it is written; after the end it is the SDK's `resolution`.
+    /// Returns the wire name; after the end it is the SDK's `resolution`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -89,70 +89,70 @@ impl SuspensionState {
         }
     }
 
-    /// Reads a state; `None` when there is no such state.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// A question that an intent waits with, or has waited with.
+/// A current or past question of a suspended intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspension {
-    /// The intent.
+    /// Intent.
     pub intent_id: IntentId,
-    /// The asker's id of it.
+    /// Id assigned by the asking agent.
     pub id: String,
-    /// Its place among the intent's, from 1.
+    /// Number among the intent's questions, starting at 1.
     pub n: i64,
-    /// Who asks.
+    /// Asking agent.
     pub asked_by: String,
-    /// Whose key it does so with; `None` where nobody noted that.
+    /// Principal that owned the key of the request; `None` if it was not recorded.
     pub asked_by_principal: Option<String>,
-    /// The question as it was put before a person.
+    /// Moment that presents the question to a person.
     pub moment_id: Option<MomentId>,
-    /// Why it was put before nobody.
+    /// Reason why it was presented to nobody.
     pub unasked: Option<String>,
-    /// What became of it when that was last written down.
+    /// Stored state.
     pub state: SuspensionState,
-    /// What follows when nobody answers.
+    /// Reaction if nobody answers.
     pub fallback: FallbackPolicy,
-    /// When it was asked.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When the fallback counts.
+    /// Time when the fallback applies.
     pub expires_at: Option<Timestamp>,
-    /// When it was over.
+    /// End time.
     pub ended_at: Option<Timestamp>,
-    /// Who answered.
+    /// Principal that answered.
     pub responded_by: Option<String>,
-    /// Why it was called off.
+    /// Reason for calling it off.
     pub end_reason: Option<String>,
 }
 
-/// How a question ends.
+/// End of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// With an answer.
+    /// It was answered.
     Responded {
-        /// The answer, as the asker gets it.
+        /// Answer for the asking agent.
         value: Value,
-        /// Whose.
+        /// Principal that answered.
         by: String,
-        /// What else its surface says.
+        /// Additional data from the answering surface.
         metadata: Option<Map<String, Value>>,
-        /// On what the key of the answer rested.
+        /// Origin of the key used to answer.
         authority: Option<Authority>,
     },
     /// Nobody answered in time.
     Expired,
-    /// It was called off; a stable word says why.
+    /// It was called off, with a stable reason code.
     Cancelled(&'static str),
-    /// Somebody gives the intent another status, and with that calls the question off.
+    /// It was called off by a change of the intent's status.
     Overtaken,
 }
 
 impl End {
-    /// What the question is then.
+    /// Returns the resulting state of the question.
     #[must_use]
     pub fn state(&self) -> SuspensionState {
         match self {
@@ -162,7 +162,7 @@ impl End {
         }
     }
 
-    /// Why it was called off.
+    /// Returns the reason code for calling it off.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
         match self {
@@ -173,19 +173,19 @@ impl End {
     }
 }
 
-/// An intent after the end of its question: first its state changes, then, unless it stays as it is, its status.
+/// An intent after the end of its question: first its state changes, then possibly its status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct After {
-    /// The change of its state.
+    /// Change of its state.
     pub change: Change,
-    /// The intent with that.
+    /// Intent with that change.
     pub patched: Intent,
-    /// The intent as it goes on; `None` when it stays suspended, or was not.
+    /// Intent with its new status; `None` if it stays suspended, or was not.
     pub resumed: Option<Intent>,
 }
 
 impl After {
-    /// The intent at the end of it.
+    /// Returns the final intent.
     #[must_use]
     pub fn intent(&self) -> &Intent {
         self.resumed.as_ref().unwrap_or(&self.patched)
@@ -193,7 +193,7 @@ impl After {
 }
 
 impl Suspension {
-    /// A new question of an intent, its `n`th.
+    /// Creates the `n`th question of an intent.
     #[must_use]
     pub fn new(
         asked: &Asked,
@@ -221,25 +221,25 @@ impl Suspension {
         }
     }
 
-    /// Whether somebody asks it, by this name or with a key of its own under another.
+    /// Returns whether `name` asks it, as agent or as the principal of the key used.
     #[must_use]
     pub fn is_asked_by(&self, name: &str) -> bool {
         self.asked_by == name || self.asked_by_principal.as_deref() == Some(name)
     }
 
-    /// Whether its time is over and nobody has written that down yet.
+    /// Returns whether it has expired and this is not yet recorded.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.state == SuspensionState::Open && self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// What has become of it at this moment.
+    /// Returns the state at this time.
     #[must_use]
     pub fn state_at(&self, now: Timestamp) -> SuspensionState {
         if self.is_due(now) { SuspensionState::Expired } else { self.state }
     }
 
-    /// As it is written down at its end.
+    /// Returns the suspension as recorded at its end.
     #[must_use]
     pub fn ended(&self, end: &End, now: Timestamp) -> Self {
         let (responded_by, end_reason) = match end {
@@ -247,12 +247,12 @@ impl Suspension {
             End::Expired => (None, None),
             End::Cancelled(_) | End::Overtaken => (None, end.reason().map(str::to_owned)),
         };
-        // What time did was true when it was due.
+        // An expiry takes effect when it was due.
         let at = self.expires_at.filter(|_| *end == End::Expired).unwrap_or(now);
         Self { state: end.state(), ended_at: Some(at), responded_by, end_reason, ..self.clone() }
     }
 
-    /// The intent after the end of its question. The answer goes into its state, where the asker looks for it.
+    /// Returns the intent after the end of its question, with the answer in its state, where the agent looks for it.
     ///
     /// # Errors
     /// As [`Intent::patched`] and [`Intent::moved`].
@@ -267,7 +267,7 @@ impl Suspension {
             End::Responded { value, by, metadata, .. } => {
                 put("response", value.clone());
                 put("responded_by", json!(by));
-                // In the asker's own form: the SDK reads it as it stands (contract 3.6).
+                // In the form used by the SDK, which parses it as is (contract 3.6).
                 put("responded_at", json!(naive(now)));
                 if let Some(metadata) = metadata {
                     put("metadata", json!(metadata));
@@ -291,8 +291,7 @@ impl Suspension {
         Ok(After { change, patched, resumed })
     }
 
-    /// The intent as who reads it finds it: the instant the question's time is over, what follows has happened. `None`: as it is
-    /// stored.
+    /// Returns the intent as readers see it: a due expiry is applied even if not recorded; `None` if the stored intent applies.
     #[must_use]
     pub fn seen(&self, intent: &Intent, strict: bool, now: Timestamp) -> Option<Intent> {
         let at = self.expires_at.filter(|_| self.is_due(now))?;
@@ -301,7 +300,7 @@ impl Suspension {
     }
 }
 
-/// The question that a change of a state puts there, in the way in which the SDK does: the whole of it, without an answer.
+/// Returns the question that a state change adds in the way of the SDK: the whole member, without an answer.
 #[must_use]
 pub fn question_in(change: &Change) -> Option<&Map<String, Value>> {
     let value = match change {
@@ -314,19 +313,21 @@ pub fn question_in(change: &Change) -> Option<&Map<String, Value>> {
     value?.as_object().filter(|record| is_open(record))
 }
 
-/// Whether a record is a question without an answer.
+/// Returns whether a record is a question without an answer.
 fn is_open(record: &Map<String, Value>) -> bool {
     record.contains_key("question") && !record.contains_key("resolution")
 }
 
-/// Whether the state has a question that waits for its answer.
+/// Returns whether the state has a question that waits for its answer.
 #[must_use]
 pub fn waits(state: &Map<String, Value>) -> bool {
     state.get(MEMBER).and_then(Value::as_object).is_some_and(is_open)
 }
 
-/// Requires that a change which asks nothing leaves the question and what came of it alone: only the server writes an answer,
-/// because only it knows whose it is. What is over may be taken away. While a question waits, room for its answer stays free.
+/// Requires that a change which asks nothing leaves the question and its outcome alone.
+///
+/// Only the server writes an answer, because only it knows the author. A finished question may be removed. While a
+/// question waits, room for its answer is reserved.
 ///
 /// # Errors
 /// [`Code::InvalidTransition`]; [`Code::TooLarge`].
@@ -345,7 +346,7 @@ pub fn check_left_alone(before: &Map<String, Value>, after: &Map<String, Value>)
     if waits { check_room(after) } else { Ok(()) }
 }
 
-/// Requires that the answer to a question will have room in the state.
+/// Requires that the state has room for the answer to a question.
 ///
 /// # Errors
 /// [`Code::TooLarge`].

@@ -1,6 +1,5 @@
-//! Tasks (RFC-0012): bounded pieces of an intent's work. What a task is and how it begins; how it goes on is
-//! `tasks/course.rs`, who may do what with it `tasks/may.rs`, what it
-//! waits for `tasks/graph.rs`, the plan that it may belong to `plans.rs`.
+//! Tasks (RFC-0012): bounded pieces of an intent's work; their data and creation. State transitions are in
+//! `tasks/course.rs`, permissions in `tasks/may.rs`, dependencies in `tasks/graph.rs`, plans in `plans.rs`.
 
 pub mod change;
 pub mod course;
@@ -20,32 +19,32 @@ use crate::limits::{
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// Where a task is in its life.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
-    /// It waits for other tasks, or for the end of the pause before it is tried again.
+    /// Waits for other tasks, or for the end of the pause before the next attempt.
     Pending,
-    /// It can be claimed.
+    /// Can be claimed.
     Ready,
-    /// An agent has it.
+    /// Claimed by an agent.
     Claimed,
-    /// The agent works on it.
+    /// In progress.
     Running,
-    /// It cannot go on.
+    /// Blocked.
     Blocked,
-    /// It is done.
+    /// Done.
     Completed,
-    /// It failed for good.
+    /// Failed permanently.
     Failed,
-    /// It was called off.
+    /// Cancelled.
     Cancelled,
-    /// It is not needed.
+    /// Not needed.
     Skipped,
 }
 
 impl TaskStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 9] = [
         Self::Pending,
         Self::Ready,
@@ -58,7 +57,7 @@ impl TaskStatus {
         Self::Skipped,
     ];
 
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,13 +73,13 @@ impl TaskStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// Whether the task is over: it never changes again, and its channels close (RFC-0021 §7.3).
+    /// Returns whether the task is over: it never changes again, and its channels close (RFC-0021 §7.3).
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Skipped)
@@ -90,114 +89,114 @@ impl TaskStatus {
 /// A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its id.
+    /// Identifier.
     pub id: TaskId,
-    /// The intent that it is a piece of.
+    /// Intent of the task.
     pub intent_id: IntentId,
-    /// The plan that it belongs to.
+    /// Plan of the task.
     pub plan_id: Option<PlanId>,
-    /// The task that it is a piece of.
+    /// Parent task.
     pub parent_task_id: Option<TaskId>,
-    /// What is to be done, in a line.
+    /// Name, in one line.
     pub name: String,
-    /// The same in full.
+    /// Full description.
     pub description: Option<String>,
-    /// Where it is in its life, as last written; see [`Task::at`].
+    /// Stored status; see [`Task::at`].
     pub status: TaskStatus,
-    /// How much it matters: the client's own word.
+    /// Priority: a client-defined name.
     pub priority: String,
-    /// What it is done with.
+    /// Input.
     pub input: Map<String, Value>,
-    /// What came of it.
+    /// Output.
     pub output: Option<Map<String, Value>>,
-    /// What was made on the way, by reference.
+    /// Artifacts, by reference.
     pub artifacts: Vec<String>,
-    /// Who has it, who had it last, or whom it is kept for.
+    /// Agent that has it, had it last, or that it is reserved for.
     pub assigned_agent: Option<String>,
-    /// How often it was claimed: the token of the claim that holds (fencing).
+    /// Number of claims: the fencing token of the current claim.
     pub claims: i64,
-    /// When the claim that holds was made; `None` when nobody has the task.
+    /// Time of the current claim; `None` if the task is not claimed.
     pub claimed_at: Option<Timestamp>,
-    /// What an agent must be able to do to claim it.
+    /// Capabilities that an agent needs to claim it.
     pub capabilities_required: Vec<String>,
-    /// The tasks that must be completed before it.
+    /// Tasks that must be completed before it.
     pub depends_on: Vec<TaskId>,
-    /// How long it rests between two attempts: see [`pause_seconds`].
+    /// Pause between two attempts: see [`pause_seconds`].
     pub retry_policy: Option<String>,
-    /// Seconds that one attempt may take.
+    /// Time limit of one attempt, in seconds.
     pub timeout_seconds: Option<u32>,
-    /// Which attempt this is, from 1.
+    /// Number of the current attempt, starting at 1.
     pub attempt: u32,
-    /// Attempts at the most.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// Kept as given.
+    /// Permissions; stored as given.
     pub permissions: String,
-    /// RFC-0015: kept as given.
+    /// Memory policy (RFC-0015); stored as given, its limits apply to the task's working memory.
     pub memory_policy: Option<Map<String, Value>>,
-    /// RFC-0014: kept as given.
+    /// Required tools (RFC-0014); stored as given.
     pub requires_tools: Vec<Value>,
-    /// Why it cannot go on.
+    /// Reason for being blocked.
     pub blocked_reason: Option<String>,
-    /// What went wrong last.
+    /// Latest error.
     pub error: Option<String>,
-    /// The client's own object.
+    /// Client-defined object.
     pub metadata: Map<String, Value>,
-    /// Rises with each change that somebody makes; guards writes (`If-Match`). Becoming ready is nobody's change.
+    /// Version, incremented by each change that somebody makes, not by becoming ready; guards writes (`If-Match`).
     pub version: i64,
-    /// Who asked for it.
+    /// Agent that created it.
     pub created_by: String,
-    /// When.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When work on the current attempt began.
+    /// Time when work on the current attempt began.
     pub started_at: Option<Timestamp>,
-    /// When it was over.
+    /// End time.
     pub completed_at: Option<Timestamp>,
-    /// When time changes it: the end of the attempt's time while somebody has it, of the pause while it is pending.
+    /// Time of the next automatic change: the end of the attempt while claimed, of the pause while pending.
     pub due_at: Option<Timestamp>,
 }
 
-/// What is asked for in a new task.
+/// Request to create a task.
 #[derive(Debug, Clone, Default)]
 pub struct TaskAsk {
-    /// What is to be done, in a line.
+    /// Name, in one line.
     pub name: String,
-    /// The same in full.
+    /// Full description.
     pub description: Option<String>,
-    /// The plan to put it into.
+    /// Plan to add it to.
     pub plan_id: Option<PlanId>,
-    /// The task that it is a piece of.
+    /// Parent task.
     pub parent_task_id: Option<TaskId>,
-    /// How much it matters; `normal` when nothing is said.
+    /// Priority; defaults to `normal`.
     pub priority: Option<String>,
-    /// What it is done with.
+    /// Input.
     pub input: Map<String, Value>,
-    /// What an agent must be able to do.
+    /// Capabilities that an agent needs.
     pub capabilities_required: Vec<String>,
-    /// The tasks that must be completed before it.
+    /// Tasks that must be completed before it.
     pub depends_on: Vec<TaskId>,
-    /// How long it rests between two attempts.
+    /// Pause between two attempts.
     pub retry_policy: Option<String>,
-    /// Seconds that one attempt may take.
+    /// Time limit of one attempt, in seconds.
     pub timeout_seconds: Option<u32>,
-    /// Attempts at the most; 3 when nothing is said (contract 8).
+    /// Maximum number of attempts; defaults to 3 (contract 8).
     pub max_attempts: Option<u32>,
-    /// Kept as given; `inherit` when nothing is said.
+    /// Permissions; stored as given, defaults to `inherit`.
     pub permissions: Option<String>,
-    /// Kept as given.
+    /// Memory policy; stored as given.
     pub memory_policy: Option<Map<String, Value>>,
-    /// Kept as given.
+    /// Required tools; stored as given.
     pub requires_tools: Vec<Value>,
-    /// The client's own object.
+    /// Client-defined object.
     pub metadata: Map<String, Value>,
 }
 
-/// Attempts when nothing is said (contract 8).
+/// Default number of attempts (contract 8).
 const DEFAULT_ATTEMPTS: u32 = 3;
 
-/// Makes a task. It is pending: whether it is ready is for [`graph::Wait`] to say.
+/// Creates a pending task; [`graph::Wait`] determines whether it is ready.
 ///
 /// # Errors
-/// A member that is missing, over its limit or out of its range.
+/// A missing member, or one over its limit or out of its range.
 pub fn create(
     ask: TaskAsk,
     created_by: &str,
@@ -252,10 +251,10 @@ pub fn create(
     Ok(task)
 }
 
-/// Checks what clients write into a task.
+/// Checks the members of a task that clients write.
 ///
 /// # Errors
-/// A member that is missing or over its limit.
+/// A missing member, or one over its limit.
 pub fn check(task: &Task) -> Result<(), Refusal> {
     if task.name.trim().is_empty() || task.name.len() > TITLE_BYTES {
         let message = format!("`name` must have 1 to {TITLE_BYTES} bytes.");
@@ -278,7 +277,7 @@ pub fn check(task: &Task) -> Result<(), Refusal> {
     check_size("requires_tools", &task.requires_tools, METADATA_BYTES)
 }
 
-/// Checks what came of a task, whichever way it is said.
+/// Checks the results of a task.
 fn check_outcome(output: Option<&Map<String, Value>>, artifacts: &[String]) -> Result<(), Refusal> {
     if artifacts.len() > LIST_ITEMS {
         return Err(too_long("artifacts", LIST_ITEMS));
@@ -328,8 +327,10 @@ fn check_pause(policy: &str) -> Result<(), Refusal> {
     Err(Refusal::field(Code::InvalidRequest, "retry_policy", "range", message))
 }
 
-/// Seconds that a task rests after this attempt failed. `fixed:30` rests that long each time, `exponential:5` twice as
-/// long each time; every other word is the client's own and means no rest.
+/// Returns the pause in seconds after this attempt failed.
+///
+/// `fixed:30` pauses that long each time, `exponential:5` doubles the pause each time; any other value is
+/// client-defined and means no pause.
 #[must_use]
 pub fn pause_seconds(policy: Option<&str>, attempt: u32) -> u32 {
     let Some((word, seconds)) = policy.and_then(|policy| policy.split_once(':')) else { return 0 };
@@ -345,20 +346,19 @@ pub fn pause_seconds(policy: Option<&str>, attempt: u32) -> u32 {
 }
 
 impl Task {
-    /// Whether an agent has the task now.
+    /// Returns whether an agent has the task now.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.claimed_at.is_some() && !self.status.is_terminal()
     }
 
-    /// The token of the claim that holds, if one does.
+    /// Returns the token of the current claim, if there is one.
     #[must_use]
     pub fn claim_token(&self) -> Option<i64> {
         self.is_held().then_some(self.claims)
     }
 
-    /// The task as it is at this moment: an attempt whose time is up has failed the instant it is, and a pause is over
-    /// the instant it is, whether or not a sweep has written it down yet.
+    /// Returns the task at this time: expired attempts and pauses take effect when due, even if no sweep has recorded them yet.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         course::Course::begin(self, now).task

@@ -1,5 +1,5 @@
-//! Calls of tools (RFC-0014): which HTTP request a credential's connection makes of a tool's name and its parameters. The
-//! request is made here and sent elsewhere; nothing that an agent says gets into its host, its scheme or its headers.
+//! Tool calls (RFC-0014): builds the HTTP request for a tool's name and parameters from a credential's connection. It
+//! is sent elsewhere; an agent's input never reaches its host, scheme or headers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,38 +21,38 @@ mod paths;
 use self::connection::{Adapter, Endpoint, Location, Mapping, TokenGrant, fits};
 pub use self::connection::{Connection, Method};
 
-/// A request that is to be sent. It has secrets in it, and no `Debug`.
+/// A request to be sent; contains secrets and therefore implements no `Debug`.
 pub struct Call {
-    /// The method.
+    /// Method.
     pub method: Method,
-    /// Where to.
+    /// Target.
     pub url: Url,
-    /// Names and values.
+    /// Header names and values.
     pub headers: Vec<(String, Zeroizing<String>)>,
-    /// The body with its type.
+    /// Content type and body.
     pub body: Option<(&'static str, Zeroizing<String>)>,
-    /// Milliseconds that it may take, its answer included.
+    /// Timeout in milliseconds, including the response.
     pub timeout_millis: u32,
 }
 
 impl Call {
-    /// Bytes that it sends as a body.
+    /// Returns the size of the body, in bytes.
     #[must_use]
     pub fn body_bytes(&self) -> usize {
         self.body.as_ref().map_or(0, |(_, body)| body.len())
     }
 }
 
-/// What is called, by whom it may be.
+/// A tool invocation with its restrictions.
 #[derive(Debug, Clone, Copy)]
 pub struct Invoked<'a> {
-    /// The tool.
+    /// Tool.
     pub tool: &'a str,
-    /// What it is told.
+    /// Parameters.
     pub parameters: &'a Map<String, Value>,
-    /// Lists of hosts, each of which has to have the one that is called.
+    /// Lists of allowed hosts; the called host must be in each of them.
     pub hosts: &'a [Vec<String>],
-    /// When.
+    /// Time of the invocation.
     pub now: Timestamp,
 }
 
@@ -64,7 +64,7 @@ fn not_so(what: impl Into<String>) -> Refusal {
     Refusal::new(Code::Unprocessable, what)
 }
 
-/// Whether a host is one of a list, or below one of it.
+/// Returns whether a host is in a list, or a subdomain of a listed one.
 fn listed(host: &str, hosts: &[String]) -> bool {
     let plain = |name: &str| name.trim_matches('.').to_ascii_lowercase();
     let host = plain(host);
@@ -75,16 +75,16 @@ fn listed(host: &str, hosts: &[String]) -> bool {
 }
 
 impl Connection {
-    /// Whether there must be a token before anything is called, and there is none in the secret.
+    /// Returns whether a token must be fetched first, because the secret has none.
     #[must_use]
     pub fn wants_token(&self, auth_type: AuthType, secret: &ToolSecret) -> bool {
         self.is_oauth(auth_type) && secret.first(&["access_token", "token"]).is_none()
     }
 
-    /// Requires that a secret has what its connection needs, in a form that can be sent.
+    /// Requires that a secret has the parts that its connection needs, in a form that can be sent.
     ///
     /// # Errors
-    /// What is missing; never what is there.
+    /// Names the missing part; never reveals the secret.
     pub fn check_secret(&self, auth_type: AuthType, secret: &ToolSecret) -> Result<(), Refusal> {
         if self.adapter == Some(Adapter::Webhook) {
             return Ok(());
@@ -100,10 +100,10 @@ impl Connection {
         self.authorise(auth_type, secret, None, &mut Vec::new(), &mut self.base()?)
     }
 
-    /// The request that gets a token; `None` when the secret and the connection have not what that takes.
+    /// Builds the request that fetches a token; `None` if the secret or the connection lacks the necessary parts.
     ///
     /// # Errors
-    /// The URL for tokens is none.
+    /// The token URL is invalid.
     pub fn token_request(&self, secret: &ToolSecret) -> Result<Option<Call>, Refusal> {
         let Some(address) = &self.token_url else { return Ok(None) };
         let url = Url::parse(address).map_err(|e| wrong(format!("`token_url` is no URL: {e}.")))?;
@@ -135,10 +135,10 @@ impl Connection {
         Ok(Some(Call { method: Method::Post, url, headers, body, timeout_millis: self.timeout_millis() }))
     }
 
-    /// The request that a tool's invocation comes to. `token` is one that was fetched.
+    /// Builds the request for a tool's invocation; `token` is a fetched one.
     ///
     /// # Errors
-    /// The connection has no such tool, or may not go to its host; parameters that do not fit where they belong.
+    /// The connection has no such tool, or may not access its host; parameters that do not fit their target.
     pub fn call(
         &self,
         auth_type: AuthType,
@@ -171,7 +171,7 @@ impl Connection {
         Ok(call)
     }
 
-    /// Whether a token that is refused may be replaced by another.
+    /// Returns whether a rejected token can be replaced by a new one.
     #[must_use]
     pub fn refreshes(&self, auth_type: AuthType, secret: &ToolSecret) -> bool {
         self.is_oauth(auth_type) && self.token_request(secret).is_ok_and(|request| request.is_some())
@@ -184,7 +184,7 @@ impl Connection {
         let body = body.to_string();
         let mut headers = Vec::new();
         if let Some(key) = secret.first(&["signing_secret", "secret", "value"]) {
-            // HMAC takes keys of any length.
+            // HMAC accepts keys of any length.
             let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())
                 .map_err(|e| not_so(format!("The signing secret cannot be used: {e}.")))?;
             mac.update(body.as_bytes());

@@ -1,5 +1,5 @@
-//! Credentials in vaults (RFC-0014): what the server knows of them besides the secret, which is
-//! [`crate::tool_secrets`] and stands nowhere here. Those that are provisioned for jobs are [`crate::credentials`].
+//! Credentials in vaults (RFC-0014): their public records. Secrets are in [`crate::tool_secrets`] and never part of a
+//! record. Credentials provisioned for jobs are in [`crate::credentials`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use crate::tool_calls::Connection;
 use crate::tool_secrets::{ToolSecret, check_plain};
 use crate::vaults::check_label;
 
-/// How a credential is used.
+/// Authentication method of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthType {
@@ -22,20 +22,20 @@ pub enum AuthType {
     ApiKey,
     /// An access token that can be refreshed.
     Oauth2Token,
-    /// A client that gets its tokens by itself.
+    /// OAuth 2 client credentials, which fetch tokens.
     Oauth2ClientCredentials,
     /// `Authorization: Bearer`.
     BearerToken,
-    /// A user and a password.
+    /// User name and password.
     BasicAuth,
-    /// For what is no HTTP; only kept.
+    /// For protocols other than HTTP; only stored.
     ConnectionString,
-    /// As `auth` in the metadata says.
+    /// As `auth` in the metadata specifies.
     Custom,
 }
 
 impl AuthType {
-    /// Every type.
+    /// All types.
     pub const ALL: [Self; 7] = [
         Self::ApiKey,
         Self::Oauth2Token,
@@ -46,7 +46,7 @@ impl AuthType {
         Self::Custom,
     ];
 
-    /// The type as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,27 +60,27 @@ impl AuthType {
         }
     }
 
-    /// Reads a type; `None` when there is no such type.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// Whether a credential can be used.
+/// Status of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CredentialStatus {
-    /// It can.
+    /// Usable.
     Active,
-    /// Its time has run out; another value, or another end, brings it back.
+    /// Expired; a new value or a new expiry time reactivates it.
     Expired,
-    /// It was revoked; its secret is gone.
+    /// Revoked; its secret is deleted.
     Revoked,
 }
 
 impl CredentialStatus {
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl CredentialStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Active, Self::Expired, Self::Revoked].into_iter().find(|status| status.as_str() == text)
@@ -100,36 +100,36 @@ impl CredentialStatus {
 /// A credential, without its secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCredential {
-    /// Its id.
+    /// Identifier.
     pub id: ToolCredentialId,
-    /// The vault that it is in.
+    /// Vault of the credential.
     pub vault_id: VaultId,
-    /// The service that it opens.
+    /// Service that it gives access to.
     pub service: String,
-    /// What it is called.
+    /// Label.
     pub label: String,
-    /// How it is used.
+    /// Authentication method.
     pub auth_type: AuthType,
-    /// What can be granted of it; anything when empty.
+    /// Scopes that can be granted; any if empty.
     pub scopes_available: Vec<String>,
-    /// Where the service is, and whatever its owner wants to keep beside it.
+    /// Description of the service, and any further data of the owner.
     pub metadata: Map<String, Value>,
-    /// The names of the parts of its secret.
+    /// Names of the parts of its secret.
     pub sealed: Vec<String>,
-    /// Which of its values, from 1; 0 while it has none.
+    /// Version of its value, starting at 1; 0 without a value.
     pub version: i32,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
-    /// When it was put in.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it got its present value, if that is not the first.
+    /// Time when its current value was set, if it is not the first.
     pub rotated_at: Option<Timestamp>,
-    /// When it ends.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
 impl ToolCredential {
-    /// Its status at a moment.
+    /// Returns its status at a time.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> CredentialStatus {
         if self.revoked_at.is_some() {
@@ -142,30 +142,30 @@ impl ToolCredential {
     }
 }
 
-/// What is to be put in.
+/// Request to create a credential.
 #[derive(Debug)]
 pub struct CredentialAsk {
-    /// The service.
+    /// Service.
     pub service: String,
-    /// What it is called.
+    /// Label.
     pub label: String,
-    /// How it is used.
+    /// Authentication method.
     pub auth_type: AuthType,
-    /// What can be granted of it.
+    /// Scopes that can be granted.
     pub scopes_available: Vec<String>,
-    /// Without secrets.
+    /// Metadata, without secrets.
     pub metadata: Map<String, Value>,
-    /// The secret, as far as there is one already.
+    /// Secret; may be empty.
     pub secret: ToolSecret,
-    /// When it ends.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Makes the record of a credential.
+/// Creates the record of a credential.
 ///
 /// # Errors
-/// Names that are none, metadata that is too large, describes no connection or has a secret in it, a secret that does not fit
-/// how it is to be used, an end in the past.
+/// Invalid names; metadata that is too large, contains a secret or describes an invalid connection; a secret that
+/// does not fit its method; an expiry time in the past.
 pub fn deposit(
     ask: &CredentialAsk,
     vault_id: VaultId,
@@ -196,26 +196,26 @@ pub fn deposit(
     Ok(credential)
 }
 
-/// What of a credential is to be otherwise; what is `None` stays.
+/// A change of a credential; members that are `None` stay as they are.
 #[derive(Debug, Default)]
 #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct CredentialChange {
-    /// What it is called.
+    /// Label.
     pub label: Option<String>,
-    /// What can be granted of it from now on.
+    /// New scopes that can be granted.
     pub scopes_available: Option<Vec<String>>,
-    /// In place of all of it.
+    /// Replacement of all metadata.
     pub metadata: Option<Map<String, Value>>,
-    /// When it ends; `Some(None)`: never.
+    /// Expiry time; `Some(None)` removes it.
     pub expires_at: Option<Option<Timestamp>>,
-    /// Another value.
+    /// New value.
     pub secret: Option<ToolSecret>,
 }
 
-/// The record after a change.
+/// Returns the record after a change.
 ///
 /// # Errors
-/// As [`deposit`]; it was revoked.
+/// As [`deposit`], or the credential is revoked.
 pub fn changed(
     before: &ToolCredential,
     ask: &CredentialChange,
@@ -250,7 +250,7 @@ pub fn changed(
     Ok(after)
 }
 
-/// A credential that was revoked takes nothing any more.
+/// Returns the refusal of a change to a revoked credential.
 #[must_use]
 pub fn revoked() -> Refusal {
     Refusal::new(
@@ -259,7 +259,7 @@ pub fn revoked() -> Refusal {
     )
 }
 
-/// Requires that an end lies ahead.
+/// Requires that an expiry time is in the future.
 ///
 /// # Errors
 /// [`Code::AlreadyExpired`].
@@ -279,7 +279,7 @@ fn check(credential: &ToolCredential) -> Result<(), Refusal> {
     Connection::read(&credential.metadata).map(|_connection| ())
 }
 
-/// Requires that a secret fits the connection that it is for: better now than when an agent needs it.
+/// Requires that a secret fits its connection, so that errors show before an agent needs it.
 fn check_secret(credential: &ToolCredential, secret: &ToolSecret) -> Result<(), Refusal> {
     match Connection::read(&credential.metadata)? {
         Some(connection) => connection.check_secret(credential.auth_type, secret),
@@ -287,7 +287,7 @@ fn check_secret(credential: &ToolCredential, secret: &ToolSecret) -> Result<(), 
     }
 }
 
-/// Requires that an object is not too large.
+/// Requires that an object is within its size limit.
 ///
 /// # Errors
 /// [`Code::TooLarge`].

@@ -1,6 +1,6 @@
-//! Grants (RFC-0014): what lets an agent use a credential that it never sees. A grant is given by the vault's owner, or passed
-//! on by an agent that may (a delegation). A call under a delegated grant keeps to every grant above it as well, so that what
-//! is passed on is never more than what was given.
+//! Grants (RFC-0014): permission for an agent to use a credential that it never sees. A grant is issued by the
+//! vault's owner, or delegated by an agent that may delegate its own. A call under a delegated grant must also
+//! satisfy every grant above it, so that a delegation never exceeds the original.
 
 mod values;
 
@@ -19,22 +19,22 @@ use crate::refusal::{Code, Refusal};
 use crate::tool_credentials::{ToolCredential, check_end, check_object};
 use values::{denies, fits};
 
-/// Whether a grant can be used.
+/// Status of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GrantStatus {
-    /// It can.
+    /// Usable.
     Active,
-    /// Its time has run out.
+    /// Expired.
     Expired,
-    /// It was taken back, for good.
+    /// Revoked permanently.
     Revoked,
-    /// It rests until its owner has it go on.
+    /// Suspended until its owner resumes it.
     Suspended,
 }
 
 impl GrantStatus {
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl GrantStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Active, Self::Expired, Self::Revoked, Self::Suspended]
@@ -54,30 +54,32 @@ impl GrantStatus {
     }
 }
 
-/// What the use of a grant is limited by. What this does not know is refused: a limit that is not kept would be a lie.
+/// Restrictions on the use of a grant; unknown ones are refused, because they could not be enforced.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Constraints {
-    /// Calls in any hour at the most.
+    /// Maximum number of calls in any hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_invocations_per_hour: Option<u32>,
-    /// What a call may cost. The server knows no prices: it is kept for those who report what they called.
+    /// Maximum cost of a call; not enforced, because the server knows no prices, but available to clients that report costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_per_invocation: Option<f64>,
-    /// The parameters that may be given, each with what it may be: a value, a text with `*`, a list of those, or null for
-    /// anything. Others may not be given.
+    /// Allowed parameters with their allowed values: a value, a text with `*`, a list of those, or null for any value.
+    ///
+    /// Other parameters are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub allowed_parameters: Option<Map<String, Value>>,
-    /// What may not be given, written the same way; nor as an item of a list, or as a text that says the same.
+    /// Denied parameters with their denied values, in the same form.
+    ///
+    /// Also matches items of lists, and texts of equal meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub denied_parameters: Option<Map<String, Value>>,
-    /// Addresses and ranges from which the agent may ask: the addresses that the server sees, which behind a proxy are the
-    /// proxy's.
+    /// Addresses and ranges that the agent may call from, as seen by the server: behind a proxy, the proxy's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_allowlist: Option<Vec<String>>,
-    /// Hosts that may be called, with what is below them.
+    /// Hosts that may be called, including their subdomains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_hosts: Option<Vec<String>>,
 }
@@ -88,10 +90,10 @@ fn constraint(member: &str, what: impl std::fmt::Display) -> Refusal {
 }
 
 impl Constraints {
-    /// Reads the constraints of a body.
+    /// Parses the constraints of a body.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] for one that cannot be kept.
+    /// [`Code::InvalidRequest`] for a constraint that cannot be enforced.
     pub fn read(value: Value) -> Result<Self, Refusal> {
         let read: Self = serde_json::from_value(value).map_err(|e| {
             let message = format!("`constraints` cannot be kept: {e}.");
@@ -127,10 +129,10 @@ impl Constraints {
         Ok(())
     }
 
-    /// Requires that a call with these parameters from this address is within them.
+    /// Requires that a call with these parameters from this address satisfies the constraints.
     ///
     /// # Errors
-    /// [`Code::Forbidden`], with what it is that is not allowed.
+    /// [`Code::Forbidden`], naming the violated constraint.
     pub fn permit(&self, parameters: &Map<String, Value>, peer: Option<IpAddr>) -> Result<(), Refusal> {
         let denied = |what: String| Refusal::new(Code::Forbidden, what);
         if let Some(allowed) = &self.allowed_parameters {
@@ -167,44 +169,44 @@ impl Constraints {
 /// A grant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolGrant {
-    /// Its id.
+    /// Identifier.
     pub id: ToolGrantId,
-    /// The credential that is used.
+    /// Credential that it permits to use.
     pub credential_id: ToolCredentialId,
-    /// The vault that it is in.
+    /// Vault of the credential.
     pub vault_id: VaultId,
-    /// Who may use it.
+    /// Agent that may use it.
     pub agent_id: String,
-    /// Who gave it.
+    /// Agent that granted it.
     pub granted_by: String,
-    /// The tools, or what else of the credential is granted.
+    /// Granted tools, or other scopes of the credential.
     pub scopes: Vec<String>,
-    /// What its use is limited by.
+    /// Restrictions on its use.
     pub constraints: Option<Constraints>,
-    /// Whether its holder may pass it on.
+    /// Whether its holder may delegate it.
     pub delegatable: bool,
-    /// The grants above it, the first one first.
+    /// Grants above it, outermost first.
     pub ancestors: Vec<ToolGrantId>,
-    /// Whatever its giver wants to say; `tools` in it names more tools.
+    /// Data from the granting agent; its member `tools` names additional tools.
     pub context: Map<String, Value>,
-    /// Whether it rests.
+    /// Whether it is suspended.
     pub suspended: bool,
-    /// When it ends.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
-    /// When it was given.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it was taken back.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl ToolGrant {
-    /// The grant that it was passed on from.
+    /// Returns the grant that it was delegated from.
     #[must_use]
     pub fn delegated_from(&self) -> Option<ToolGrantId> {
         self.ancestors.last().copied()
     }
 
-    /// Its own status at a moment; those above it and its credential have theirs.
+    /// Returns its own status at a time, regardless of its ancestors and its credential.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> GrantStatus {
         if self.revoked_at.is_some() {
@@ -218,13 +220,13 @@ impl ToolGrant {
         }
     }
 
-    /// The tools that its context names.
+    /// Returns the tools named in its context.
     #[must_use]
     pub fn tools(&self) -> Vec<String> {
         tools(&self.context)
     }
 
-    /// Whether it lets its holder use a tool of a service: one that it names, or the service as a whole.
+    /// Returns whether its holder may use a tool of a service: a named one, or the service as a whole.
     #[must_use]
     pub fn covers(&self, tool: &str, service: &str) -> bool {
         tool == service || self.scopes.iter().chain(&self.tools()).any(|known| known == tool)
@@ -236,7 +238,7 @@ fn tools(context: &Map<String, Value>) -> Vec<String> {
     listed.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What the worst of several statuses is: the one that all of them together have.
+/// Returns the worst of several statuses: the combined status.
 #[must_use]
 pub fn together(statuses: impl IntoIterator<Item = GrantStatus>) -> GrantStatus {
     let rank = |status: GrantStatus| match status {
@@ -248,20 +250,20 @@ pub fn together(statuses: impl IntoIterator<Item = GrantStatus>) -> GrantStatus 
     statuses.into_iter().max_by_key(|status| rank(*status)).unwrap_or(GrantStatus::Active)
 }
 
-/// What is to be granted.
+/// Request to create a grant.
 #[derive(Debug, Clone, Default)]
 pub struct GrantAsk {
-    /// To whom.
+    /// Agent that receives it.
     pub agent_id: String,
-    /// What.
+    /// Scopes.
     pub scopes: Vec<String>,
-    /// Within which limits.
+    /// Restrictions.
     pub constraints: Option<Constraints>,
-    /// Whether it may be passed on.
+    /// Whether it may be delegated.
     pub delegatable: bool,
-    /// Whatever is to be said besides.
+    /// Additional data.
     pub context: Map<String, Value>,
-    /// Until when.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -309,7 +311,7 @@ impl GrantAsk {
 /// Grants the use of a credential.
 ///
 /// # Errors
-/// Names that are none, what the credential has not, an end in the past.
+/// Invalid names, scopes that the credential lacks, or an expiry time in the past.
 pub fn grant(
     ask: GrantAsk,
     credential: &ToolCredential,
@@ -320,10 +322,10 @@ pub fn grant(
     Ok(ask.make(credential, granted_by, Vec::new(), at))
 }
 
-/// Passes a grant on: no longer than it lasts, and nothing that it does not have.
+/// Delegates a grant, limited to its lifetime and scopes.
 ///
 /// # Errors
-/// It may not be passed on, or not so far; more is asked than there is; as [`grant`].
+/// The grant may not be delegated, or not further; the request exceeds the grant; as [`grant`].
 pub fn delegate(
     ask: GrantAsk,
     parent: &ToolGrant,

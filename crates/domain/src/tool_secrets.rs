@@ -1,5 +1,5 @@
-//! The secret part of a credential in a vault (RFC-0014): what it may be made of, and how it is kept out of everything that
-//! is shown. Nothing here has a `Debug` that tells more than names, and what is dropped is wiped.
+//! The secret part of a vault credential (RFC-0014): its permitted members, and its removal from all output. No
+//! `Debug` here shows more than names, and memory is wiped on drop.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +13,10 @@ use crate::limits::TOOL_SECRET_BYTES;
 use crate::refusal::{Code, Refusal};
 use crate::tool_credentials::AuthType;
 
-/// What stands in the place of a secret.
+/// Replacement for a removed secret.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// The members that are sealed, wherever a client writes them: in `secret`, or in `metadata` as clients of the reference
-/// server do.
+/// Members that are sealed wherever a client writes them: in `secret`, or in `metadata` as clients of the reference server do.
 pub const MEMBERS: [&str; 12] = [
     "access_token",
     "api_key",
@@ -33,10 +32,10 @@ pub const MEMBERS: [&str; 12] = [
     "value",
 ];
 
-/// Those that say who somebody is and open nothing: other texts may well have them in.
+/// Members that identify but authorise nothing: unrelated texts may contain their values.
 const HARMLESS: [&str; 2] = ["client_id", "username"];
 
-/// The parts of names of members that are secrets somewhere.
+/// Fragments of member names that indicate a secret.
 const TELLING: [&str; 10] = [
     "password",
     "passwd",
@@ -50,14 +49,14 @@ const TELLING: [&str; 10] = [
     "passphrase",
 ];
 
-/// Whether a member of this name with a text in it is likely to be a secret.
+/// Returns whether a text member with this name is likely to be a secret.
 #[must_use]
 pub fn telling(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     TELLING.iter().any(|part| plain.contains(part))
 }
 
-/// A secret in its parts, by the names of [`MEMBERS`].
+/// A secret in parts, named by [`MEMBERS`].
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ToolSecret(BTreeMap<String, Zeroizing<String>>);
 
@@ -68,15 +67,15 @@ impl fmt::Debug for ToolSecret {
 }
 
 fn wrong(member: &str, what: &str) -> Refusal {
-    // What it says is not repeated.
+    // The message does not repeat the value.
     Refusal::field(Code::InvalidRequest, member, "secret", format!("`{member}` {what}."))
 }
 
 impl ToolSecret {
-    /// A secret that is one text, whose name follows from how it is used; of `basic_auth`, `user:password`.
+    /// Creates a secret from one text, named after the method; `user:password` for `basic_auth`.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`]; what was given is not repeated.
+    /// [`Code::InvalidRequest`]; the refusal does not repeat the input.
     pub fn given(auth_type: AuthType, text: String) -> Result<Self, Refusal> {
         let mut secret = Self::default();
         let name = match auth_type {
@@ -100,10 +99,10 @@ impl ToolSecret {
         Ok(secret)
     }
 
-    /// Takes the secret parts out of an object, which keeps all else.
+    /// Removes the secret parts from an object and returns them.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] for a part that is no text; what it is is not repeated.
+    /// [`Code::InvalidRequest`] for a part that is not text; the refusal does not repeat it.
     pub fn take(from: &mut Map<String, Value>) -> Result<Self, Refusal> {
         let mut secret = Self::default();
         for name in MEMBERS {
@@ -116,10 +115,10 @@ impl ToolSecret {
         Ok(secret)
     }
 
-    /// Puts a part in.
+    /// Adds a part.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`], [`Code::TooLarge`]; what it is is not repeated.
+    /// [`Code::InvalidRequest`], [`Code::TooLarge`]; the refusal does not repeat it.
     pub fn put(&mut self, name: &str, text: String) -> Result<(), Refusal> {
         let text = Zeroizing::new(text);
         if text.is_empty() {
@@ -133,54 +132,54 @@ impl ToolSecret {
         Ok(())
     }
 
-    /// These parts, with those in place of what they replace.
+    /// Merges two secrets; parts of `other` replace those of the same name.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// Whether it has no part at all.
+    /// Returns whether it has no parts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A part.
+    /// Returns a part.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|text| text.as_str())
     }
 
-    /// The first of these parts that is there.
+    /// Returns the first of these parts that exists.
     #[must_use]
     pub fn first(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.get(name))
     }
 
-    /// The names of its parts, which are no secret.
+    /// Returns the names of its parts, which are not secret.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
     }
 
-    /// The bytes that are sealed.
+    /// Returns the bytes to be sealed.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let parts: BTreeMap<&str, &str> =
             self.0.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        // Texts by their names always have a JSON form.
+        // A map of strings always has a JSON form.
         Zeroizing::new(serde_json::to_vec(&parts).unwrap_or_default())
     }
 
-    /// Reads what [`Self::to_bytes`] wrote; `None` when it is something else.
+    /// Parses the output of [`Self::to_bytes`]; `None` if it is invalid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let parts: BTreeMap<String, String> = serde_json::from_slice(bytes).ok()?;
         Some(Self(parts.into_iter().map(|(name, text)| (name, Zeroizing::new(text))).collect()))
     }
 
-    /// What takes it out of texts of others.
+    /// Returns a scrubber that removes the secret from other texts.
     #[must_use]
     pub fn scrubber(&self) -> Scrubber {
         let mut scrubber = Scrubber::default();
@@ -197,12 +196,12 @@ impl ToolSecret {
     }
 }
 
-/// Takes secrets out of what others say: a tool may repeat what it was sent.
+/// Removes secrets from third-party output: a tool may echo its input.
 #[derive(Clone, Default)]
 pub struct Scrubber(Vec<Zeroizing<String>>);
 
 impl Scrubber {
-    /// Has a text taken out, as it is and as it is written in URLs, headers and JSON.
+    /// Adds a secret, both verbatim and as encoded in URLs, headers and JSON.
     pub fn add(&mut self, secret: &str) {
         if secret.is_empty() {
             return;
@@ -216,17 +215,17 @@ impl Scrubber {
                 self.0.push(Zeroizing::new(form));
             }
         }
-        // The longest first: what stands in another one goes with it.
+        // Longest first, because one form may contain another.
         self.0.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
-    /// Has all taken out that another takes out.
+    /// Adds all secrets of another scrubber.
     pub fn adopt(&mut self, other: Self) {
         self.0.extend(other.0);
         self.0.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
-    /// A text without any of them.
+    /// Returns the text without the secrets.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| {
@@ -234,7 +233,7 @@ impl Scrubber {
         })
     }
 
-    /// A JSON value without any of them: not in its texts, not in the names of its members, not in its numbers.
+    /// Returns the JSON value without the secrets, in texts, member names and numbers.
     #[must_use]
     pub fn value(&self, value: Value) -> Value {
         match value {
@@ -253,7 +252,7 @@ impl Scrubber {
     }
 }
 
-/// An object as it is kept of what agents say: without what its names say is secret.
+/// Returns an object for storage, with the text of members that are secret by their name redacted.
 #[must_use]
 pub fn redacted(members: Map<String, Value>) -> Map<String, Value> {
     members.into_iter().map(|(name, value)| (name.clone(), hidden(&name, value))).collect()
@@ -268,7 +267,7 @@ fn hidden(name: &str, value: Value) -> Value {
     }
 }
 
-/// Requires that no text in an object has a name that says it is a secret: what is not sealed is shown.
+/// Requires that no text member has a name that indicates a secret: unsealed members are visible.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`], with the name of the first such member.

@@ -1,6 +1,7 @@
-//! Triggers (RFC-0017): standing declarations that make intents when a condition is met. What a trigger is, how it begins
-//! and changes. When it is due is `triggers/schedule.rs`; what it listens to `triggers/filter.rs`; what it is sent
-//! `triggers/hooks.rs`; what it makes `triggers/making.rs`; how it goes on `triggers/course.rs`.
+//! Triggers (RFC-0017): standing declarations that create intents when a condition is met. This file has their data,
+//! creation and changes; the schedule is in `triggers/schedule.rs`, event filters in `triggers/filter.rs`, incoming
+//! webhooks in `triggers/hooks.rs`, intent creation in `triggers/making.rs`, state transitions in
+//! `triggers/course.rs`.
 
 pub mod course;
 pub mod cron;
@@ -29,40 +30,40 @@ pub use course::{Circumstances, Verdict};
 pub use lineage::{Lineage, source};
 pub use words::{Cause, Deduplication, DisabledReason, SkipReason, TriggerKind};
 
-/// What a trigger waits for. Only what belongs to its kind means anything; the rest is kept as given.
+/// Condition of a trigger; only the members of its kind have an effect, the others are stored as given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
     /// A cron expression of five fields.
     pub cron: Option<String>,
-    /// The IANA time zone that it goes by; UTC when nothing is said.
+    /// IANA time zone of the expression; defaults to UTC.
     pub timezone: Option<String>,
-    /// Instead of an expression: an interval.
+    /// Interval in seconds, as an alternative to an expression.
     pub every_seconds: Option<u32>,
-    /// Instead of both: one moment.
+    /// A single time, as an alternative to both.
     pub at: Option<Timestamp>,
-    /// It is due from then on.
+    /// Start of the active period.
     pub starts_at: Option<Timestamp>,
-    /// It is due up to then.
+    /// End of the active period.
     pub ends_at: Option<Timestamp>,
-    /// What becomes of times that passed while no server looked.
+    /// Handling of missed due times.
     pub missed: Option<Missed>,
-    /// The type of event, or a pattern of types.
+    /// Event type, or a pattern of types.
     pub event: Option<String>,
-    /// What its members have to be.
+    /// Required values of the event's members.
     pub filter: Option<Map<String, Value>>,
-    /// The client's own word for where webhooks come from.
+    /// Client-defined name of the webhook's source.
     pub path: Option<String>,
-    /// The method that they come by: always POST.
+    /// HTTP method of the webhook: always POST.
     pub method: Option<String>,
-    /// How who sends them shows that it may.
+    /// Verification of the webhook's sender.
     pub verify: Option<Verify>,
-    /// What is taken out of them, into the intent's context.
+    /// Values copied from the webhook into the intent's context.
     pub transform: Option<Map<String, Value>>,
 }
 
 impl Condition {
-    /// Whether an event with these [`filter::members`] is what it speaks of.
+    /// Returns whether an event with these [`filter::members`] meets the condition.
     #[must_use]
     pub fn hears(&self, event: &Map<String, Value>) -> bool {
         self.event.as_deref().is_some_and(|name| filter::hears(name, self.filter.as_ref(), event))
@@ -72,51 +73,51 @@ impl Condition {
 /// A trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trigger {
-    /// Its id.
+    /// Identifier.
     pub id: TriggerId,
-    /// Whose it is.
+    /// Principal that owns it.
     pub principal_id: String,
-    /// As whom it makes intents.
+    /// Agent that creates the intents.
     pub agent_id: String,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// What it waits for.
+    /// Kind of trigger.
     pub kind: TriggerKind,
     /// Whether it fires.
     pub enabled: bool,
-    /// Why the server switched it off.
+    /// Reason why the server disabled it.
     pub disabled_reason: Option<DisabledReason>,
-    /// What exactly it waits for.
+    /// Condition.
     pub condition: Option<Condition>,
-    /// What it makes.
+    /// Template of the intent.
     pub template: Option<IntentTemplate>,
-    /// What it does while one of these is open.
+    /// Behaviour while one of its intents is open.
     pub deduplication: Deduplication,
-    /// Where it belongs: it compares with intents of triggers there.
+    /// Namespace: deduplication compares with intents of triggers in it.
     pub namespace: Option<String>,
-    /// Seconds that it rests after it fired.
+    /// Minimum pause between firings, in seconds.
     pub cooldown_seconds: Option<u32>,
-    /// Intents that it makes in all.
+    /// Maximum number of intents in total.
     pub max_fires: Option<i64>,
-    /// Triggers in a row whose doing an intent of it may be, itself included.
+    /// Maximum length of the causal chain of triggers behind an intent, including this one.
     pub max_depth: u32,
-    /// Intents that it has made.
+    /// Number of intents created.
     pub fire_count: i64,
-    /// Failures since it last made one.
+    /// Number of failures since the last intent.
     pub failures: u32,
-    /// Guards writes (`If-Match`).
+    /// Version; guards writes (`If-Match`).
     pub version: i64,
-    /// When it was set up.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// When it last made an intent.
+    /// Time when it last created an intent.
     pub last_fired_at: Option<Timestamp>,
-    /// When it is due.
+    /// Next due time.
     pub next_due: Option<Timestamp>,
 }
 
-/// What a client says of a trigger, new or changed. `None`: nothing is said. An inner `None`: there is to be none.
+/// A client's values for a new or changed trigger; `None` means unspecified, an inner `None` means none.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct TriggerAsk {
@@ -141,7 +142,7 @@ pub struct TriggerAsk {
 }
 
 impl TriggerAsk {
-    /// Whether it only switches a trigger on or off: what an admin may do with another's.
+    /// Returns whether it only enables or disables a trigger: all that an admin may do with the triggers of others.
     #[must_use]
     pub fn only_switches(&self) -> bool {
         self.name.is_none()
@@ -156,10 +157,10 @@ impl TriggerAsk {
 }
 
 impl Trigger {
-    /// Sets a trigger up.
+    /// Creates a trigger.
     ///
     /// # Errors
-    /// Something that is none or too much; a schedule that is never due.
+    /// An invalid or excessive member, or a schedule that is never due.
     pub fn create(
         kind: TriggerKind,
         ask: TriggerAsk,
@@ -194,7 +195,7 @@ impl Trigger {
         blank.changed(TriggerAsk { enabled, ..ask }, now)
     }
 
-    /// The trigger after a change. Its times begin anew: what it was due for meanwhile is not made up for.
+    /// Returns the trigger after a change; its schedule restarts, and earlier due times are not made up for.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -271,10 +272,10 @@ impl Trigger {
         Ok(())
     }
 
-    /// When it is due, if that is what it waits for.
+    /// Returns its schedule, if it has one.
     ///
     /// # Errors
-    /// Its condition is none.
+    /// The condition is invalid.
     pub fn schedule(&self) -> Result<Option<Schedule>, Refusal> {
         match (&self.condition, self.kind) {
             (Some(condition), TriggerKind::Schedule) => Schedule::of(condition, self.created_at),
@@ -282,20 +283,20 @@ impl Trigger {
         }
     }
 
-    /// What it listens to, if that is what it waits for.
+    /// Returns the event type that it listens to, if it is an event trigger.
     #[must_use]
     pub fn listens_to(&self) -> Option<&str> {
         let event = self.condition.as_ref().and_then(|condition| condition.event.as_deref());
         event.filter(|_| self.kind == TriggerKind::Event)
     }
 
-    /// Whether it hears an event with these [`filter::members`].
+    /// Returns whether an event with these [`filter::members`] fires it.
     #[must_use]
     pub fn hears(&self, event: &Map<String, Value>) -> bool {
         self.kind == TriggerKind::Event && self.condition.as_ref().is_some_and(|one| one.hears(event))
     }
 
-    /// What kind of intent it makes: its template's type, or else its own.
+    /// Returns the type of the intents it creates: its template's type, or else its own id.
     #[must_use]
     pub fn makes(&self) -> String {
         let word = self.template.as_ref().map(|template| template.r#type.as_str());

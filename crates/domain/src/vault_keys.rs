@@ -1,6 +1,6 @@
-//! What the secrets in vaults are sealed with (RFC-0014): AES-256-GCM under a key of the operator's that never comes near the
-//! database. What is sealed opens with that key alone, and only in the place that it was sealed for: a row that somebody has
-//! moved to another vault, credential or version does not open there.
+//! Encryption of vault secrets (RFC-0014): AES-256-GCM with a key of the operator that is never stored in the
+//! database. A sealed secret opens only with that key and at its own location: a row moved to another vault,
+//! credential or version does not open.
 
 use std::fmt;
 
@@ -11,37 +11,40 @@ use crate::canonical::sha256;
 use crate::ids::{Chance, ToolCredentialId, VaultId};
 use crate::signatures::parse_seed;
 
-/// Hexadecimal digits of a key's id: enough to tell the few keys of one operator apart, too few to say anything of the key.
+/// Length of a key's id in hexadecimal digits: enough to distinguish an operator's few keys, too few to reveal
+/// anything about them.
 const ID_DIGITS: usize = 16;
 
-/// Where something is sealed: it opens nowhere else.
+/// Location of a sealed secret; it opens nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The vault.
+    /// Vault.
     pub vault_id: VaultId,
-    /// The credential in it.
+    /// Credential.
     pub credential_id: ToolCredentialId,
-    /// Which of its values, from 1.
+    /// Version of its value, starting at 1.
     pub version: i32,
 }
 
 impl Place {
-    /// What is authenticated along with what is sealed. Each part has one length or ends at a character that it has not.
+    /// Returns the additional authenticated data.
+    ///
+    /// Each part has a fixed length or ends at a character that it cannot contain.
     fn about(self) -> String {
         format!("entente vault 1|{}|{}|{}", self.vault_id, self.credential_id, self.version)
     }
 }
 
-/// Something that was sealed, as it is stored.
+/// A sealed secret, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// The key that it was sealed with.
+    /// Id of the sealing key.
     pub key_id: String,
-    /// The nonce, and what is sealed with its tag.
+    /// Nonce, ciphertext and tag.
     pub bytes: Vec<u8>,
 }
 
-/// A key. Its `Debug` keeps it to itself.
+/// An encryption key; its `Debug` output hides it.
 #[derive(Clone)]
 pub struct VaultKey {
     id: String,
@@ -55,22 +58,22 @@ impl fmt::Debug for VaultKey {
 }
 
 impl VaultKey {
-    /// The key of these bytes.
+    /// Creates a key from bytes.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         let bytes = Zeroizing::new(bytes);
-        // Not over the bytes alone: no other use of a key has the same digest.
+        // The prefix ensures that no other use of the key yields the same digest.
         let digest = sha256([b"entente vault key\0".as_slice(), bytes.as_slice()].concat());
         Self { id: crate::canonical::hex(&digest).chars().take(ID_DIGITS).collect(), bytes }
     }
 
-    /// Reads 32 bytes in base64; `None` when the text is something else.
+    /// Parses 32 bytes in base64; `None` if the text is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         parse_seed(text).map(Self::new)
     }
 
-    /// Its id, which is stored beside what it has sealed.
+    /// Returns its id, which is stored with each sealed secret.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -100,16 +103,16 @@ impl VaultKey {
     }
 }
 
-/// Why something did not open.
+/// Reason why a sealed secret did not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shut {
-    /// This server has not the key that it was sealed with.
+    /// This server lacks the sealing key.
     KeyMissing,
-    /// It was changed, or was sealed for another place.
+    /// The secret was modified, or sealed for another location.
     Broken,
 }
 
-/// The keys of a server: one that seals, and those before it, which only open.
+/// Keys of a server: one for sealing, and earlier ones that only open.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
     current: Option<VaultKey>,
@@ -117,32 +120,32 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// These keys.
+    /// Creates a keyring.
     #[must_use]
     pub fn new(current: Option<VaultKey>, old: Vec<VaultKey>) -> Self {
         Self { current, old }
     }
 
-    /// Whether there is one that seals: without it vaults take nothing in.
+    /// Returns whether there is a sealing key: without one, vaults accept no secrets.
     #[must_use]
     pub fn seals(&self) -> bool {
         self.current.is_some()
     }
 
-    /// The same keys with one that seals, if there was none.
+    /// Adds a sealing key, if there is none.
     #[must_use]
     pub fn or(self, key: impl FnOnce() -> Option<VaultKey>) -> Self {
         Self { current: self.current.or_else(key), ..self }
     }
 
-    /// The ids of the keys that only open: what they have sealed is to be sealed anew.
+    /// Returns the ids of the keys that only open: their secrets need to be resealed.
     #[must_use]
     pub fn retired(&self) -> Vec<String> {
         let current = self.current.as_ref().map(VaultKey::id);
         self.old.iter().map(VaultKey::id).filter(|id| Some(*id) != current).map(str::to_owned).collect()
     }
 
-    /// Seals something for a place; `None` without a key.
+    /// Seals data for a location; `None` without a sealing key.
     #[must_use]
     pub fn seal(&self, plain: &[u8], place: Place, chance: &dyn Chance) -> Option<Sealed> {
         let key = self.current.as_ref()?;
@@ -151,10 +154,10 @@ impl Keyring {
         Some(Sealed { key_id: key.id.clone(), bytes: key.seal(plain, place, nonce)? })
     }
 
-    /// Opens what was sealed for a place.
+    /// Opens data sealed for a location.
     ///
     /// # Errors
-    /// The key is not there; what is there is not what was sealed here.
+    /// The key is missing, or the data was not sealed for this location.
     pub fn open(&self, sealed: &Sealed, place: Place) -> Result<Zeroizing<Vec<u8>>, Shut> {
         let mut keys = self.current.iter().chain(&self.old);
         let key = keys.find(|key| key.id == sealed.key_id).ok_or(Shut::KeyMissing)?;

@@ -1,4 +1,4 @@
-//! Vaults (RFC-0014): where somebody keeps the credentials that agents use and never see.
+//! Vaults (RFC-0014): contain the credentials that agents use and never see.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,27 +11,27 @@ use crate::refusal::{Code, Refusal};
 /// A vault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vault {
-    /// Its id.
+    /// Identifier.
     pub id: VaultId,
-    /// Who puts credentials in and grants their use.
+    /// Principal that adds credentials and grants their use.
     pub owner_id: String,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
-/// Makes a vault.
+/// Creates a vault.
 ///
 /// # Errors
-/// An owner that is no name; a name that is empty or too long.
+/// An invalid owner name, or an empty or too long vault name.
 pub fn create(owner_id: &str, name: &str, id: VaultId, now: Timestamp) -> Result<Vault, Refusal> {
     check_name("owner_id", owner_id)?;
     check_label("name", name)?;
     Ok(Vault { id, owner_id: owner_id.to_owned(), name: name.to_owned(), created_at: now })
 }
 
-/// Checks a line for people: what a vault or a credential is called.
+/// Checks the name of a vault or the label of a credential.
 ///
 /// # Errors
 /// It is empty or longer than [`TITLE_BYTES`].

@@ -1,22 +1,22 @@
-//! Agents that run jobs, and their versions (ARCP §7.5): how they are named, and which one a job gets. An agent's record
-//! in the directory (RFC-0016) is `agents.rs`; one may be both.
+//! Versions of agents that run jobs (ARCP §7.5): names, and the resolution for a job. Agent records in the directory
+//! (RFC-0016) are in `agents.rs`; an agent may have both.
 
 use std::fmt;
 
 use crate::faults::Fault;
 use crate::limits::NAME_BYTES;
 
-/// What a job asks for: a name, and maybe a version.
+/// Reference of a job to an agent: a name, and optionally a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRef {
-    /// The agent's name.
+    /// Name of the agent.
     pub name: String,
-    /// The version that it must be; the default one when nothing is said.
+    /// Version; `None` for the default one.
     pub version: Option<String>,
 }
 
 impl AgentRef {
-    /// Reads `name` or `name@version`. `None` when it is neither.
+    /// Parses `name` or `name@version`; `None` if it is neither.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, version) = match text.split_once('@') {
@@ -27,7 +27,7 @@ impl AgentRef {
         lawful.then(|| Self { name: name.to_owned(), version: version.map(str::to_owned) })
     }
 
-    /// Whether a job of `name@version` is one of those that this names: a bare name is all of its versions.
+    /// Returns whether this reference covers a job of `name@version`: a bare name covers all versions.
     #[must_use]
     pub fn names(&self, resolved: &str) -> bool {
         Self::parse(resolved).is_some_and(|job| {
@@ -45,7 +45,7 @@ impl fmt::Display for AgentRef {
     }
 }
 
-/// Whether a text is an agent's name: `[a-z0-9][a-z0-9._-]*`.
+/// Returns whether a text is a valid agent name: `[a-z0-9][a-z0-9._-]*`.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let small = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -54,27 +54,28 @@ pub fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| small(byte) || b"._-".contains(&byte))
 }
 
-/// Whether a text is a version: `[a-zA-Z0-9.+_-]+`. What it means is its agent's affair.
+/// Returns whether a text is a version: `[a-zA-Z0-9.+_-]+`; its meaning is up to the agent.
 #[must_use]
 pub fn is_version(text: &str) -> bool {
     let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b".+_-".contains(&byte);
     (1..=NAME_BYTES).contains(&text.len()) && text.bytes().all(lawful)
 }
 
-/// The versions of one agent.
+/// Versions of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versions {
-    /// All of them, the oldest registration first.
+    /// All versions, oldest registration first.
     pub registered: Vec<String>,
-    /// The one that a bare name means.
+    /// Version that a bare name refers to.
     pub default: Option<String>,
 }
 
-/// Which version a job gets: the one it names, else the default, else the one that was registered last. Once resolved it
-/// is fixed (§7.5).
+/// Resolves the version for a job: the requested one, else the default, else the latest registered.
+///
+/// The resolved version is fixed (§7.5).
 ///
 /// # Errors
-/// `AGENT_NOT_AVAILABLE` when there is no such agent, `AGENT_VERSION_NOT_AVAILABLE` when it has no such version.
+/// `AGENT_NOT_AVAILABLE` if there is no such agent, `AGENT_VERSION_NOT_AVAILABLE` if it has no such version.
 pub fn resolve(asked: &AgentRef, known: Option<&Versions>) -> Result<String, Fault> {
     let versions =
         known.filter(|versions| !versions.registered.is_empty()).ok_or(Fault::AgentNotAvailable)?;

@@ -1,9 +1,10 @@
-//! Who waits for whom: the circles in which everybody waits for somebody who waits for them (a deadlock).
+//! Detects deadlocks: cycles of parties that wait for each other.
 
 use std::collections::BTreeMap;
 
-/// The circles among these waits, each as the names in it, in the order of the names; the largest first. Whoever waits for
-/// himself is a circle of one.
+/// Returns the cycles among these waits, each as a sorted list of names, largest first.
+///
+/// A party that waits for itself forms a cycle of one.
 #[must_use]
 pub fn circles(waits: &[(&str, &str)]) -> Vec<Vec<String>> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -35,7 +36,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// The sets of those who all reach each other (Kosaraju's two walks), without recursion: a chain may be long.
+    /// Returns the strongly connected components (Kosaraju's algorithm), without recursion, because chains may be long.
     fn knots(&self) -> Vec<Vec<usize>> {
         let mut order = Vec::with_capacity(self.next.len());
         let mut seen = vec![false; self.next.len()];
@@ -56,7 +57,7 @@ impl Graph {
     }
 }
 
-/// Walks from `start` to everybody who was not seen, and tells of each when all behind him was walked.
+/// Visits all unseen nodes reachable from `start`, and reports each in postorder.
 fn walk(next: &[Vec<usize>], start: usize, seen: &mut [bool], mut tell: impl FnMut(usize)) {
     let mut path = vec![(start, 0)];
     if std::mem::replace(&mut seen[start], true) {

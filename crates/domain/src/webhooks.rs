@@ -1,5 +1,5 @@
-//! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016), what they ask for and whether they
-//! are live. Signing is `signing.rs`, trying again `retries.rs`, where requests may go `egress.rs`.
+//! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016), their filters and their status.
+//! Signing is in `signing.rs`, retries in `retries.rs`, address restrictions in `egress.rs`.
 
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
@@ -13,13 +13,13 @@ use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 use crate::signing::Scheme;
 
-/// The type under which a message is delivered (RFC-0021 §2.4), and its other name in a filter (contract 10.7).
+/// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (contract 10.7).
 pub const MESSAGE: [&str; 2] = ["channel_message", "channel.message"];
 
-/// The type of the delivery that only tests whether a receiver works.
+/// Event type of a test delivery.
 pub const PING: &str = "ping";
 
-/// The `webhook-id` of what happened to a message, which has no id of its own: the same wherever it is made.
+/// Returns the `webhook-id` of a message receipt, which has no id of its own; it is the same on every server.
 #[must_use]
 pub fn receipt_id(intent: IntentId, seq: i64) -> String {
     let digest = sha256(format!("receipt\0{intent}\0{seq}"));
@@ -27,10 +27,10 @@ pub fn receipt_id(intent: IntentId, seq: i64) -> String {
     format!("rcpt_{}", Ulid(bits))
 }
 
-/// The type under which an envelope in a mailbox is delivered.
+/// Event type of a delivered mailbox envelope.
 pub const ENVELOPE: &str = "aee.envelope";
 
-/// The `webhook-id` of an envelope in a mailbox: the same on every attempt and server.
+/// Returns the `webhook-id` of a mailbox envelope; it is the same on every attempt and server.
 #[must_use]
 pub fn item_id(entity: &str, seq: i64) -> String {
     let digest = sha256(format!("item\0{entity}\0{seq}"));
@@ -38,20 +38,20 @@ pub fn item_id(entity: &str, seq: i64) -> String {
     format!("item_{}", Ulid(bits))
 }
 
-/// What a receiver came from.
+/// Origin of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointKind {
-    /// Somebody subscribed (RFC-0006).
+    /// A subscription (RFC-0006).
     Subscription,
-    /// An agent registered with an `endpoint` (RFC-0016): it gets what concerns it.
+    /// An agent registered with an `endpoint` (RFC-0016): receives everything that concerns the agent.
     Agent,
-    /// Somebody subscribed to the mailbox of an entity (AEE §5): it gets every envelope that is put there.
+    /// A subscription to the mailbox of an entity (AEE §5): receives every envelope in it.
     Mailbox,
 }
 
 impl EndpointKind {
-    /// The kind as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,32 +61,32 @@ impl EndpointKind {
         }
     }
 
-    /// Reads a kind; `None` when there is no such kind.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Subscription, Self::Agent, Self::Mailbox].into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// Why a receiver is not tried.
+/// Reason why a receiver is disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
-    /// Its owner wanted it so.
+    /// Disabled by its owner.
     Asked,
-    /// It answered 410: it is gone for good.
+    /// Answered 410: it has gone permanently.
     Gone,
-    /// Nothing but failures for five days.
+    /// Failed continuously for five days.
     Failing,
-    /// More waits for it than is kept for anybody.
+    /// Its backlog exceeded the limit.
     Backlog,
 }
 
 impl DisabledReason {
-    /// Every reason.
+    /// All reasons.
     const ALL: [Self; 4] = [Self::Asked, Self::Gone, Self::Failing, Self::Backlog];
 
-    /// The reason as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl DisabledReason {
         }
     }
 
-    /// Reads a reason; `None` when there is no such reason.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == text)
@@ -107,76 +107,76 @@ impl DisabledReason {
 /// A receiver of webhooks, without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Its id.
+    /// Identifier.
     pub id: EndpointId,
-    /// What it came from.
+    /// Origin.
     pub kind: EndpointKind,
-    /// Whose it is.
+    /// Principal that owns it.
     pub principal_id: String,
-    /// The agent that it sees as.
+    /// Agent with the view that the receiver shares.
     pub agent_id: String,
-    /// Only of this intent.
+    /// Restriction to this intent.
     pub intent_id: Option<IntentId>,
-    /// Only of this channel.
+    /// Restriction to this channel.
     pub channel_id: Option<ChannelId>,
-    /// Only of this portfolio. Missing in what an older server kept for a retry.
+    /// Restriction to this portfolio; missing in responses stored by an older server for a retry.
     #[serde(default)]
     pub portfolio_id: Option<PortfolioId>,
-    /// Only of these types, globs with `*`; empty for all.
+    /// Event types, globs with `*`; empty for all.
     pub event_types: Vec<String>,
-    /// Where to send; without it nothing is sent (the SDK makes such, RFC-0006).
+    /// Target URL; without one nothing is sent (the SDK creates such subscriptions, RFC-0006).
     pub url: Option<String>,
-    /// How it is signed.
+    /// Signature scheme.
     pub signature: Scheme,
-    /// The public half of the key that signs (`v1a`).
+    /// Public half of the signing key (`v1a`).
     pub public_key: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
-    /// Since when it is not tried, and why.
+    /// Time and reason of disabling.
     pub disabled: Option<(Timestamp, DisabledReason)>,
 }
 
-/// What is asked for in a subscription.
+/// Request to create a subscription.
 #[derive(Debug, Clone)]
 pub struct EndpointAsk {
-    /// Of the mailbox of the entity that it sees as, instead of what happens.
+    /// Whether it is to the mailbox of its agent's entity, instead of events.
     pub mailbox: bool,
-    /// Only of this intent.
+    /// Restriction to this intent.
     pub intent_id: Option<IntentId>,
-    /// Only of this channel.
+    /// Restriction to this channel.
     pub channel_id: Option<ChannelId>,
-    /// Only of this portfolio.
+    /// Restriction to this portfolio.
     pub portfolio_id: Option<PortfolioId>,
-    /// Only of these types.
+    /// Event types.
     pub event_types: Vec<String>,
-    /// Where to send.
+    /// Target URL.
     pub url: Option<String>,
-    /// How to sign; `v1` when nothing is said.
+    /// Signature scheme; defaults to `v1`.
     pub signature: Scheme,
-    /// When it ends by itself.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A change of a subscription: what is `None` stays.
+/// A change of a subscription; members that are `None` stay as they are.
 #[derive(Debug, Clone, Default)]
 pub struct EndpointChange {
-    /// Where to send from now on.
+    /// New target URL.
     pub url: Option<String>,
-    /// Only of these types from now on.
+    /// New event types.
     pub event_types: Option<Vec<String>>,
-    /// Whether it is tried.
+    /// Whether it is enabled.
     pub active: Option<bool>,
-    /// When it ends by itself.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Endpoint {
-    /// A subscription. That its URL may be sent to is for `egress` to say.
+    /// Creates a subscription; whether its URL is allowed is decided by `egress`.
     ///
     /// # Errors
-    /// A filter that is none; an end that lies in the past.
+    /// An invalid filter, or an expiry time in the past.
     pub fn subscribe(
         ask: EndpointAsk,
         id: EndpointId,
@@ -214,7 +214,7 @@ impl Endpoint {
         })
     }
 
-    /// The endpoint of an agent that registered with this URL.
+    /// Creates the endpoint of an agent registered with this URL.
     #[must_use]
     pub fn of_agent(id: EndpointId, principal_id: &str, agent_id: &str, url: &str, now: Timestamp) -> Self {
         Self {
@@ -235,10 +235,10 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint after a change by its owner.
+    /// Returns the endpoint after a change by its owner.
     ///
     /// # Errors
-    /// A filter that is none; an end that lies in the past; a URL for the endpoint of an agent, which registers with it.
+    /// An invalid filter, an expiry time in the past, or a new URL for an agent's endpoint, which is set by registration.
     pub fn changed(&self, change: EndpointChange, now: Timestamp) -> Result<Self, Refusal> {
         let mut next = self.clone();
         if let Some(types) = change.event_types {
@@ -266,19 +266,19 @@ impl Endpoint {
         Ok(next)
     }
 
-    /// Whether things are sent there at this moment.
+    /// Returns whether deliveries are sent at this time.
     #[must_use]
     pub fn live(&self, now: Timestamp) -> bool {
         self.url.is_some() && self.active(now)
     }
 
-    /// Whether it has neither ended nor been disabled.
+    /// Returns whether it has neither expired nor been disabled.
     #[must_use]
     pub fn active(&self, now: Timestamp) -> bool {
         self.disabled.is_none() && self.expires_at.is_none_or(|end| end > now)
     }
 
-    /// Whether it asked for things of this type.
+    /// Returns whether it subscribed to this event type.
     #[must_use]
     pub fn wants(&self, event_type: &str) -> bool {
         let said = |name: &str| self.event_types.iter().any(|glob| glob_matches(glob, name));
@@ -287,8 +287,7 @@ impl Endpoint {
     }
 }
 
-/// A mailbox is received whole: its numbers would have gaps otherwise, and nobody could tell what was lost from what was
-/// left out.
+/// Refuses filters for mailboxes: filtered numbers would have gaps that look like lost envelopes.
 fn check_whole(kind: EndpointKind, types: &[String]) -> Result<(), Refusal> {
     if kind == EndpointKind::Mailbox && !types.is_empty() { Err(whole_mailbox()) } else { Ok(()) }
 }
@@ -304,7 +303,7 @@ fn check_types(types: &[String]) -> Result<(), Refusal> {
         let message = format!("`event_types` has {} items, at most {LIST_ITEMS} are allowed.", types.len());
         return Err(Refusal::field(Code::TooLarge, "event_types", "too_long", message));
     }
-    // `*` alone is a word of addressing, and no name elsewhere.
+    // A bare `*` is a term of addressing, and not a name elsewhere.
     types.iter().filter(|name| *name != "*").try_for_each(|name| check_name("event_types", name))
 }
 
@@ -316,25 +315,25 @@ fn check_end(end: Option<Timestamp>, now: Timestamp) -> Result<(), Refusal> {
     Err(Refusal::field(Code::AlreadyExpired, "expires_at", "past", message))
 }
 
-/// What has become of a delivery.
+/// Status of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryStatus {
-    /// It waits for its first or another attempt.
+    /// Waits for its first or next attempt.
     Waiting,
-    /// The receiver took it.
+    /// Accepted by the receiver.
     Delivered,
-    /// Tried as often as the schedule says, and given up.
+    /// All scheduled attempts failed.
     Failed,
-    /// Not sent any more: its owner may no longer see what it tells, or it is no longer there.
+    /// Cancelled: its owner may no longer see the content, or the content no longer exists.
     Dropped,
 }
 
 impl DeliveryStatus {
-    /// Every status.
+    /// All statuses.
     const ALL: [Self; 4] = [Self::Waiting, Self::Delivered, Self::Failed, Self::Dropped];
 
-    /// The status as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -345,7 +344,7 @@ impl DeliveryStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)

@@ -1,10 +1,11 @@
-//! Access lists of intents (RFC-0011). Tables `acls` and `acl_entries`; where an agent stands by them is `seats.rs`,
-//! asking for more is `access_requests.rs`.
+//! Access control lists of intents (RFC-0011). Owns the tables `acls` and `acl_entries`; `seats.rs` derives
+//! an agent's access level from them, and `access_requests.rs` holds requests for more access.
 //!
-//! Whoever can no longer write loses its leases in the same transaction; an entry takes access too, where it is the first on
-//! an intent that was open to everybody.
+//! An agent that loses write access loses its leases in the same transaction. Adding an entry can also take
+//! access away: the first entry on an intent that was open to everybody does.
 //!
-//! The scope `admin` opens no intent; it only lets an operator change who has access, which the log shows.
+//! The scope `admin` gives no access to an intent. It lets an operator change the list, which the log
+//! records.
 
 use entente_domain::access::{self as law, Acl, Entry, EntryAsk, Level, Policy};
 use entente_domain::clock::Timestamp;
@@ -23,10 +24,10 @@ use super::rounds::round;
 use super::seats::{level, policy, require, require_manager};
 use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found, tasks};
 
-/// An intent's list; one that was never set is open and empty.
+/// Returns an intent's access control list; a list that was never set is open and empty.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Acl> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -35,10 +36,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Acl
     load(&mut connection, intent_id, now).await
 }
 
-/// Replaces an intent's list.
+/// Replaces an intent's access control list.
 ///
 /// # Errors
-/// The caller does not manage access; an entry is not lawful; there are too many.
+/// The caller does not manage access; an entry is invalid; there are too many entries.
 pub async fn replace(
     ctx: &Ctx,
     caller: &Caller,
@@ -52,7 +53,8 @@ pub async fn replace(
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let now = line.now();
-    // Entries are listed by their ids: in the order in which they were given, though all are born now.
+    // Lists are ordered by id. Sorting the ids keeps the order of the request, although all share one
+    // timestamp.
     let mut ids: Vec<EntryId> = entries.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
     ids.sort_unstable();
     let entries = entries
@@ -76,7 +78,7 @@ pub async fn replace(
     Ok(Acl { intent_id, default_policy, entries })
 }
 
-/// Adds an entry to an intent's list.
+/// Adds an entry to an intent's access control list.
 ///
 /// # Errors
 /// As [`replace`].
@@ -108,10 +110,10 @@ pub async fn grant(
     Ok(entry)
 }
 
-/// Takes an entry off an intent's list.
+/// Removes an entry from an intent's access control list.
 ///
 /// # Errors
-/// The caller does not manage access; there is no such entry.
+/// The caller does not manage access; the entry does not exist.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: EntryId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
@@ -129,11 +131,13 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: E
     Ok(())
 }
 
-/// Takes entries that have ended off their lists and says so in the logs; one intent at a time, up to `limit` of them.
-/// That they count for nothing any more was true the instant they ended.
+/// Removes expired entries from their lists and records it in the logs; intents are processed one at a time,
+/// up to `limit` of them.
+///
+/// An entry has no effect from the instant it expires, whether it was removed or not.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = sqlx::query_scalar!(
         "-- access::due
@@ -147,7 +151,6 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     round(due.into_iter().map(|intent_id| expire_entries_of(ctx, intent_id.into()))).await
 }
 
-/// Takes the entries that have ended off one list.
 async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
@@ -155,7 +158,7 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let ended: Vec<Entry> =
         load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
     if ended.is_empty() {
-        // Another server was faster.
+        // Another server already removed them.
         return Ok(0);
     }
     let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
@@ -171,8 +174,8 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(ended.len() as u64)
 }
 
-/// Takes, within a deed that changed who has access, the leases and the tasks of those who may no longer write
-/// (contract 7).
+/// Ends the leases and tasks of agents that may no longer write (contract 7), within the operation that
+/// changed the access control list.
 pub(crate) async fn take_from_outsiders(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -190,7 +193,7 @@ pub(crate) fn described(entry: &Entry) -> serde_json::Value {
     })
 }
 
-/// Whether a list may have this many entries.
+/// Checks that a list may have this many entries.
 pub(crate) fn check_room(entries: usize) -> Result<(), Refusal> {
     if entries <= ACL_ENTRIES {
         return Ok(());
@@ -235,7 +238,7 @@ impl TryFrom<EntryRow> for Entry {
     }
 }
 
-/// The list as it counts at this moment.
+/// Loads the list with the entries that are in force at `now`.
 pub(crate) async fn load(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<Acl> {
     let word = sqlx::query_scalar!(
         "-- access::policy
@@ -262,11 +265,11 @@ async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<E
     rows.into_iter().map(Entry::try_from).collect()
 }
 
-/// Closes an intent that is just made, where the operator has all new ones closed (`ENTENTE_DEFAULT_ACCESS`): its creator has all
-/// of it, and those who are assigned with it have `level`.
+/// Writes the access control list of a new intent if the operator has new intents closed
+/// (`ENTENTE_DEFAULT_ACCESS`): its creator has full access, and the agents `assigned` with it have `level`.
 ///
 /// # Errors
-/// The database; somebody assigned is no name.
+/// A database error; an assigned name is invalid.
 pub(crate) async fn of_new(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -277,7 +280,7 @@ pub(crate) async fn of_new(
 ) -> Outcome<()> {
     let policy = ctx.settings.default_access;
     if policy == Policy::Open {
-        // No row means open.
+        // A missing row means open.
         return Ok(());
     }
     let now = line.now();
@@ -318,7 +321,7 @@ async fn save_policy(conn: &mut PgConnection, intent_id: IntentId, policy: Polic
     Ok(())
 }
 
-/// Keeps an open list as narrow as its entries made it, now that some of them end by themselves.
+/// Marks an open list as narrowed, so that the expiry of its entries does not widen access again.
 async fn narrow(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
     sqlx::query!(
         "-- access::narrow

@@ -1,4 +1,5 @@
-//! Requests for access to an intent, and their decisions (RFC-0011). Table `access_requests`.
+//! Requests for access to an intent, and the decisions about them (RFC-0011). Owns the table
+//! `access_requests`.
 
 use entente_domain::access::{self as law, EntryAsk, Level};
 use entente_domain::access_requests::{self as requests, AccessRequest, RequestAsk, RequestStatus};
@@ -14,10 +15,10 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, seats, unknown};
 
-/// Asks for access to an intent; works without any (RFC-0011).
+/// Requests access to an intent; the caller needs no access for this (RFC-0011).
 ///
 /// # Errors
-/// There is no such intent; the ask is for somebody whom the caller may not act as.
+/// The intent does not exist; the request is invalid.
 pub async fn request(
     ctx: &Ctx,
     caller: &Caller,
@@ -49,10 +50,11 @@ pub async fn request(
     Ok(request)
 }
 
-/// The requests for access to an intent, the last [`PAGE`] of them, oldest first: all of them for those who manage access, one's own for others.
+/// Returns the newest [`PAGE`] requests for access to an intent, oldest first: all of these for callers that
+/// manage access, only their own for others.
 ///
 /// # Errors
-/// There is no such intent.
+/// The intent does not exist.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<AccessRequest>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -66,24 +68,24 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
     Ok(every.into_iter().filter(|request| request.principal_id == caller.agent).collect())
 }
 
-/// How a request is decided.
+/// The decision on a request.
 #[derive(Debug, Clone)]
 pub enum Judgement {
-    /// Let in, with this level (the one asked for when `None`), until then.
+    /// Grants access, optionally with another level or an expiry.
     Approve {
-        /// The level.
+        /// The access level granted; defaults to the one requested.
         permission: Option<Level>,
-        /// Until when.
+        /// When the access expires.
         expires_at: Option<Timestamp>,
     },
-    /// Not let in.
+    /// Denies access.
     Deny,
 }
 
-/// Decides a request for access. One that is decided already counts as not there (contract 7).
+/// Decides a request for access; a request that is already decided counts as not found (contract 7).
 ///
 /// # Errors
-/// The caller does not manage access; there is no such request that is pending on this intent.
+/// The caller does not manage access; this intent has no such pending request.
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
@@ -175,7 +177,7 @@ impl TryFrom<Row> for AccessRequest {
     }
 }
 
-/// The requests for an intent, or the one of this id among them: the newest up to a page, oldest first.
+/// Loads the newest [`PAGE`] requests for an intent, or only the one with this id, oldest first.
 async fn load(
     conn: &mut PgConnection,
     intent_id: IntentId,

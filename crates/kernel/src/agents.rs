@@ -1,5 +1,5 @@
-//! The directory of agents (RFC-0016): registration, records, status. Table `agents`. Heartbeats are `heartbeats.rs`,
-//! leaving is `departures.rs`.
+//! The directory of agents (RFC-0016): registration, records, status. Owns the table `agents`; heartbeats are
+//! in `heartbeats.rs`, departures in `departures.rs`.
 
 use entente_domain::agents::{Agent, AgentStatus, HeartbeatConfig, Registration, register as law_register};
 use entente_domain::clock::Timestamp;
@@ -17,10 +17,10 @@ use super::heartbeats::Beat;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, endpoints, idempotency, not_found, refuse, tasks, unknown};
 
-/// Registers an agent, or renews its record.
+/// Registers an agent, or renews its registration.
 ///
 /// # Errors
-/// The caller may not act as it; another principal has registered it; the ask is not lawful.
+/// The caller may not act as the agent; another principal has registered it; the registration is invalid.
 pub async fn register(
     ctx: &Ctx,
     caller: &Caller,
@@ -54,10 +54,10 @@ pub async fn register(
     Ok(agent)
 }
 
-/// One agent's record, in its status at this moment.
+/// Returns an agent's record with its current status.
 ///
 /// # Errors
-/// There is none.
+/// The agent does not exist.
 pub async fn get(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
     caller.require(Scope::AgentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -65,31 +65,31 @@ pub async fn get(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
     Ok(shown(ctx, agent))
 }
 
-/// Which agents to list.
+/// Filters for listing agents.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this status.
+    /// Only agents in this status.
     pub status: Option<AgentStatus>,
-    /// Only with this role.
+    /// Only agents with this role.
     pub role_id: Option<String>,
-    /// Only after this id: the cursor.
+    /// Only agents after this id: the cursor.
     pub after: Option<String>,
-    /// How many at the most.
+    /// Maximum number of agents.
     pub limit: u32,
 }
 
-/// The agents in the order of their ids.
+/// Lists agents in the order of their ids.
 ///
 /// # Errors
 /// The scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Agent>> {
     caller.require(Scope::AgentsRead)?;
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
-    // A status that few have is looked for in large steps, however small the page is that is asked for.
+    // A status filter reads full pages, however small the requested page is, because few rows may match.
     let step = if filter.status.is_some() { PAGE } else { filter.limit };
     let mut found = Vec::new();
     let mut after = filter.after.clone().unwrap_or_default();
-    // The status at this moment is the law's to tell, so rows are taken until enough fit.
+    // The current status is computed in the domain and not in SQL, so rows are read until enough match.
     loop {
         let page = page(ctx, filter.role_id.as_deref(), &after, i64::from(step)).await?;
         let full = u32::try_from(page.len()).is_ok_and(|count| count == step);
@@ -105,17 +105,18 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Ag
     }
 }
 
-/// The record as it is at this moment.
+/// Returns the record with unwritten heartbeats and its current status.
 pub(crate) fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
     ctx.beats.show(&mut agent);
     agent.status = agent.status_at(ctx.now());
     agent
 }
 
-/// Changes an agent's status; one that it has already is no change. `deregistered` is [`super::departures::deregister`]'s.
+/// Changes an agent's status, except to `deregistered`, which [`super::departures::deregister`] sets; setting
+/// the current status changes nothing.
 ///
 /// # Errors
-/// There is no such agent, the caller may not speak for it, or it has left.
+/// The agent does not exist, the caller may not speak for it, or it has left.
 pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: AgentStatus) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
     let (mut tx, intents) = tasks::begin_with_agent(ctx, agent_id, status == AgentStatus::Dead).await?;
@@ -141,7 +142,7 @@ pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: Agen
     Ok(shown(ctx, next))
 }
 
-/// Requires that the caller may decide over an agent: it may act as it, or is an admin.
+/// Requires that the caller may manage an agent: it may act as it, or is an admin.
 pub(crate) fn require_keeper(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::AgentsWrite)?;
     if !caller.has(Scope::Admin) {
@@ -150,7 +151,7 @@ pub(crate) fn require_keeper(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outc
     Ok(())
 }
 
-/// The event of a change of status.
+/// Builds the event of a status change.
 pub(crate) fn changed(before: &Agent, after: &Agent, actor: &str) -> Draft {
     let kind = if after.status == AgentStatus::Dead { Kind::AgentDead } else { Kind::AgentStatusChanged };
     let payload =
@@ -217,7 +218,7 @@ impl TryFrom<Row> for Agent {
     }
 }
 
-/// An agent by its id, as it is stored.
+/// Loads an agent as stored.
 pub(crate) async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Agent>> {
     let row = sqlx::query_as!(
         Row,
@@ -233,8 +234,8 @@ pub(crate) async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Opt
     row.map(Agent::try_from).transpose()
 }
 
-/// Holds an agent's record until the transaction ends, if it has one: whoever gives it work and whoever takes all of its work
-/// away see what the other did.
+/// Locks an agent's record, if it has one, until the transaction ends: operations that assign work to the
+/// agent and operations that take all of its work away see each other's changes.
 pub(crate) async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
     sqlx::query!(
         "-- agents::hold\n SELECT 1 AS one FROM agents WHERE agent_id = $1 FOR NO KEY UPDATE",
@@ -245,7 +246,7 @@ pub(crate) async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()>
     Ok(())
 }
 
-/// The agents that hold one of these roles, as they are stored.
+/// Loads the agents with one of these roles, as stored.
 pub(crate) async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
@@ -261,7 +262,7 @@ pub(crate) async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<
     rows.into_iter().map(Agent::try_from).collect()
 }
 
-/// Agents by their ids, as they are stored.
+/// Loads a page of agents in the order of their ids, as stored.
 pub(crate) async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i64) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
@@ -279,7 +280,7 @@ pub(crate) async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i
     rows.into_iter().map(Agent::try_from).collect()
 }
 
-/// Writes a record.
+/// Inserts or updates a record.
 pub(crate) async fn save(conn: &mut PgConnection, agent: &Agent) -> Outcome<()> {
     let seconds = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let beat = agent.heartbeat_config;
@@ -324,7 +325,7 @@ pub(crate) async fn save(conn: &mut PgConnection, agent: &Agent) -> Outcome<()> 
     Ok(())
 }
 
-/// Writes what agents said at their last beats.
+/// Writes heartbeats, unless a newer one is already stored; returns the number of rows updated.
 pub(crate) async fn save_beats(ctx: &Ctx, ids: &[&str], beats: &[&Beat]) -> Outcome<u64> {
     let done = sqlx::query!(
         r"-- agents::save_beats
@@ -343,7 +344,7 @@ pub(crate) async fn save_beats(ctx: &Ctx, ids: &[&str], beats: &[&Beat]) -> Outc
     Ok(done.rows_affected())
 }
 
-/// The agents whose stored beats are so old that their status may have changed.
+/// Loads the agents whose stored heartbeats are old enough that their status may have changed.
 pub(crate) async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
@@ -366,7 +367,7 @@ pub(crate) async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) ->
     rows.into_iter().map(Agent::try_from).collect()
 }
 
-/// The agents whose draining has taken as long as it may.
+/// Returns the draining agents whose drain timeout has passed.
 pub(crate) async fn drained(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
     let ids = sqlx::query_scalar!(
         "-- agents::drained

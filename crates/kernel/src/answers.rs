@@ -1,5 +1,6 @@
-//! What the server itself answers to tasks that are addressed to it: the protocol's own intents (AEE §9.2) and
-//! `entente.server.info`. Everything here is about what the caller may see anyway; what it may not is not there.
+//! The server's own answers to tasks addressed to it: the protocol's own intents (AEE §9.2) and
+//! `entente.server.info`. Answers contain only data that the caller may read; everything else counts as not
+//! found.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -20,19 +21,19 @@ use super::envelopes::{self, Kept};
 use super::refutations::Refutation;
 use super::{Caller, Ctx, Outcome, rulebook};
 
-/// The server's own intent.
+/// The server's own intent: information about itself.
 pub const INFO: &str = "entente.server.info";
 
-/// The event that tells a sender that somebody rejects what it said.
+/// The event that tells a sender that its envelope was refuted.
 pub const REFUTED: &str = "entente.context.refuted";
 
-/// What of this server is beyond AEE's text.
+/// This server's extensions to AEE.
 pub const EXTENSIONS: [&str; 4] = ["aee-jcs-1", "entente.mailboxes", "entente.rules", "entente.schemas"];
 
-/// How long the database may take to say that it is there.
+/// Timeout of the health check's database queries.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Milliseconds that webhooks may be behind, and commands that may wait for a writer, before the server is not well.
+/// The server is degraded above this webhook lag in milliseconds, or above this number of waiting commands.
 const LAG_MILLIS: i64 = 60_000;
 const WAITING: i64 = 10_000;
 
@@ -41,13 +42,13 @@ const WAITING: i64 = 10_000;
 pub struct Answer {
     /// A result or an error.
     pub kind: EnvelopeType,
-    /// What it says.
+    /// The payload.
     pub payload: Value,
-    /// What others have to hear of it, to be handed in with the task.
+    /// Notices for other entities, to be ingested together with the task.
     pub notices: Vec<Envelope>,
-    /// What the task rejects, to be kept with it.
+    /// The refutation that the task makes, to be stored with it.
     pub refutation: Option<Refutation>,
-    /// Whether it repeats what is kept: then it is not kept itself.
+    /// Whether it repeats a stored envelope; such an answer is not stored itself.
     pub repeats: bool,
 }
 
@@ -61,10 +62,10 @@ impl Answer {
     }
 }
 
-/// Answers a task that `caller` sent to the server, which is called `entity`.
+/// Answers a task that `caller` sent to the server, whose own entity is `entity`.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> Outcome<Answer> {
     let purpose = asked.purpose.as_str();
     let payload = asked.payload();
@@ -112,7 +113,7 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
     })
 }
 
-/// The schema of the tasks of one of the protocol's own intents.
+/// Returns the schema for tasks of one of the protocol's own intents.
 fn own(purpose: &str) -> Option<&'static Arc<Schema>> {
     static OWN: OnceLock<HashMap<&str, Arc<Schema>>> = OnceLock::new();
     let read = || {
@@ -124,7 +125,7 @@ fn own(purpose: &str) -> Option<&'static Arc<Schema>> {
     OWN.get_or_init(read).get(purpose)
 }
 
-/// Faults of a payload, each with a JSON Pointer into it.
+/// Lists the faults of a payload, each with a JSON Pointer to it.
 fn described(faults: &[FieldError]) -> Value {
     let each = faults.iter().map(|fault| {
         let mut path = String::new();
@@ -137,7 +138,7 @@ fn described(faults: &[FieldError]) -> Value {
     each.collect()
 }
 
-/// How the server is: by the database, its schema, and what waits.
+/// Reports the server's health from the database, its schema, the webhook lag and the waiting commands.
 pub async fn health(ctx: &Ctx) -> Value {
     let database = matches!(timeout(PATIENCE, ctx.ping()).await, Ok(Ok(())));
     let applied = async { migrate::applied(&ctx.pool).await.unwrap_or_default() };
@@ -160,7 +161,7 @@ pub async fn health(ctx: &Ctx) -> Value {
     })
 }
 
-/// An envelope by its id, if whoever asks is a party to it.
+/// Returns an envelope by id if the task's sender is a party to it.
 async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
     let text = |member: &str| asked.payload().get(member).and_then(Value::as_str);
     let id = text("id").unwrap_or_default();
@@ -170,7 +171,8 @@ async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
     if text("corr").is_some_and(|corr| corr != seen.corr) || text("locator").is_some_and(|at| at != locator) {
         return Ok(missing);
     }
-    // Without the limits of the door: what is kept is handed out, however large it has become.
+    // Parsed without the limits on incoming envelopes: a stored envelope is returned however large it has
+    // become.
     let members: Map<String, Value> = serde_json::from_str(&seen.body)?;
     let hash = hash(&members);
     if text("hash").is_some_and(|given| given != hash) {
@@ -181,7 +183,7 @@ async fn fetch(ctx: &Ctx, asked: &Envelope) -> Outcome<Answer> {
     Ok(Answer { repeats: true, ..Answer::result(found) })
 }
 
-/// What is said of an envelope that no other one can carry.
+/// Replaces the envelope in a payload by a hint, for answers too large for one envelope.
 pub(super) fn without_envelope(mut payload: Value) -> Value {
     if let Value::Object(members) = &mut payload {
         members.remove("envelope");
@@ -247,8 +249,10 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     Ok(Answer::result(json!({ "valid": errors == json!([]), "errors": errors })))
 }
 
-/// An envelope, if the sender of a task is a party to it: not whoever handed the task in, who may pass on what others have
-/// signed, or speak for many.
+/// Loads an envelope if the sender of the task is a party to it.
+///
+/// The principal that posted the task does not count: it may relay envelopes signed by others, or speak for
+/// many.
 async fn seen(ctx: &Ctx, asked: &Envelope, id: &str) -> Outcome<Option<Kept>> {
     let mut connection = ctx.pool.acquire().await?;
     envelopes::seen_by(&mut connection, |entity| entity == asked.sender, id).await

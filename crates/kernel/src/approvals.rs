@@ -1,8 +1,8 @@
-//! Approvals: tasks that wait for a person to agree (`requires.human_approval`, AEE §3). Who has to and who may is
-//! `entente_domain::envelopes::approvals`; the pairs that are held are `pairs.rs`.
+//! Approvals: tasks that wait for a person to agree (`requires.human_approval`, AEE §3). Which tasks need one
+//! and who may decide is in `entente_domain::envelopes::approvals`; the held exchanges are in `pairs.rs`.
 //!
-//! While a task waits it lies in nobody's mailbox, and nobody but its sender and who decides can read it. What was decided
-//! stands in its pairs.
+//! A waiting task is in no mailbox, and only its sender and the approvers can read it. The decision is stored
+//! in its exchanges.
 
 use std::collections::HashSet;
 
@@ -25,34 +25,34 @@ use super::post::{self, Parcel, Put, Way};
 use super::rulebook::{self, Rulebook};
 use super::{AppError, Caller, Ctx, Outcome, envelope_keys, not_found, pairs, principals, redactions};
 
-/// A task that waits.
+/// A task that waits for approval.
 #[derive(Debug, Clone)]
 pub struct Waiting {
     /// The task.
     pub task: Kept,
-    /// Who is to do it.
+    /// The entities that are to do it.
     pub respondents: Vec<String>,
 }
 
-/// What was decided.
+/// A decision on a task.
 #[derive(Debug, Clone)]
 pub struct Decided {
     /// The task's id.
     pub id: String,
-    /// What.
+    /// The decision.
     pub decision: Decision,
-    /// By whom.
+    /// The principal that decided.
     pub by: String,
-    /// When.
+    /// When it was decided.
     pub at: Timestamp,
-    /// In how many mailboxes it was put.
+    /// Number of mailboxes the task was delivered to.
     pub delivered: usize,
 }
 
-/// Holds back what a person has to agree to first. What the server itself is asked it answers at once, and is not asked about
-/// here: it only ever tells what is there.
+/// Holds back a task that needs a person's approval; tasks addressed to the server itself are answered at
+/// once and never come here.
 pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
-    // Without a look at who the recipient is, for nearly all.
+    // Most tasks need no approval, so the recipient is only looked up for those that ask for it.
     if !parcel.envelope.requires.human_approval {
         return Ok(());
     }
@@ -64,7 +64,7 @@ pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
     };
     if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
         parcel.way = Way::Hold;
-        // What nobody decides about ends some day too (AEE §11.6).
+        // A task that nobody decides about expires too (AEE §11.6).
         let most = TimeDelta::from_std(ctx.settings.post.max_timeout).unwrap_or(TimeDelta::MAX);
         parcel.deadline = parcel.deadline.or_else(|| ctx.now().checked_add_signed(most));
     }
@@ -75,11 +75,14 @@ fn require_person(ctx: &Ctx, caller: &Caller) -> Result<(), Refusal> {
     law::require_person(caller.principal(), caller.grant.kind, ctx.settings.post.approver.as_deref())
 }
 
-/// The tasks that wait for somebody like the caller, not its own: one of each principal, the oldest first, then a second of
-/// each, and so on, so that nobody's flood hides what others ask for. `after`: from there on, a task that was in the list.
+/// Lists the tasks that the caller may decide about, excluding its own.
+///
+/// The oldest task of each principal comes first, then the second oldest of each, and so on, so that no
+/// principal can hide the tasks of others by sending many. `after` is a task from an earlier page; the list
+/// continues behind it.
 ///
 /// # Errors
-/// The caller is none whom anybody would ask.
+/// The scope is missing; the caller may not approve tasks.
 pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Waiting>> {
     caller.require(Scope::MailRead)?;
     require_person(ctx, caller)?;
@@ -95,10 +98,10 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32
     Ok(found.collect())
 }
 
-/// As [`waiting`], for a page that shows what else waits for the same person: nothing for whom nobody would ask.
+/// As [`waiting`], for a page that shows it beside other lists; empty for callers that may not approve tasks.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn offered(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Waiting>> {
     if !may_be_asked(ctx, caller) {
         return Ok(Vec::new());
@@ -106,10 +109,10 @@ pub async fn offered(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Wait
     waiting(ctx, caller, None, limit).await
 }
 
-/// A number that is another one when something else is [`offered`].
+/// Returns a digest of the tasks [`offered`], which changes when they do.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn pulse(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<i64> {
     if !may_be_asked(ctx, caller) {
         return Ok(0);
@@ -124,7 +127,7 @@ fn may_be_asked(ctx: &Ctx, caller: &Caller) -> bool {
     caller.has(Scope::MailRead) && require_person(ctx, caller).is_ok()
 }
 
-/// The ids of what waits for the caller, in the order of [`waiting`].
+/// Returns the ids of the tasks that wait for the caller, in the order of [`waiting`].
 async fn ids(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -160,10 +163,10 @@ async fn ids(
     Ok(ids)
 }
 
-/// Decides about a task, once and for all: it is handed out, or who asked is told that it will not be.
+/// Decides about a task, once: delivers it, or sends an error to its sender.
 ///
 /// # Errors
-/// The caller is none who may; nothing with this id ever waited; it was decided; its time ran out.
+/// The caller may not decide; no task with this id waited; it was decided already; it expired.
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
@@ -173,7 +176,7 @@ pub async fn decide(
 ) -> Outcome<Decided> {
     caller.require(Scope::MailWrite)?;
     require_person(ctx, caller)?;
-    // A key that somebody else made for a person looks, and decides nothing.
+    // A key that somebody else issued for a person may read, but not decide.
     authority::require(caller.authority())?;
     if reason.is_some_and(|reason| reason.len() > TEXT_BYTES) {
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
@@ -181,7 +184,7 @@ pub async fn decide(
     }
     let book = rulebook::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
-    // In the order of the post: pairs, then mailboxes.
+    // Same lock order as ingest: exchanges, then mailboxes.
     let pairs = pairs::lock_task(&mut tx, id).await?;
     let task = envelopes::load(&mut tx, id).await?;
     let task = task.filter(|kept| kept.receipt.status == ReceiptStatus::Held);
@@ -213,8 +216,8 @@ pub async fn decide(
     Ok(Decided { id: id.to_owned(), decision, by: by.to_owned(), at: now, delivered })
 }
 
-/// Puts a task that was held into the mailboxes of those who are to do it, or what the rules have them get instead: the
-/// rules, and the key that signed it, are those of now.
+/// Delivers a held task, or the redacted copies that the rules require; the rules and the signing key are
+/// checked as of now.
 async fn hand_out(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -249,7 +252,8 @@ async fn hand_out(
     let ends = mailboxes::lock(conn, &mut HashSet::new(), &respondents, now).await?;
     let (mut items, mut made) = (Vec::new(), Vec::new());
     for entity in respondents {
-        // Of a channel, the rules for each who listens; the pair of whom they bar waits until its time is over.
+        // Rules are checked per listener of a bus. The exchange of a barred listener waits until its
+        // deadline.
         let link = (task.sender.as_str(), entity);
         let Ok(passage) = post::passage(ctx, book, link, &task.purpose, signed) else { continue };
         if passage.redact.is_empty() {
@@ -273,7 +277,7 @@ async fn hand_out(
     Ok(Put { answers: Vec::new(), touched, pushed: pushed || put.pushed, noted })
 }
 
-/// The gateway's own error to who asked.
+/// Builds the gateway's error to the sender of a declined task.
 fn declined(ctx: &Ctx, task: &Kept, reason: Option<&str>, now: Timestamp) -> Outcome<Parcel> {
     let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     let message = format!("A person did not agree to this task{why}");

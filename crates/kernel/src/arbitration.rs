@@ -1,4 +1,5 @@
-//! Arbitration (RFC-0003): requests for somebody who decides, and decisions. Tables `arbitrations` and `decisions`.
+//! Arbitration (RFC-0003): requests for a ruling, and decisions. Owns the tables `arbitrations` and
+//! `decisions`.
 
 use entente_domain::access::Level;
 use entente_domain::arbitration::{
@@ -16,10 +17,10 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, seats, unknown};
 
-/// Asks for arbitration on an intent.
+/// Requests arbitration on an intent.
 ///
 /// # Errors
-/// The intent is not there or not writable; the ask is not lawful.
+/// The intent does not exist or is not writable; the request is invalid.
 pub async fn request(
     ctx: &Ctx,
     caller: &Caller,
@@ -49,10 +50,10 @@ pub async fn request(
     Ok(made)
 }
 
-/// The requests for arbitration on an intent, the last [`PAGE`] of them, oldest first.
+/// Returns the newest [`PAGE`] requests for arbitration on an intent, oldest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn requests(
     ctx: &Ctx,
     caller: &Caller,
@@ -65,12 +66,14 @@ pub async fn requests(
     load(&mut connection, intent_id, None, status).await
 }
 
-/// Records a decision on an intent. One that names a request for arbitration answers it; a request that is answered
-/// already counts as not there, as with requests for access (contract 7).
+/// Records a decision on an intent.
+///
+/// A decision that names a request for arbitration resolves it. A resolved request counts as not found, as
+/// with requests for access (contract 7).
 ///
 /// # Errors
-/// The intent is not there or the caller is no admin of it; there is no such request that is pending; the ask is not
-/// lawful.
+/// The intent does not exist or the caller is no admin of it; there is no such pending request; the decision
+/// is invalid.
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
@@ -107,10 +110,10 @@ pub async fn decide(
     Ok(made)
 }
 
-/// The decisions on an intent, the last [`PAGE`] of them, oldest first.
+/// Returns the newest [`PAGE`] decisions on an intent, oldest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn decisions(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Decision>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -193,7 +196,7 @@ impl TryFrom<DecisionRow> for Decision {
     }
 }
 
-/// The requests on an intent, or the one of this id, in this status or any: the newest up to a page, oldest first.
+/// Loads the newest [`PAGE`] requests on an intent, optionally only this id or this status, oldest first.
 async fn load(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -240,7 +243,7 @@ async fn insert(conn: &mut PgConnection, made: &Arbitration) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes down which decision answered a request.
+/// Stores which decision resolved a request.
 async fn resolve(conn: &mut PgConnection, id: ArbitrationId, by: &Decision) -> Outcome<()> {
     sqlx::query!(
         "-- arbitration::resolve

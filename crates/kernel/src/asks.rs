@@ -1,5 +1,5 @@
-//! Asking and waiting (RFC-0021 §3): one call that sends a request, waits for its responses, and says what it has when
-//! the time is up. `ask_all` collects several (§3.2).
+//! Ask and wait (RFC-0021 §3): one call sends a request, waits for its responses, and returns those that
+//! arrived in time. `ask_all` collects several (§3.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,40 +18,41 @@ use super::visits::visit;
 use super::{AppError, Caller, Ctx, Outcome, messages, places};
 use crate::feed::{Follower, Glance, Record};
 
-/// How many responses are waited for.
+/// The number of responses to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     /// This many.
     Count(u32),
-    /// One from each of those that the request is for; when it is for everybody, all that come in time.
+    /// One from each recipient of the request; for a request to everybody, all that arrive in time.
     All,
 }
 
-/// Why an ask came to its end.
+/// Why an ask ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskEnd {
-    /// All wanted responses are there.
+    /// All wanted responses arrived.
     Complete,
-    /// The time was up first.
+    /// The time ran out first.
     TimedOut,
-    /// The request expired before its time: its channel closed or the agent it was for left.
+    /// The request expired early: its channel closed or its recipient left.
     Expired,
-    /// The server is stopping. The request still waits; its response can be polled for.
+    /// The server is stopping; the request stays pending, and its response can be polled for.
     Interrupted,
 }
 
-/// What an ask has at its end.
+/// The outcome of an ask.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The request that was sent.
     pub request: Arc<Message>,
-    /// The responses that came, in their order.
+    /// The responses that arrived, in order.
     pub responses: Vec<Message>,
     /// Why it ended.
     pub end: AskEnd,
 }
 
-/// Sends a request and waits for its responses, for `seconds` at the most. The request expires when the wait ends.
+/// Sends a request and waits for its responses, for at most `seconds`; the request expires when the wait
+/// ends.
 ///
 /// # Errors
 /// The request is refused.
@@ -67,7 +68,7 @@ pub async fn ask(
     let began = Instant::now();
     command.draft.message_type = MessageType::Request;
     command.draft.expires_at = Some(plus_seconds(ctx.now(), seconds));
-    // Registered before the request is sent: no response is missed.
+    // Registered before the request is sent, so that no response is missed.
     let mut follower = ctx.feed.follow(command.intent_id, 0);
     let asker = caller.acting_as(command.draft.sender.clone());
     let request = sends.send(command).await?;
@@ -77,7 +78,7 @@ pub async fn ask(
     let collected = stopping.run_until_cancelled(timeout_at(deadline, waiting.collect(&mut follower))).await;
     match &collected {
         Some(Ok(_)) | None => {}
-        // What another server committed a moment ago may not have been heard here.
+        // The feed may not have delivered a response that another server just committed.
         Some(Err(_late)) => waiting.look(request.channel_id).await?,
     }
     let interrupted = collected.is_none();
@@ -85,7 +86,7 @@ pub async fn ask(
         collected?;
     }
     if !waiting.responses.is_empty() {
-        // Access may have been taken away since the request was sent.
+        // Access may have been revoked since the request was sent.
         let visit = visit(&mut *ctx.pool.acquire().await?, &asker, request.channel_id, ctx.now()).await?;
         visit.viewer(&asker, ctx.settings.strict).require(&visit.channel)?;
     }
@@ -105,7 +106,7 @@ struct Waiting<'a> {
     request: &'a Message,
     want: Want,
     responses: Vec<Message>,
-    /// Nobody can answer any more.
+    /// No further response is possible.
     expired: bool,
 }
 
@@ -114,7 +115,7 @@ impl Waiting<'_> {
         let answered = |agent: &String| self.responses.iter().any(|response| response.sender == *agent);
         match (self.want, &self.request.recipients) {
             (Want::Count(count), _) => u32::try_from(self.responses.len()).is_ok_and(|had| had >= count),
-            // One from each: who answers twice does not answer for another.
+            // One from each: a second response from the same agent does not count for another.
             (Want::All, Some(asked)) => asked.iter().all(answered),
             (Want::All, None) => false,
         }
@@ -145,7 +146,7 @@ impl Waiting<'_> {
             Record::Receipt { receipt, .. } if receipt.message_id == self.request.id => {
                 self.expired |= receipt.kind == ReceiptKind::Expired;
             }
-            // Once somebody has answered the request waits for nothing that could expire, but its channel can close.
+            // An answered request no longer expires, but its channel can still close.
             Record::Event { event, .. } if self.closes(event) => self.expired = true,
             Record::Message { .. } | Record::Receipt { .. } | Record::Event { .. } => {}
         }

@@ -1,4 +1,4 @@
-//! Assignments: which agents work on an intent (RFC-0001). Table `assignments`.
+//! Assignments: the agents that work on an intent (RFC-0001). Owns the table `assignments`.
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
@@ -15,28 +15,28 @@ use super::governance::Attempt;
 use super::lines::Line;
 use super::{Caller, Ctx, Outcome, governance, idempotency, not_found, seats};
 
-/// As what the server assigns an agent that was not yet.
+/// Role that a retry gives an agent that had no assignment.
 const RETRIED_AS: &str = "worker";
 
 /// An agent's assignment to an intent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Its id.
+    /// The assignment's id.
     pub id: AssignmentId,
     /// The intent.
     pub intent_id: IntentId,
     /// The agent.
     pub agent_id: String,
-    /// As what: `worker`, `coordinator`, or the client's own word.
+    /// The role: `worker`, `coordinator`, or a word defined by the client.
     pub role: String,
-    /// When.
+    /// When the agent was assigned.
     pub assigned_at: Timestamp,
 }
 
-/// The agents assigned to an intent, in the order in which they were.
+/// Lists the agents assigned to an intent, in the order of their assignment.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -44,11 +44,13 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
     load(&mut connection, intent_id).await
 }
 
-/// Assigns an agent to an intent, or changes what it is assigned as. Only who manages the intent makes a
-/// coordinator: one sees and manages all of its channels.
+/// Assigns an agent to an intent, or changes its role.
+///
+/// Only a manager of the intent can assign a coordinator, because coordinators see and manage all of its
+/// channels.
 ///
 /// # Errors
-/// The intent is not there or not writable; a name is none.
+/// The intent does not exist or is not writable; a name is invalid.
 pub async fn assign(
     ctx: &Ctx,
     caller: &Caller,
@@ -80,7 +82,7 @@ pub async fn assign(
     Ok(assignment)
 }
 
-/// Assigns an agent, within a deed, to the intent of a line. The names are lawful, and who does it may.
+/// Assigns an agent within an operation; the operation has checked the names and the permission.
 pub(crate) async fn put(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -102,10 +104,10 @@ pub(crate) async fn put(
     Ok(assignment)
 }
 
-/// Takes an agent off an intent.
+/// Removes an agent's assignment to an intent.
 ///
 /// # Errors
-/// The intent is not there or not writable; the agent is not assigned to it.
+/// The intent does not exist or is not writable; the agent is not assigned to it.
 pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
@@ -123,23 +125,23 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
     Ok(())
 }
 
-/// Another attempt at an intent that an agent is told of (RFC-0010, contract 11.5).
+/// Another attempt at an intent, announced to an agent (RFC-0010, contract 11.5).
 #[derive(Debug)]
 pub(crate) struct Retry<'a> {
     /// The agent.
     pub agent_id: &'a str,
-    /// Whose work it takes over.
+    /// The agent that it takes over from.
     pub delegated_by: Option<&'a str>,
-    /// Which retry it is, from 1.
+    /// Number of the retry, starting at 1.
     pub attempt: u32,
-    /// What went wrong.
+    /// The error of the failed attempt.
     pub last_error: Option<&'a str>,
-    /// The failure that it comes of.
+    /// The failure that caused the retry.
     pub failure_id: FailureId,
 }
 
-/// Assigns agents, each once, to the line's intent for another attempt, and tells them so: the server's own doing. Whoever is
-/// assigned already stays what it is.
+/// Assigns each agent once to the log's intent for another attempt and records it, on behalf of the server;
+/// agents that are assigned already keep their role.
 pub(crate) async fn retry(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -175,7 +177,8 @@ pub(crate) async fn retry(
     Ok(())
 }
 
-/// Assigns an agent as what it was appointed as (RFC-0013), within the deed that appoints it; as what it was assigned before.
+/// Assigns an agent in the role it was appointed to (RFC-0013), within that operation; returns its previous
+/// role.
 pub(crate) async fn take_up(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -198,8 +201,8 @@ pub(crate) async fn take_up(
     Ok(before)
 }
 
-/// Takes that assignment back within the deed that ends the appointment: the agent is what it was before. What somebody else has
-/// made of it since stays.
+/// Undoes such an assignment within the operation that ends the appointment: restores the previous role,
+/// unless it was changed since.
 pub(crate) async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -237,8 +240,8 @@ fn extend(payload: &mut Value, more: Value) {
     }
 }
 
-/// The event of an assignment. Who takes on work by itself was handed it by nobody: the SDK tells the two apart by
-/// `delegated_by` (contract 11.5).
+/// Builds the event of an assignment; `delegated_by` is null for an agent that assigned itself, which is how
+/// the SDK tells the two apart (contract 11.5).
 fn told(assignment: &Assignment, by: &str, more: Value) -> Draft {
     let delegated_by = (by != assignment.agent_id).then_some(by);
     let mut payload = json!({
@@ -261,7 +264,7 @@ async fn role_of(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -
     Ok(role)
 }
 
-/// Takes an assignment away; whether there was one.
+/// Deletes an assignment; returns whether there was one.
 async fn delete(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<bool> {
     let gone = sqlx::query!(
         "-- assignments::delete
@@ -286,7 +289,7 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
     Ok(rows)
 }
 
-/// Writes an assignment; an agent that is assigned already keeps its assignment's id.
+/// Inserts an assignment, or updates the agent's existing one, which keeps its id.
 pub(crate) async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
     let saved = sqlx::query_as!(
         Assignment,

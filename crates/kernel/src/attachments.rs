@@ -1,4 +1,4 @@
-//! Attachments (RFC-0005): files of an intent, by reference. Table `attachments`.
+//! Attachments (RFC-0005): files of an intent, by reference. Owns the table `attachments`.
 
 use entente_domain::access::Level;
 use entente_domain::attachments::{self as law, Attachment, AttachmentAsk};
@@ -19,7 +19,8 @@ use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, not_found, 
 /// Adds a file to an intent.
 ///
 /// # Errors
-/// The intent is not there or not writable; the ask is not lawful; the intent has as many files as it may.
+/// The intent does not exist or is not writable; the attachment is invalid; the intent has the maximum number
+/// of files.
 pub async fn add(
     ctx: &Ctx,
     caller: &Caller,
@@ -49,7 +50,7 @@ pub async fn add(
     Ok(made)
 }
 
-/// What the log says of a file. Not where it is: such an address often opens it to whoever has it.
+/// Builds the event payload of a file, without its URL, because such URLs often give access to anybody.
 fn told(made: &Attachment) -> serde_json::Value {
     json!({
         "attachment_id": made.id, "filename": made.filename, "mime_type": made.mime_type, "size": made.size,
@@ -57,10 +58,10 @@ fn told(made: &Attachment) -> serde_json::Value {
     })
 }
 
-/// The files of an intent, in the order in which they were added: all of them, for it has no more than a page.
+/// Lists all files of an intent in the order of their addition; the limit per intent makes one page enough.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Attachment>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -77,10 +78,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
     rows.into_iter().map(Attachment::try_from).collect()
 }
 
-/// Takes a file off an intent; the file itself stays where it is. Who added it may, and the intent's admins.
+/// Removes a file from an intent, but not the file itself; its uploader and the intent's admins may do so.
 ///
 /// # Errors
-/// The intent is not there or not writable; it has no such file; the file is somebody else's.
+/// The intent does not exist or is not writable; it has no such file; another agent added the file.
 pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: AttachmentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
@@ -94,7 +95,7 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: Attachm
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     delete(&mut tx, id).await?;
-    // The SDK knows one type for attachments; whoever keeps a copy of the list hears of both under it.
+    // The SDK has one event type for attachments, so removals are published under it as well.
     let payload = json!({ "attachment_id": id, "filename": found.filename, "removed": true });
     line.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
     line.save(&mut tx).await?;
@@ -135,7 +136,7 @@ impl TryFrom<Row> for Attachment {
     }
 }
 
-/// How many files an intent has, counted up to as many as it may have.
+/// Counts the files of an intent, up to the limit.
 async fn count(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize> {
     let count = sqlx::query_scalar!(
         r#"-- attachments::count

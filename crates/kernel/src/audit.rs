@@ -1,4 +1,4 @@
-//! The house's own log: what happened to principals, keys and agents. Table `events`, the line of no intent; verifying it is
+//! The system log: changes of principals, keys and agents. It is stored in the table `events` and verified by
 //! `chains.rs`.
 
 use entente_domain::events::Event;
@@ -9,7 +9,7 @@ use super::events::{self, Filter};
 use super::pages::Page;
 use super::{Caller, Ctx, Outcome};
 
-/// The house's events, the newest first.
+/// Lists the events of the system log, newest first.
 ///
 /// # Errors
 /// The scope `admin` is missing.

@@ -1,6 +1,8 @@
-//! Telling whose key is presented. A key is looked up by its public part, compared by its SHA-256, and then remembered
-//! (`caller.rs`). A key of the wrong form or with a wrong checksum costs no look-up. What is slow by design is for people's
-//! passwords, and for keys of earlier releases once; each has turns of its own, so that neither waits for the other.
+//! Authentication by key. A key is looked up by its public part, compared by its SHA-256, and then cached
+//! (`caller.rs`); a malformed key or one with a wrong checksum costs no look-up.
+//!
+//! Slow hashes are for people's passwords, and once for keys of earlier releases; each has its own queue, so
+//! that neither waits for the other.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,13 +21,13 @@ use super::keys::{self, Found, find_by_public_ids};
 use super::{AppError, Ctx, Grant, Outcome, aside};
 use crate::refused::Refused;
 
-/// How the public part of a seeded key begins, which no other key's can.
+/// Prefix of the public part of a seeded key; no other key can have it.
 const SEEDED: &str = "seed:";
 
-/// Why a key opened nothing: for the log, and for nobody who presents one.
+/// Why a key was rejected: written to the log and never sent to the client.
 struct Shut {
     reason: &'static str,
-    /// Its record, where there is one.
+    /// The key's id and principal, if the key exists.
     key: Option<(KeyId, String)>,
 }
 
@@ -38,13 +40,12 @@ impl Shut {
         Self { reason, key: Some((key.id, key.principal_id.clone())) }
     }
 
-    /// Of a key that is no longer in force.
     fn over(key: &Key) -> Self {
         Self::known(if key.revoked_at.is_some() { "revoked" } else { "ended" }, key)
     }
 }
 
-/// Tells whose key this is. `from` is who presents it, for the log.
+/// Authenticates a key; `from` is the client's address, for the log.
 ///
 /// # Errors
 /// [`entente_domain::refusal::Code::Unauthenticated`], the same for every reason.
@@ -97,8 +98,8 @@ async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Shut>> {
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     let grant = ctx.grants.remember(digest, grant);
     if ctx.grants.seen() != seen {
-        // Keys changed while this one was verified, perhaps this one, and it was not remembered yet when the changed
-        // ones were forgotten.
+        // Keys changed during verification. This one may be among them, and was not cached yet when the
+        // changed keys were evicted.
         let mut connection = ctx.pool.acquire().await?;
         let current = find_by_public_ids(&mut connection, &[&public_id]).await?.pop();
         let change = current.map_or(i64::MAX, |found| found.changed_seq);
@@ -107,8 +108,9 @@ async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Shut>> {
     Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Shut::over(&grant.key)) })
 }
 
-/// Whether what is presented is the key that was found. A key of an earlier release is verified by its argon2id hash, once:
-/// then it too is known by its SHA-256.
+/// Whether the presented secret is that of the stored key.
+///
+/// A key of an earlier release is verified once by its argon2id hash; from then on its SHA-256 is stored.
 async fn is_secret_of(ctx: &Ctx, presented: &str, digest: &Digest, found: &Found) -> Outcome<bool> {
     if let Some(kept) = &found.secret_sha256 {
         return Ok(same(kept, digest));
@@ -122,12 +124,13 @@ async fn is_secret_of(ctx: &Ctx, presented: &str, digest: &Digest, found: &Found
     Ok(true)
 }
 
-/// Whether two digests are the same, in a time that does not say where they differ.
+/// Compares two digests in constant time.
 fn same(kept: &[u8], digest: &Digest) -> bool {
     kept.len() == digest.len() && kept.iter().zip(digest).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// Tells whose token a session is opened with: a key, or one that somebody else has signed for a principal (contract 10).
+/// Authenticates a token that opens a session: a key, or a signed token that vouches for a principal
+/// (contract 10).
 ///
 /// # Errors
 /// [`entente_domain::refusal::Code::Unauthenticated`], the same for every reason.
@@ -139,29 +142,30 @@ pub async fn of_token(ctx: &Ctx, token: &str, from: Option<IpAddr>) -> Outcome<A
     }
 }
 
-/// The grant of a key that is not presented: for who comes back to a session that it has opened. `None` when it opens
-/// nothing any more.
+/// Returns the grant of a key without the secret, to resume a session that the key opened; `None` if the key
+/// is no longer in force.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub(crate) async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
     let mut connection = ctx.pool.acquire().await?;
     let found = find_by_public_ids(&mut connection, &[public_id]).await?.pop();
     let Some(found) = found.filter(|found| found.key.in_force(ctx.now())) else { return Ok(None) };
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
-    // Remembered under what nobody can present, so that a revocation reaches it.
+    // Cached under a random digest that no client can present, so that a revocation reaches it.
     let nobodys = [ctx.chance.bits(), ctx.chance.bits()].map(u128::to_be_bytes).concat();
     Ok(Some(ctx.grants.remember(sha256(nobodys), grant)))
 }
 
-/// The grant of a signed token that is not presented, by when it ends.
+/// Returns the grant of a signed token without the token, from its principal and expiry; `None` if it
+/// expired.
 pub(crate) fn until(ctx: &Ctx, principal: &str, end: &str) -> Option<Arc<Grant>> {
     let end =
         clock::parse(end).filter(|end| *end > ctx.now() && ctx.settings.sessions.token_secret.is_some())?;
     Some(vouched_for(ctx, principal.to_owned(), end))
 }
 
-/// A grant for a principal that a signed token vouches for: it may submit and see jobs, and nothing else.
+/// Builds the grant of a principal named by a signed token, which may only submit and read jobs.
 fn vouched_for(ctx: &Ctx, principal: String, expires_at: Timestamp) -> Arc<Grant> {
     let key = Key {
         id: uuid::Uuid::nil().into(),
@@ -183,7 +187,7 @@ fn vouched_for(ctx: &Ctx, principal: String, expires_at: Timestamp) -> Arc<Grant
     Arc::new(Grant::new(key, Kind::Agent, 0))
 }
 
-/// What to look a presented key up by; `None` when it cannot be a key of this server.
+/// Returns the public part to look a presented key up by; `None` when it cannot be a key of this server.
 fn public_id(ctx: &Ctx, presented: &str, digest: &Digest) -> Option<String> {
     match Presented::parse(presented) {
         Some(key) => Some(key.public_id),
@@ -192,12 +196,12 @@ fn public_id(ctx: &Ctx, presented: &str, digest: &Digest) -> Option<String> {
     }
 }
 
-/// What a seeded key of `entente dev` is looked up by: a digest of itself.
+/// Returns the public part of a seeded key of `entente dev`: a digest of the key.
 pub(crate) fn seeded_id(digest: &Digest) -> String {
     format!("{SEEDED}{}", entente_domain::canonical::hex(digest))
 }
 
-/// Whether a key is one of `entente dev --seed`, by what it is looked up by.
+/// Whether a public part is that of a key of `entente dev --seed`.
 pub(crate) fn is_seeded(public_id: &str) -> bool {
     public_id.starts_with(SEEDED)
 }
@@ -207,24 +211,26 @@ pub(crate) fn verify(secret: &str, hash: &str) -> bool {
         .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
 }
 
-/// Hashes a password with argon2id. Slow by design, so never on an async thread, and few at a time.
+/// Hashes a password with argon2id; it is slow by design, so it runs on a blocking thread, few at a time.
 pub(crate) async fn hash_password(ctx: &Ctx, password: String) -> Outcome<String> {
     let _turn = ctx.grants.passwords.enter().await?;
     let hashed = aside(move || Argon2::default().hash_password(password.as_bytes()).map(|h| h.to_string()));
     hashed.await?.map_err(|e| AppError::Inconsistent(format!("hashing a password: {e}")))
 }
 
-/// What is kept of a key.
+/// The stored hashes of a key.
 pub(crate) struct Hashed {
-    /// Its SHA-256, which it is known by.
+    /// Its SHA-256, which identifies it.
     pub sha256: Digest,
-    /// argon2id of the least cost, PHC: for the release before this one, which may serve beside it. Those who guess at 256 bits
-    /// are not stopped by what a guess costs.
+    /// Its argon2id hash (PHC, minimal cost), for the previous release, which may run beside this one; a
+    /// higher cost would not help, because a secret of 256 bits cannot be guessed.
     pub argon2: String,
 }
 
-/// Hashes a key. Literal ones (`entente dev --seed`) are no better kept than what the developer who wrote them chose: they are
-/// found by their SHA-256 as it is, and are accepted in development alone.
+/// Hashes a key.
+///
+/// Seeded keys (`entente dev --seed`) are only as strong as the developer chose them: they are looked up by
+/// their plain SHA-256, and accepted in development only.
 pub(crate) fn hash(secret: &str) -> Outcome<Hashed> {
     let least = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
     let hashed = least.map_err(|e| e.to_string()).and_then(|least| {

@@ -1,4 +1,4 @@
-//! Whether a caller is a person who decides for itself: what a key rests on is `entente_domain::authority`.
+//! Whether a caller is a person deciding for themselves; the basis of a key is `entente_domain::authority`.
 
 use entente_domain::authority::{self, Authority};
 use entente_domain::principals::Kind;
@@ -7,8 +7,8 @@ use entente_domain::refusal::{Code, Refusal};
 use super::Caller;
 
 impl Caller {
-    /// Requires that this is a person, who speaks for itself with a key of its own, and no key that somebody else made for it:
-    /// what only a person may decide (binding moment §11.4).
+    /// Requires a person who acts as themselves, with a key that nobody else issued for them: the condition
+    /// for decisions that only a person may take (binding moment §11.4).
     ///
     /// # Errors
     /// [`Code::NotThePrincipal`].
@@ -23,13 +23,13 @@ impl Caller {
         Err(Refusal::new(Code::NotThePrincipal, format!("Only a person decides this, and {fault}.")))
     }
 
-    /// On what a person's key rests.
+    /// Returns the basis of a person's key.
     #[must_use]
     pub fn authority(&self) -> Option<&Authority> {
         self.grant.key.authority.as_ref()
     }
 
-    /// On what a key rests that the caller makes for a person.
+    /// Returns the basis of a key that the caller issues for a person.
     #[must_use]
     pub fn hands_on(&self, person: &str) -> Authority {
         Authority::handed_on(&self.grant.key, self.is_itself(), person)

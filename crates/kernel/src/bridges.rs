@@ -1,10 +1,10 @@
-//! Bridges: what is carried between envelopes, jobs and messages, by explicit configuration. The law is
-//! `entente_domain::bridges`; the rows are `bridges/rows.rs`; who carries is `bridges/carrying.rs`, and what is carried how
-//! `jobs.rs`, `answers.rs`, `mirrors.rs` and `exports.rs` below it.
+//! Bridges between envelopes, jobs and messages, set up by explicit configuration. The domain rules are
+//! `entente_domain::bridges`; the rows are in `bridges/rows.rs`. `bridges/carrying.rs` runs the bridges;
+//! `jobs.rs`, `answers.rs`, `mirrors.rs` and `exports.rs` beside it convert between the formats.
 //!
-//! A bridge has the powers of the key that set it up, and rests when that ends. Each thing is carried once: what it becomes
-//! has an id or a key that is made of it, and `aee_bridged` says what was carried. What a bridge has made is carried by no
-//! other one, so nothing goes in a circle.
+//! A bridge acts with the permissions of the key that set it up, and pauses when that key ends. It carries
+//! each item once: the result's id or key is derived from the item, and `aee_bridged` records it. No bridge
+//! carries the output of another, so loops are impossible.
 
 mod answers;
 mod carrying;
@@ -29,15 +29,15 @@ use super::lines::Line;
 use super::visits::visit;
 use super::{Caller, Ctx, Outcome, mailboxes, not_found};
 
-/// Bridges that there are at the most: each is looked at several times a second.
+/// Maximum number of bridges, because each is polled several times a second.
 const BRIDGES: usize = 100;
 
-/// How far a bridge is in what it carries.
+/// A bridge's position in its source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The number in the mailbox or the channel; of a bus the transaction.
+    /// The number in the mailbox or the channel; for a bus, the transaction.
     pub number: i64,
-    /// Of a bus the envelope.
+    /// For a bus, the envelope.
     pub id: String,
 }
 
@@ -47,29 +47,29 @@ impl Place {
     }
 }
 
-/// A bridge as it is kept.
+/// A stored bridge.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// Its name.
+    /// The bridge's name.
     pub name: String,
-    /// What it carries.
+    /// The configuration.
     pub bridge: Bridge,
-    /// Whose key it has the powers of.
+    /// The principal of the key that it acts with.
     pub created_by: String,
     /// When it was set up.
     pub created_at: Timestamp,
-    /// That key.
+    /// The key that it acts with.
     pub key_id: KeyId,
-    /// As whom it acts.
+    /// The agent that it acts as.
     pub agent: String,
-    /// How far it is.
+    /// Its position in the source.
     pub place: Place,
-    /// Why it rests, when it does.
+    /// Why it is paused, if it is.
     pub problem: Option<String>,
     salt: Vec<u8>,
 }
 
-/// Every bridge.
+/// Lists all bridges.
 ///
 /// # Errors
 /// The scope `admin` is missing.
@@ -78,11 +78,14 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Kept>> {
     rows::all(&mut *ctx.pool.acquire().await?).await
 }
 
-/// Sets up a bridge, or changes one. It carries from now on: of tasks, what nobody has taken out yet. One that goes on
-/// carrying from where it did goes on where it is.
+/// Creates or changes a bridge.
+///
+/// A new bridge starts at the current end of its source, and a jobs bridge at the first unacknowledged task.
+/// A changed bridge with the same source keeps its position.
 ///
 /// # Errors
-/// The scope `admin` is missing, or what the bridge itself needs; it is not lawful; what it names is not the caller's.
+/// The scope `admin` or one that the bridge needs is missing; the configuration is invalid; it names a
+/// resource that is not the caller's.
 pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outcome<Kept> {
     caller.require(Scope::Admin)?;
     law::check_name(name)?;
@@ -121,10 +124,11 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     Ok(kept)
 }
 
-/// Takes a bridge away. What it has carried stays; jobs that it has made go on, and nobody is told of them.
+/// Removes a bridge; the items that it carried stay, and its jobs continue, but their results are not
+/// delivered.
 ///
 /// # Errors
-/// The scope `admin` is missing; there is no such bridge.
+/// The scope `admin` is missing; the bridge does not exist.
 pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     caller.require(Scope::Admin)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
@@ -140,7 +144,7 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// From where a bridge carries.
+/// Returns the source of a bridge.
 fn whence(bridge: &Bridge) -> Whence<'_> {
     match bridge {
         Bridge::Jobs(jobs) => Whence { entity: Some(&jobs.entity), ..Whence::default() },
@@ -151,8 +155,8 @@ fn whence(bridge: &Bridge) -> Whence<'_> {
     }
 }
 
-/// Requires that the caller may do everything that the bridge does, and says where it begins. Asked when it is set up, and
-/// each time that it carries.
+/// Requires that the caller may do everything the bridge does, and returns the starting position; checked at
+/// setup and at each run.
 async fn may(
     ctx: &Ctx,
     conn: &mut PgConnection,

@@ -1,4 +1,5 @@
-//! Buses: channels of envelopes (AEE §5.2). Whoever listens to one gets what is sent to it. Table `aee_subscriptions`.
+//! Buses (AEE §5.2): an envelope sent to a bus goes to each entity subscribed to it. Owns the table
+//! `aee_subscriptions`.
 
 use std::collections::HashMap;
 
@@ -12,26 +13,27 @@ use sqlx::PgConnection;
 
 use super::{Caller, Ctx, Outcome, mailboxes, not_found};
 
-/// Channels that one entity listens to at the most.
+/// Maximum number of buses that one entity listens to.
 const PER_ENTITY: i64 = 1_000;
 
-/// Those who listen to one channel at the most: what is sent to it is put into each one's mailbox.
+/// Maximum number of listeners of one bus, because each envelope is put into every listener's mailbox.
 const PER_BUS: i64 = 1_000;
 
-/// Of those, what one principal has subscribed at the most, unless it is an admin: it leaves room for others.
+/// Maximum number of subscriptions of one principal to one bus, unless it is an admin; this leaves room for
+/// others.
 const PER_PRINCIPAL: i64 = 250;
 
-/// What one principal has subscribed at the most in all, under whatever names: unless it is an admin.
+/// Maximum number of subscriptions of one principal in total, for all its entities, unless it is an admin.
 const OF_PRINCIPAL: i64 = 5_000;
 
-/// Somebody who listens.
+/// A subscription.
 #[derive(Debug, Clone)]
 pub struct Listening {
-    /// To which channel.
+    /// The bus.
     pub bus: String,
-    /// Who.
+    /// The entity that listens.
     pub entity: String,
-    /// Since when.
+    /// When it was made.
     pub created_at: Timestamp,
 }
 
@@ -45,15 +47,15 @@ fn check(bus: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Code::InvalidParameter, message))
 }
 
-/// Has an entity of the caller's listen to a channel from now on. Again is the same.
+/// Subscribes an entity of the caller's to a bus; a repeated call returns the existing subscription.
 ///
 /// # Errors
-/// The name is none; the entity is not the caller's; there are too many.
+/// The name is invalid; the entity is not the caller's; a limit is reached.
 pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> Outcome<Listening> {
     caller.require(Scope::MailWrite)?;
     check(bus)?;
     let now = ctx.now();
-    // One at a time of each principal, and of each channel, so that what is counted stays true.
+    // Serialised per principal and per bus, so that the counts stay true.
     let mut tx = ctx.begin_locked(vec![lock_key("by", caller.principal()), lock_key("bus", bus)]).await?;
     mailboxes::require(&mut tx, caller, entity).await?;
     mailboxes::open_row(&mut tx, entity, caller.principal(), now).await?;
@@ -78,7 +80,7 @@ pub async fn subscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> O
     Ok(Listening { bus: bus.to_owned(), entity: entity.to_owned(), created_at })
 }
 
-/// Since when an entity listens to a channel, if it does.
+/// Returns when an entity subscribed to a bus, if it did.
 async fn since(conn: &mut PgConnection, bus: &str, entity: &str) -> Outcome<Option<Timestamp>> {
     let since = sqlx::query_scalar!(
         "-- aee_subscriptions::since\n SELECT created_at FROM aee_subscriptions WHERE bus = $1 AND entity = $2",
@@ -113,16 +115,16 @@ async fn require_room(conn: &mut PgConnection, caller: &Caller, bus: &str, entit
     Err(Refusal::new(Code::Unprocessable, message).into())
 }
 
-/// The advisory lock of a channel, or of a principal that listens.
+/// Returns the advisory lock of a bus or of a subscribing principal.
 fn lock_key(kind: &str, name: &str) -> i64 {
     let digest = sha256(format!("aee_subscriptions\0{kind}\0{name}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// Has an entity listen no more.
+/// Ends a subscription.
 ///
 /// # Errors
-/// It does not, or is not the caller's.
+/// The entity is not subscribed, or is not the caller's.
 pub async fn unsubscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) -> Outcome<()> {
     caller.require(Scope::MailWrite)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -137,10 +139,10 @@ pub async fn unsubscribe(ctx: &Ctx, caller: &Caller, bus: &str, entity: &str) ->
     if done.rows_affected() == 0 { Err(not_found("subscription")) } else { Ok(()) }
 }
 
-/// What an entity of the caller's listens to.
+/// Lists the subscriptions of an entity of the caller's.
 ///
 /// # Errors
-/// It is not the caller's.
+/// The entity is not the caller's.
 pub async fn of(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Vec<Listening>> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -157,7 +159,7 @@ pub async fn of(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Vec<Listeni
     Ok(rows)
 }
 
-/// How many listen to each of these channels; those whom nobody listens to are left out.
+/// Returns the number of listeners per bus; buses without listeners are left out.
 pub(crate) async fn sizes(conn: &mut PgConnection, buses: &[&str]) -> Outcome<HashMap<String, usize>> {
     let rows = sqlx::query!(
         r#"-- aee_subscriptions::sizes
@@ -169,7 +171,7 @@ pub(crate) async fn sizes(conn: &mut PgConnection, buses: &[&str]) -> Outcome<Ha
     Ok(rows.into_iter().map(|row| (row.bus, usize::try_from(row.size).unwrap_or_default())).collect())
 }
 
-/// Who listens to these channels.
+/// Returns the listeners per bus.
 pub(crate) async fn listeners(
     conn: &mut PgConnection,
     buses: &[&str],

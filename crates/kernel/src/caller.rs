@@ -1,8 +1,8 @@
-//! Who asks: a verified key, and the agent that it acts as.
+//! The caller: a verified key, and the agent that it acts as.
 //!
-//! A key is looked up once per server; after that it is remembered by its SHA-256 (design §3).
-//! What is remembered here is never the truth: a revoked key is forgotten at once on the server that revoked it, and
-//! within a second on the others (`keys::refresh`). Looking keys up is `keys.rs`.
+//! A key is looked up once per server, and then cached by its SHA-256 (design §3). The cache is never
+//! authoritative: a revoked key is evicted at once on the server that revoked it, and within a second on the
+//! others (`keys::refresh`). `keys.rs` looks keys up.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,11 +22,11 @@ use super::shares::{OpenRequest, Share, StreamPermit};
 use super::turnstile::Turnstile;
 use crate::refused::Watch;
 
-/// Keys remembered at the most, verified and refused ones together.
+/// Maximum number of cached keys, verified and refused ones together.
 const REMEMBERED: usize = 20_000;
 
-/// How long a key that opened nothing is refused without a look-up: long enough to blunt guessing, short enough not to
-/// annoy whoever presents a key just before it is made.
+/// How long a refused key is rejected without a look-up: long enough to blunt guessing, and short enough that
+/// a key presented just before its creation soon works.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 /// A burst may spend this many seconds' worth of a key's rate.
@@ -35,21 +35,21 @@ const BURST_SECONDS: u32 = 2;
 /// A verified key.
 #[derive(Debug)]
 pub struct Grant {
-    /// Its record.
+    /// The key's record.
     pub key: Key,
-    /// What kind of being its principal is.
+    /// The kind of its principal.
     pub kind: Kind,
-    /// The last change of the key that this knows of.
+    /// The key's latest change that this grant includes.
     changed_seq: i64,
     void: CancellationToken,
     full_at: AtomicU64,
     used_at: AtomicI64,
-    /// What it has under way.
+    /// The key's requests in progress, streams and large answers.
     pub(super) share: Share,
 }
 
 impl Grant {
-    /// A grant for a key that was just verified.
+    /// Creates a grant for a key that was just verified.
     #[must_use]
     pub fn new(key: Key, kind: Kind, changed_seq: i64) -> Self {
         Self {
@@ -63,19 +63,19 @@ impl Grant {
         }
     }
 
-    /// Whether the key still opens anything.
+    /// Whether the key is still in force.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         !self.void.is_cancelled() && self.key.in_force(now)
     }
 
-    /// Resolves when the key is revoked or rotated, wherever that was done. When it ends by itself, its time says so.
+    /// Resolves when the key is revoked or rotated on any server, but not when it expires.
     pub async fn voided(&self) {
         self.void.cancelled().await;
     }
 
-    /// Judges one more request with this key at `since_start`; `usual` is the server's rate, 0 for no limit.
-    /// `None`: there is no limit.
+    /// Checks the rate limit for one more request with this key at `since_start`; `usual` is the server's
+    /// default rate, 0 for none; `None` means that there is no limit.
     pub fn admit(&self, usual: u32, since_start: Duration) -> Option<(Allowance, Verdict)> {
         let per_second = self.key.rate_per_second.unwrap_or(usual);
         if per_second == 0 {
@@ -95,12 +95,12 @@ impl Grant {
     }
 }
 
-/// What is remembered of a presented key.
+/// A cache entry for a presented key.
 #[derive(Debug, Clone)]
 pub enum Memory {
-    /// It was verified.
+    /// The key was verified.
     Verified(Arc<Grant>),
-    /// It opened nothing, a moment ago.
+    /// The key was refused a moment ago.
     Refused,
 }
 
@@ -110,22 +110,22 @@ enum Remembered {
     Refused(Instant),
 }
 
-/// The keys that this server remembers, by the SHA-256 of the presented key.
+/// The server's key cache, by the SHA-256 of the presented key.
 #[derive(Debug, Default)]
 pub struct Grants {
     known: RwLock<HashMap<Digest, Remembered>>,
-    /// The last change of keys that this server has heard of.
+    /// The latest change of keys known to this server.
     seen: AtomicI64,
-    /// Whose turn it is to have a password checked.
+    /// The queue for checking passwords.
     pub(crate) passwords: Turnstile,
-    /// Whose turn it is to have a key of an earlier release verified.
+    /// The queue for verifying keys of an earlier release.
     pub(crate) old_keys: Turnstile,
-    /// Who is told of keys, passwords and links that opened nothing.
+    /// Reports refused keys, passwords and links.
     pub watch: Watch,
 }
 
 impl Grants {
-    /// What is remembered of a presented key; `None` when it has to be looked up.
+    /// Returns the cache entry of a presented key; `None` when it has to be looked up.
     #[must_use]
     pub fn recall(&self, presented: &Digest) -> Option<Memory> {
         match self.known.read().unwrap_or_else(PoisonError::into_inner).get(presented)? {
@@ -134,8 +134,10 @@ impl Grants {
         }
     }
 
-    /// Remembers a verified key; the grant that counts. Of two first requests that verify a key at once both get the same
-    /// one: another would have places and a rate of its own, and no revocation would reach it.
+    /// Caches a verified key, and returns the grant to use.
+    ///
+    /// Two first requests that verify a key at once get the same grant: a second one would have limits and a
+    /// rate of its own, and no revocation would reach it.
     pub fn remember(&self, presented: Digest, grant: Arc<Grant>) -> Arc<Grant> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(Remembered::Verified(there)) = known.get(&presented) {
@@ -148,14 +150,13 @@ impl Grants {
         grant
     }
 
-    /// Remembers that a key opened nothing.
+    /// Caches that a key was refused.
     pub fn refuse(&self, presented: Digest) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         insert(&mut known, presented, Remembered::Refused(Instant::now()));
     }
 
-    /// Forgets keys that have changed since they were verified, by their public ids; whoever still holds one of them
-    /// finds it void.
+    /// Evicts keys that changed since they were verified, by their public ids, and voids their grants.
     pub fn forget(&self, changed: &HashMap<String, i64>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, what| {
@@ -168,17 +169,17 @@ impl Grants {
         });
     }
 
-    /// The last change of keys that was heard of.
+    /// Returns the latest change of keys known to this server.
     pub fn seen(&self) -> i64 {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// Says up to which change keys were heard of.
+    /// Sets the latest change of keys known to this server.
     pub fn set_seen(&self, changed_seq: i64) {
         self.seen.fetch_max(changed_seq, Ordering::AcqRel);
     }
 
-    /// When each key was last used, for those used since the last call.
+    /// Returns when each key was last used, for keys used since the last call.
     pub fn take_uses(&self) -> Vec<(uuid::Uuid, Timestamp)> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let uses = known.values().filter_map(|what| match what {
@@ -198,17 +199,18 @@ fn insert(known: &mut HashMap<Digest, Remembered>, presented: Digest, what: Reme
         known.retain(|_, what| matches!(what, Remembered::Verified(_)));
     }
     if known.len() >= REMEMBERED {
-        // More keys in use than can be remembered: begin anew rather than grow without bound. Those that an open stream or
-        // a request holds stay, so that a revocation still reaches their holders; connections bound their number.
+        // More keys in use than the cache holds: evict instead of growing without bound. Grants held by an
+        // open stream or a request stay, so that a revocation still reaches them; the number of connections
+        // bounds them.
         known.retain(|_, what| matches!(what, Remembered::Verified(grant) if Arc::strong_count(grant) > 1));
     }
     known.insert(presented, what);
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The key.
+    /// Its key.
     pub grant: Arc<Grant>,
     /// The agent that it acts as.
     pub agent: String,
@@ -216,15 +218,15 @@ pub struct Caller {
     named: bool,
     /// The trace that the request belongs to (`traceparent`, RFC-0020).
     pub trace: Option<Trace>,
-    /// The request, which counts among those that the key has under way.
+    /// The request, counted among the key's requests in progress.
     request: Option<Arc<OpenRequest>>,
 }
 
 impl Caller {
-    /// A caller with this key, acting as the agent of `X-Agent-ID`, or as its principal.
+    /// Creates a caller with this key, acting as the agent of `X-Agent-ID`, or else as its principal.
     ///
     /// # Errors
-    /// [`Code::MayNotActAs`] when the key may not; a name that is none.
+    /// [`Code::MayNotActAs`] when the key may not; the name is invalid.
     pub fn new(grant: Arc<Grant>, agent: Option<&str>, now: Timestamp) -> Result<Self, Refusal> {
         grant.used_at.store(now.timestamp_micros(), Ordering::Release);
         let Some(agent) = agent else {
@@ -238,19 +240,20 @@ impl Caller {
         Ok(Self { grant, agent: agent.to_owned(), named: true, trace: None, request: None })
     }
 
-    /// The same caller, whose request belongs to a trace.
+    /// Returns the same caller with a trace.
     #[must_use]
     pub fn traced(self, trace: Option<Trace>) -> Self {
         Self { trace, ..self }
     }
 
-    /// The same caller, whose request is this one.
+    /// Returns the same caller within this request.
     #[must_use]
     pub fn within(self, request: Arc<OpenRequest>) -> Self {
         Self { request: Some(request), ..self }
     }
 
-    /// Takes one of the key's places for streams and those who wait. From now on the request counts there alone.
+    /// Takes one of the key's permits for streams and waiting requests; the request is then counted as such
+    /// only.
     ///
     /// # Errors
     /// [`Code::TooManyStreams`] when all `limit` are taken.
@@ -260,25 +263,25 @@ impl Caller {
         Ok(permit)
     }
 
-    /// The same caller acting as another agent, which [`Self::speaker`] has allowed.
+    /// Returns the same caller acting as another agent, which [`Self::speaker`] has allowed.
     #[must_use]
     pub fn acting_as(&self, agent: String) -> Self {
         Self { agent, named: true, ..self.clone() }
     }
 
-    /// The key's principal.
+    /// Returns the key's principal.
     #[must_use]
     pub fn principal(&self) -> &str {
         &self.grant.key.principal_id
     }
 
-    /// Whether it speaks for its key's own principal.
+    /// Whether it acts as its key's own principal.
     #[must_use]
     pub fn is_itself(&self) -> bool {
         self.agent == self.principal()
     }
 
-    /// Requires that the key still opens anything, for a request that has waited since it was presented.
+    /// Requires that the key is still in force, for a request that has waited since authentication.
     ///
     /// # Errors
     /// [`Code::Unauthenticated`].
@@ -286,7 +289,7 @@ impl Caller {
         if self.grant.in_force(now) { Ok(()) } else { Err(unauthenticated()) }
     }
 
-    /// Requires a scope of the key.
+    /// Requires that the key has a scope.
     ///
     /// # Errors
     /// [`Code::ScopeMissing`].
@@ -303,8 +306,9 @@ impl Caller {
         ))
     }
 
-    /// Requires that the caller may rotate a key: itself, or as an admin one that is not stronger. A weak key that could
-    /// rotate another one of its principal would get that one's powers.
+    /// Requires that the caller may rotate a key: its own, or as an admin one that is not stronger.
+    ///
+    /// Otherwise a weak key could rotate a stronger one of its principal and gain its permissions.
     ///
     /// # Errors
     /// [`Code::ScopeMissing`], [`Code::MayNotActAs`].
@@ -322,8 +326,10 @@ impl Caller {
         self.grant.key.scopes.contains(&scope)
     }
 
-    /// The agent that a body's `member` names, if the key may act as it (contract 1.1): the acting agent itself;
-    /// another one when the request named none, or the key may act as any. Without a name, the acting agent.
+    /// Returns the agent that a body's `member` names, if the key may act as it (contract 1.1).
+    ///
+    /// The acting agent may always be named; another one only if the request named none, or the key may act
+    /// as any. Defaults to the acting agent.
     ///
     /// # Errors
     /// [`Code::MayNotActAs`]; with `strict`, a service that names no agent at all (contract 2).
@@ -345,8 +351,7 @@ impl Caller {
         if name == self.agent || free { Ok(name.to_owned()) } else { Err(may_not_act_as(key, name)) }
     }
 
-    /// The names that the caller may speak under, as patterns of SQL's `LIKE`: to ask the database for what
-    /// [`Self::speaker`] lets pass.
+    /// Returns the names that [`Self::speaker`] accepts, as SQL `LIKE` patterns for use in queries.
     #[must_use]
     pub(crate) fn names(&self) -> Vec<String> {
         let key = &self.grant.key;
@@ -362,12 +367,13 @@ impl Caller {
     }
 }
 
-/// A name as a pattern of SQL's `LIKE` that is like nothing else.
+/// Escapes a name for a SQL `LIKE` pattern.
 pub(crate) fn like(name: &str) -> String {
     name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
-/// What opens nothing, whatever the reason. The text is the one that clients of the reference server know (contract 3.2).
+/// The refusal of any invalid key, whatever the reason, with the text that clients of the reference server
+/// expect (contract 3.2).
 pub(super) fn unauthenticated() -> Refusal {
     Refusal::new(Code::Unauthenticated, "Invalid or missing API key")
 }

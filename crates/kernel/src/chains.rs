@@ -1,5 +1,6 @@
-//! Whether the stored logs are whole (RFC-0019): every event in its place, linked and unchanged, and the last one where the
-//! line ends; every checkpoint still true; every proof that was checked still one of its actor's. Reads what others wrote, all of one moment, and stops nobody.
+//! Verifies stored logs (RFC-0019): all events are in place, linked and unchanged up to the log's end; all
+//! checkpoints still match; all proofs checked earlier are still by their actors. Reads one snapshot and
+//! blocks nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,21 +19,21 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{AppError, Caller, Ctx, Outcome, aside, checkpoints, events, identities, seats, server_keys};
 
-/// What a verification of a stored log found (contract 13).
+/// The result of verifying a stored log (contract 13).
 #[derive(Debug, Clone)]
 pub struct Verification {
-    /// The events as they are stored, oldest first.
+    /// The events as stored, oldest first.
     pub events: Vec<Sealed>,
-    /// How many checkpoints it was compared with.
+    /// Number of checkpoints compared.
     pub checkpoint_count: usize,
-    /// What is wrong with them.
+    /// The faults found.
     pub breaks: Vec<Break>,
 }
 
 /// Verifies an intent's whole chain.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Verification> {
     caller.require(Scope::IntentsRead)?;
     let turn = turn().await?;
@@ -43,7 +44,7 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
     stored.judge(intent_id, turn).await
 }
 
-/// Verifies the house's whole chain, and that every checkpoint it tells of is still there.
+/// Verifies the system log's whole chain, and that every checkpoint recorded in it still exists.
 ///
 /// # Errors
 /// The scope `admin` is missing.
@@ -59,7 +60,7 @@ pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
     Ok(found)
 }
 
-/// Verifies a log for the server itself, without asking who asks.
+/// Verifies a log on behalf of the server, without an access check.
 pub(crate) async fn of_log(ctx: &Ctx, log: IntentId) -> Outcome<Verification> {
     let turn = turn().await?;
     let mut tx = ctx.snapshot().await?;
@@ -68,30 +69,30 @@ pub(crate) async fn of_log(ctx: &Ctx, log: IntentId) -> Outcome<Verification> {
     stored.judge(log, turn).await
 }
 
-/// Whole logs that are in memory at once. Others wait for their turn.
+/// Maximum number of whole logs in memory; further verifications wait.
 static TURNS: Semaphore = Semaphore::const_new(4);
 
-/// Waits for the turn to read a whole log.
+/// Waits for a permit to read a whole log.
 pub(crate) async fn turn() -> Outcome<SemaphorePermit<'static>> {
     TURNS.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 
-/// A log, and all that it is compared with, of one moment.
+/// A log and the data to compare it with, from one snapshot.
 struct Stored {
     events: Vec<Sealed>,
-    /// Where the line ends: the last event's place and hash. `None` when that cannot be read, which is a fault.
+    /// The log's end: the last event's sequence and hash; `None` if it is unreadable, which is a fault.
     end: Option<(i64, Option<String>)>,
     checkpoints: Vec<Checkpoint>,
     trusted: Vec<PublicKey>,
     identities: Vec<Identity>,
-    /// What cannot be read any more: of events and the line's end.
+    /// Unreadable events, or an unreadable end of the log.
     unread: Vec<Break>,
-    /// The same of checkpoints.
+    /// Unreadable checkpoints.
     unread_checkpoints: Vec<Break>,
 }
 
 impl Stored {
-    /// Keeps its turn until it is done, also when nobody waits for it any more.
+    /// Verifies the log; it holds the permit until it is done, even if the request is gone.
     async fn judge(self, log: IntentId, turn: SemaphorePermit<'static>) -> Outcome<Verification> {
         aside(move || {
             let _turn = turn;
@@ -150,14 +151,14 @@ async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stor
     Ok(Stored { events, end, checkpoints, trusted, identities, unread, unread_checkpoints })
 }
 
-/// Those whose proofs the server has checked.
+/// Returns the actors whose proofs the server has checked.
 pub(crate) fn signers(events: &[Sealed]) -> Vec<&str> {
     let signed = events.iter().filter(|event| event.proof_verified);
     signed.map(|event| event.actor.as_str()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The checkpoints that the house's log tells of and that are gone, moved to another log, have another root, or are not
-/// signed as they were last: with another witness, or without the one that they had.
+/// Finds checkpoints recorded in the system log that are gone, belong to another log, have another root, or
+/// lack their last recorded signature, for instance after a change of witness.
 async fn missing(conn: &mut PgConnection, house: &[Sealed]) -> Outcome<Vec<Break>> {
     let mut told: BTreeMap<CheckpointId, (&Sealed, Told<'_>)> = BTreeMap::new();
     for event in house.iter().filter(|event| !event.posted) {

@@ -1,5 +1,6 @@
-//! Channels (RFC-0021 §1): opening, finding and changing them. Table `channels`, whose rows are in `channels/rows.rs`; how
-//! a channel ends is `channels/closing.rs`; what is said on them is `sends.rs` and `messages.rs`.
+//! Channels (RFC-0021 §1): opening, finding and changing them. The rows of the table `channels` are in
+//! `channels/rows.rs`, closing and purging in `channels/closing.rs`, messages in `sends.rs` and
+//! `messages.rs`.
 
 mod closing;
 mod rows;
@@ -29,7 +30,8 @@ use super::{Caller, Ctx, Outcome, idempotency, seats, tasks};
 /// Opens a channel on an intent.
 ///
 /// # Errors
-/// The intent is not there, not writable or resolved; an open channel has the name; the ask is not lawful.
+/// The intent does not exist, is not writable or is resolved; an open channel has the name; the request is
+/// invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -53,7 +55,7 @@ pub async fn create(
     Ok(channel)
 }
 
-/// Opens a channel within a deed that holds the intent's lock.
+/// Opens a channel within an operation that holds the intent's lock.
 pub(crate) async fn open(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -84,7 +86,7 @@ pub(crate) async fn open(
             )
             .into());
         }
-        // Its time ran out and no sweep has come by yet.
+        // It has expired, but no sweep has closed it yet.
         close(conn, ctx, line, &open, CloseReason::TtlExpired, HOUSE).await?;
     }
     insert(conn, &channel).await?;
@@ -92,7 +94,8 @@ pub(crate) async fn open(
     Ok(channel)
 }
 
-/// In strict mode a channel is scoped to an open task of its intent; else `task_id` is any text (contract 2).
+/// Requires in strict mode that `task_id` names an open task of the intent; otherwise it may be any text
+/// (contract 2).
 async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Outcome<()> {
     let Some(named) = channel.task_id.as_deref().filter(|_| ctx.settings.strict) else { return Ok(()) };
     let known = match named.parse() {
@@ -109,22 +112,23 @@ async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Ou
     }
 }
 
-/// Which of an intent's channels to list.
+/// Filters for listing an intent's channels.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this status.
+    /// Only channels in this status.
     pub status: Option<ChannelStatus>,
-    /// How many at the most.
+    /// Maximum number of channels.
     pub limit: u32,
-    /// How many to pass over.
+    /// Number of channels to skip.
     pub offset: u32,
 }
 
-/// An intent's channels: the open ones first, then the closed, each the oldest first (contract 10.1). Names and members
-/// are shown to all who can read the intent; messages are not (RFC-0021, open question 2).
+/// Lists an intent's channels: open ones first, then closed ones, each oldest first (contract 10.1).
+///
+/// Readers of the intent see names and members, but not messages (RFC-0021, open question 2).
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Channel>> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
@@ -151,10 +155,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
     Ok(channels)
 }
 
-/// One channel. Shown to all who can read its intent.
+/// Returns a channel; every reader of its intent may see it.
 ///
 /// # Errors
-/// It is not there, or its intent is not readable.
+/// The channel does not exist, or its intent is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<Channel> {
     caller.require(Scope::ChannelsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -165,7 +169,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<Channel> 
 /// Changes a channel's members, policy, options or status.
 ///
 /// # Errors
-/// It is not there; the caller does not manage it; it is closed; the change is not lawful.
+/// The channel does not exist; the caller does not manage it; it is closed; the change is invalid.
 pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelChange) -> Outcome<Channel> {
     caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(ctx, id).await?;
@@ -193,10 +197,10 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelCh
     Ok(next)
 }
 
-/// Closes a channel and takes it out of sight. Its messages are purged soon after.
+/// Closes and hides a channel; its messages are purged soon after.
 ///
 /// # Errors
-/// It is not there; the caller does not manage it.
+/// The channel does not exist; the caller does not manage it.
 pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
     caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(ctx, id).await?;
@@ -204,7 +208,7 @@ pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
     let visit = visit(&mut tx, caller, id, ctx.now()).await?;
     law::require_manager(visit.manages)?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    // Also when it was closed before: whatever changes about an intent moves its line, which writers rely on.
+    // Even if it was closed before, because writers rely on every change to an intent advancing its log.
     close(&mut tx, ctx, &mut line, &visit.channel, CloseReason::Requested, &caller.agent).await?;
     mark_deleted(&mut tx, id, line.now()).await?;
     line.save(&mut tx).await?;

@@ -1,5 +1,6 @@
-//! Checkpoints (RFC-0019): the servers' signed word on a log, proofs under it, and its anchors outside. Table
-//! `checkpoints` (its rows are `checkpoints/rows.rs`), written under the lock of the house, whose log tells of each.
+//! Checkpoints (RFC-0019): the server's signed statements about a log, inclusion proofs, and anchors by
+//! outside witnesses. Table `checkpoints` (`checkpoints/rows.rs`), written under the lock of the system log,
+//! which records each checkpoint.
 
 mod rows;
 
@@ -25,11 +26,10 @@ use super::{
     AppError, Caller, Ctx, Outcome, aside, chains, idempotency, intents, not_found, seats, server_keys,
 };
 
-/// Takes a checkpoint of a log, of the intent's or of the house's own (the nil intent). A log that is not whole is not
-/// vouched for.
+/// Takes a checkpoint of an intent's log or of the system log (the nil intent), unless the log is damaged.
 ///
 /// # Errors
-/// The scope `admin` is missing; there is no such intent; its log is empty or not whole.
+/// The scope `admin` is missing; the intent does not exist; its log is empty or damaged.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -53,11 +53,11 @@ pub async fn create(
     Ok(made)
 }
 
-/// Takes the checkpoints that are due: of logs that have grown by `every` events since their last one. Reads where every
-/// line ends, and so is run seldom.
+/// Takes the checkpoints that are due, of logs that have grown by `every` events since their last one; it
+/// reads the end of every log, and so runs rarely.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let Some(every) = ctx.settings.checkpoint_every else { return Ok(0) };
     let due = sqlx::query_scalar!(
@@ -83,7 +83,7 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         };
         let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
         if grown(&mut tx, log).await? < every {
-            // Another server was faster.
+            // Another server already took it.
             continue;
         }
         take(ctx, &mut tx, log, &tree, HOUSE, None).await?;
@@ -94,8 +94,10 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(taken)
 }
 
-/// A log's leaves up to where it ends now, if it is whole. Read without a lock: whatever a log had it has for ever, so that
-/// a checkpoint of it is true whenever it is signed, and a long log stops nobody.
+/// Returns a log's leaves up to its current end, if the log is intact.
+///
+/// Reads without a lock: logs are append-only, so a checkpoint stays true however late it is signed, and a
+/// long log blocks nobody.
 async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
     let found = chains::of_log(ctx, log).await?;
     let Some(first) = found.breaks.first() else {
@@ -131,23 +133,23 @@ async fn take(
     Ok(made)
 }
 
-/// Which checkpoints to list.
+/// Filters for listing checkpoints.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this intent's log.
+    /// Only checkpoints of this intent's log.
     pub intent_id: Option<IntentId>,
-    /// Only of this sort of log.
+    /// Only checkpoints of this kind of log.
     pub scope: Option<CheckpointScope>,
-    /// Only older than this one: the cursor.
+    /// Only checkpoints older than this one: the cursor.
     pub before: Option<CheckpointId>,
-    /// How many at the most.
+    /// Maximum number of checkpoints.
     pub limit: u32,
 }
 
-/// The checkpoints that the caller may see, the newest first: of intents that it can read; for admins all.
+/// Lists the checkpoints of intents that the caller may read, newest first; admins see all.
 ///
 /// # Errors
-/// The scope is missing; the intent is not there or not readable.
+/// The scope is missing; the intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Checkpoint>> {
     require_reader(caller)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -182,15 +184,15 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Ch
     rows.into_iter().map(Checkpoint::try_from).collect()
 }
 
-/// Requires that the key reads logs at all.
+/// Requires that the key may read logs at all.
 fn require_reader(caller: &Caller) -> Result<(), Refusal> {
     if caller.has(Scope::Admin) { Ok(()) } else { caller.require(Scope::IntentsRead) }
 }
 
-/// One checkpoint.
+/// Returns a checkpoint.
 ///
 /// # Errors
-/// It is not there, or not visible to the caller.
+/// The checkpoint does not exist, or is not visible to the caller.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: CheckpointId) -> Outcome<Checkpoint> {
     require_reader(caller)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -213,23 +215,23 @@ async fn visible(
     Ok(found)
 }
 
-/// That an event is under a checkpoint.
+/// A proof that an event is included in a checkpoint.
 #[derive(Debug, Clone)]
 pub struct Proof {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
-    /// The event's hash, as it is stored.
+    /// The event's hash as stored.
     pub leaf: Digest,
-    /// The event's place under the checkpoint, from 0.
+    /// The event's index under the checkpoint, from 0.
     pub index: usize,
-    /// The way to the root. It leads there unless the log was rewritten: whoever reads it checks that.
+    /// The path to the root, unless the log was rewritten; readers of the proof verify that it leads there.
     pub path: Vec<Step>,
 }
 
-/// Proves that an event is under a checkpoint.
+/// Proves that an event is included in a checkpoint.
 ///
 /// # Errors
-/// The checkpoint is not there or not visible; the event is not under it.
+/// The checkpoint does not exist or is not visible; the event is not included in it.
 pub async fn prove(ctx: &Ctx, caller: &Caller, id: CheckpointId, event: EventId) -> Outcome<Proof> {
     require_reader(caller)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -243,23 +245,24 @@ pub async fn prove(ctx: &Ctx, caller: &Caller, id: CheckpointId, event: EventId)
     Ok(Proof { checkpoint, leaf, index, path })
 }
 
-/// Whether the log between two checkpoints only grew.
+/// The result of checking that a log only grew between two checkpoints.
 #[derive(Debug, Clone)]
 pub struct Consistency {
     /// The earlier checkpoint.
     pub from: Checkpoint,
     /// The later one.
     pub to: Checkpoint,
-    /// Why not, if it did not.
+    /// Why it is inconsistent, if it is.
     pub fault: Option<String>,
     /// The last event that both cover, by id and hash.
     pub boundary: Option<(EventId, Digest)>,
 }
 
-/// Compares two checkpoints of one log with the log.
+/// Compares two checkpoints of a log with each other and with the log.
 ///
 /// # Errors
-/// One is not there or not visible; they are of two logs; the first covers more than the second.
+/// A checkpoint does not exist or is not visible; they belong to two logs; the first covers more than the
+/// second.
 pub async fn compare(
     ctx: &Ctx,
     caller: &Caller,
@@ -288,20 +291,23 @@ pub async fn compare(
     Ok(Consistency { from, to, fault, boundary })
 }
 
-/// What is said of an outside witness.
+/// Input for anchoring a checkpoint.
 #[derive(Debug, Clone)]
 pub struct AnchorAsk {
-    /// The anchor; without `anchored_at` it is of now.
+    /// The anchor; its own `anchored_at` is ignored.
     pub anchor: Anchor,
-    /// When the witness saw the checkpoint.
+    /// When the witness saw the checkpoint; defaults to now.
     pub anchored_at: Option<Timestamp>,
 }
 
-/// Keeps the word of an outside witness on a checkpoint, in the place of an earlier one. The house's log keeps all of them.
-/// Nothing is fetched and nothing is sent: whoever asks the witness does so outside, and brings its receipt.
+/// Stores an outside witness's anchor of a checkpoint, replacing an earlier one; the system log keeps all of
+/// them.
+///
+/// The server contacts no witness: the caller does, and passes the receipt.
 ///
 /// # Errors
-/// The scope `admin` is missing; there is no such checkpoint, or it is not what was signed; the anchor is not lawful.
+/// The scope `admin` is missing; the checkpoint does not exist, or differs from its signature; the anchor is
+/// invalid.
 pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk) -> Outcome<Checkpoint> {
     caller.require(Scope::Admin)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;

@@ -1,10 +1,11 @@
-//! Coordinators of intents (RFC-0013): appointed by the intent's admins, kept by their heartbeats. Table `coordinators`
-//! (`coordinators/rows.rs`); what they decide is `coordinators/records.rs`.
+//! Coordinators of intents (RFC-0013): appointed by the intent's admins, kept alive by heartbeats. Table
+//! `coordinators` (`coordinators/rows.rs`); their decisions are in `coordinators/records.rs`.
 //!
-//! There is one notion of who coordinates an intent: the assignment with the role `coordinator`, which channels, tasks and
-//! the writers' desks read. An appointment makes it, in its own transaction, and its end takes it back; so whoever asks needs to look at
-//! one table, and admins can go on assigning coordinators who need not beat. That an appointment is over is true the instant
-//! it is; the assignment goes when that is written down, by the next deed on the intent's coordinators or the sweep.
+//! Assignments with the role `coordinator` are the only source for coordinators that channels, tasks and the
+//! writers' caches read. An appointment creates such an assignment in its own transaction, and its end
+//! removes it; admins can still assign coordinators that send no heartbeats. An appointment is over the
+//! instant it ends. The assignment is removed when that is recorded, by the next operation on the intent's
+//! coordinators or by the sweep.
 
 mod records;
 mod rows;
@@ -30,10 +31,10 @@ use super::{Caller, Ctx, Outcome, assignments, governance, idempotency, not_foun
 
 pub use self::records::{RecordAsk, decide, decisions, decisions_of};
 
-/// Appoints an agent. `replaces` names whom it takes the place of, when that one is still heard of.
+/// Appoints an agent; `replaces` names the coordinator that it replaces, if that one is still responsive.
 ///
 /// # Errors
-/// The caller does not manage the intent; the agent may not write to it; somebody is appointed in that role.
+/// The caller does not manage the intent; the agent may not write to it; the role is taken.
 pub async fn appoint(
     ctx: &Ctx,
     caller: &Caller,
@@ -99,7 +100,7 @@ pub async fn appoint(
     Ok(made)
 }
 
-/// Requires that the intent goes on, and that the appointed agent may work on it.
+/// Requires that the intent is not resolved, and that the appointed agent may write to it.
 async fn require_able(conn: &mut PgConnection, made: &Coordinator) -> Outcome<()> {
     let seat = seats::seat(conn, &made.agent_id, made.intent_id, made.granted_at).await?;
     let seat = seat.ok_or_else(|| not_found("intent"))?;
@@ -115,10 +116,10 @@ async fn require_able(conn: &mut PgConnection, made: &Coordinator) -> Outcome<()
     Err(Refusal::field(Code::Unprocessable, "agent_id", "no_access", message).into())
 }
 
-/// One appointment.
+/// Returns an appointment.
 ///
 /// # Errors
-/// It is not there, or its intent is not readable.
+/// The appointment does not exist, or its intent is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coordinator> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -127,10 +128,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coord
     Ok(found)
 }
 
-/// The appointments on an intent, oldest first: the last page of those before one.
+/// Returns the last page of appointments on an intent before a given one, oldest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,
@@ -143,7 +144,7 @@ pub async fn list(
     rows::list(&mut conn, intent_id, before).await
 }
 
-/// The appointed agent is heard of. Its heartbeats are told on the log now and then only.
+/// Records a heartbeat of the appointed agent; the log records heartbeats only now and then.
 ///
 /// # Errors
 /// The caller is not the appointed agent, or may no longer write to the intent; the appointment is over.
@@ -155,7 +156,7 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coor
     let mut tx = ctx.begin(&[found.intent_id]).await?;
     seats::require(&mut tx, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
     require_own(caller, &found.agent_id)?;
-    // Who can no longer work on the intent falls silent, and is given up like anybody who is gone.
+    // An agent that may no longer write to the intent cannot send heartbeats, and so becomes unresponsive.
     seats::require(&mut tx, &caller.agent, found.intent_id, Level::Write, ctx.now()).await?;
     let mut line = Line::open(&mut tx, found.intent_id, caller.trace, ctx.now()).await?;
     let there = settle(&mut tx, ctx, &mut line).await?;
@@ -179,7 +180,7 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coor
     Ok(next)
 }
 
-/// Requires that the caller acts as the appointed agent: a heartbeat of another's would keep up what is gone.
+/// Requires that the caller is the appointed agent: another's heartbeat would keep a dead appointment alive.
 fn require_own(caller: &Caller, agent_id: &str) -> Outcome<()> {
     if caller.agent == agent_id {
         return Ok(());
@@ -188,11 +189,11 @@ fn require_own(caller: &Caller, agent_id: &str) -> Outcome<()> {
     Err(Refusal::new(Code::Forbidden, message).into())
 }
 
-/// Changes an appointment, if the caller has seen its current version: has it rest and go on, binds it, ends it.
+/// Changes an appointment at the version that the caller has seen: pauses, resumes, bounds or ends it.
 ///
 /// # Errors
-/// It is not there; the version is stale; the caller is neither an admin of the intent, nor its supervisor, nor the appointed
-/// agent, which may only finish.
+/// The appointment does not exist; the version is stale; the caller is neither an admin of the intent, nor
+/// its supervisor, nor the appointed agent, which may only finish.
 pub async fn change(
     ctx: &Ctx,
     caller: &Caller,
@@ -236,10 +237,10 @@ pub async fn change(
     Ok(next)
 }
 
-/// Writes down what time has done to the coordinators of up to `limit` intents.
+/// Applies elapsed deadlines to the coordinators of up to `limit` intents.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::due(&ctx.pool, ctx.now(), limit).await?;
     round(due.into_iter().map(|intent_id| pass_on(ctx, intent_id))).await
@@ -250,7 +251,7 @@ async fn pass_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
     settle(&mut tx, ctx, &mut line).await?;
     if line.recorded.is_empty() {
-        // Another server was faster.
+        // Another server already did it.
         return Ok(0);
     }
     line.save(&mut tx).await?;
@@ -259,7 +260,7 @@ async fn pass_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(line.recorded.len() as u64)
 }
 
-/// Writes down what time has done to the coordinators of the line's intent; those that are left.
+/// Applies elapsed deadlines to the coordinators of the log's intent; returns those still appointed.
 async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<Vec<Coordinator>> {
     let mut left = Vec::new();
     for mut one in rows::active(conn, line.intent_id).await? {
@@ -278,7 +279,7 @@ async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<
     Ok(left)
 }
 
-/// Ends the appointments on the line's intent, which is resolved.
+/// Ends the appointments on the log's intent, which is resolved.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -297,7 +298,7 @@ pub(crate) async fn end_of_intent(
     Ok(())
 }
 
-/// Takes back the assignment that an appointment made.
+/// Undoes the assignment that an appointment made.
 async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -310,7 +311,7 @@ async fn lay_down(
     assignments::lay_down(conn, ctx, line, (&over.agent_id, &over.role, before), actor, more).await
 }
 
-/// What an event tells of an appointment.
+/// Builds the payload of events about an appointment.
 fn described(one: &Coordinator) -> Value {
     json!({
         "coordinator_id": one.id, "agent_id": one.agent_id, "role": one.role, "supervisor_id": one.supervisor_id,

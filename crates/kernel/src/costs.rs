@@ -1,5 +1,5 @@
-//! Costs (RFC-0009): what work on an intent has used, and what that comes to. Tables `costs` and `cost_sums`; the sums are
-//! kept by the transaction that records each cost.
+//! Costs (RFC-0009) of the work on an intent, and their sums. Tables `costs` and `cost_sums`; the transaction
+//! that records a cost updates the sums.
 
 use entente_domain::access::Level;
 use entente_domain::amounts::Amount;
@@ -17,11 +17,11 @@ use super::governance::Attempt;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, seats, unknown};
 
-/// Records a cost. Bills come late: an intent that is over still takes them.
+/// Records a cost; a resolved intent still takes costs, because bills come late.
 ///
 /// # Errors
-/// The intent is not there or not writable; the ask is not lawful; there would be too many sums, or one too large; the intent's
-/// governance policy does not let it cost so much, each unit for itself.
+/// The intent does not exist or is not writable; the cost is invalid; there would be too many sums, or one
+/// too large; the cost exceeds the intent's governance policy, which limits each unit separately.
 pub async fn record(
     ctx: &Ctx,
     caller: &Caller,
@@ -50,8 +50,10 @@ pub async fn record(
     Ok(made)
 }
 
-/// Records a cost that a job has reported, on the line of the intent that it works for, within the transaction that counts it
-/// there. It is asked of nobody: the money is gone (ARCP §9.6).
+/// Records a cost reported by a job, in the log of its intent, within the transaction that counts it for the
+/// job.
+///
+/// No policy applies: the money is already spent (ARCP §9.6).
 ///
 /// # Errors
 /// There would be too many sums, or one too large.
@@ -68,7 +70,7 @@ pub(crate) async fn enter(
     Ok(made)
 }
 
-/// Writes a cost, its place in the sums and its event.
+/// Writes a cost, updates the sums and records the event.
 async fn write(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, made: &Cost) -> Outcome<()> {
     let total = add_up(conn, made).await?;
     let payload = json!({
@@ -80,10 +82,10 @@ async fn write(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, made: &Cost)
     insert(conn, made, line.tail.seq).await
 }
 
-/// What the costs of these intents come to, in each unit.
+/// Returns the total costs of these intents per unit.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub(crate) async fn spent_on(
     conn: &mut PgConnection,
     intents: &[IntentId],
@@ -101,24 +103,24 @@ pub(crate) async fn spent_on(
     rows.into_iter().map(|row| Ok((row.intent_id.into(), row.unit, amount(&row.amount)?))).collect()
 }
 
-/// Some of an intent's costs, and what all of them come to, at one moment.
+/// A page of an intent's costs with the totals, from one snapshot.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The costs, the oldest first.
+    /// The costs, oldest first.
     pub costs: Vec<Cost>,
-    /// After which place the next page begins; `None` when this is the last.
+    /// The position after which the next page begins; `None` on the last page.
     pub next: Option<i64>,
-    /// What all costs of the intent come to, also those on other pages.
+    /// The totals of all costs of the intent, including those on other pages.
     pub summary: Summary,
 }
 
-/// The costs of an intent after a place, the oldest first, with what all of them come to.
+/// Lists the costs of an intent after a position, oldest first, with the totals of all.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, after: i64, limit: u32) -> Outcome<Page> {
     caller.require(Scope::IntentsRead)?;
-    // Both at one moment, or a cost could be in the sums and not in the list.
+    // One snapshot for both, so that every cost in the sums is also in the list.
     let mut tx = ctx.snapshot().await?;
     seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let mut rows = load(&mut tx, intent_id, after, i64::from(limit) + 1).await?;
@@ -184,7 +186,7 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i
     Ok(rows)
 }
 
-/// What an intent's costs come to; at most [`COST_SUMS`] rows.
+/// Loads the sums of an intent's costs; at most [`COST_SUMS`] rows.
 pub(crate) async fn sums(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Sum>> {
     let rows = sqlx::query!(
         r#"-- costs::sums
@@ -222,7 +224,7 @@ async fn insert(conn: &mut PgConnection, made: &Cost, seq: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// What an intent's costs came to, in the unit of one more, before it.
+/// Returns the total of an intent's costs in the unit of a new cost, before it is added.
 async fn spent(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     let sum = sqlx::query_scalar!(
         r#"-- costs::spent
@@ -237,7 +239,7 @@ async fn spent(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     Ok(sum.as_deref().map(amount).transpose()?.unwrap_or(Amount::ZERO))
 }
 
-/// Adds a cost to the sums that it belongs into, under the intent's lock; what the intent's costs in its unit now come to.
+/// Adds a cost to its sums, under the intent's lock; returns the intent's new total in its unit.
 async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     let (axes, keys): (Vec<String>, Vec<String>) =
         made.sums().map(|(axis, key)| (axis.as_str().to_owned(), key.to_owned())).unzip();
@@ -256,7 +258,7 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     )
     .fetch_all(&mut *conn)
     .await?;
-    // Of all sums it is the largest: when it can be counted, the others can.
+    // The total is the largest of the sums: if it is in range, the others are too.
     let all = sums.iter().find(|sum| sum.axis == Axis::All.as_str());
     let total = all.map(|sum| amount(&sum.amount)).transpose().map_err(|_too_large| law::too_much())?;
     let total = total.ok_or_else(|| AppError::Inconsistent("a cost is in no sum".to_owned()))?;

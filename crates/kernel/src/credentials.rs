@@ -1,11 +1,11 @@
-//! Credentials that are provisioned for jobs (ARCP §9.8). Table `credentials`, written by `credentials/rows.rs`. Taking them
-//! back is `credentials/revoking.rs`, what an admin sees of them `credentials/admin.rs`, replacing one while its job runs
-//! `credentials/rotating.rs`; who makes them is behind `credentials/provisioners.rs`.
+//! Credentials provisioned for jobs (ARCP §9.8). Table `credentials`, written by `credentials/rows.rs`.
+//! Revocation is in `credentials/revoking.rs`, the admin view in `credentials/admin.rs`, rotation while a job
+//! runs in `credentials/rotating.rs`; the interface to upstreams is `credentials/provisioners.rs`.
 //!
-//! How a job comes to its credentials, in this order, so that nothing is out that nobody knows of: [`prepare`] writes down
-//! what will be asked for, in the transaction that makes the job; [`mint`] asks, outside of any; [`store`] keeps the answers,
-//! in the transaction in which the job begins to wait for a worker. Who fails in between calls [`lose`]; of who dies in
-//! between the sweep finds what he left.
+//! A job gets its credentials in this order, so that no value exists unrecorded: [`prepare`] records the
+//! requests, in the transaction that creates the job; [`mint`] asks the upstreams, outside of any
+//! transaction; [`store`] stores the values, in the transaction in which the job starts to wait for a worker.
+//! If a step fails, [`lose`] is called; if the server dies, the sweep finds the leftovers.
 
 mod admin;
 mod provisioners;
@@ -35,10 +35,10 @@ pub use provisioners::{Answer, Minted, Order, Provisioner, Provisioners, Target,
 pub use revoking::{Due, claim, record, tidy};
 pub(crate) use rotating::{Rotation, prior, renew, turn_over};
 
-/// Bytes of a value: signed tokens have a few thousand.
+/// Maximum size of a value in bytes; signed tokens have a few thousand.
 const VALUE_BYTES: usize = 16 * 1024;
 
-/// One value that will be asked for; its row is there.
+/// A value to be requested; its row exists.
 #[derive(Debug)]
 pub struct Prepared {
     id: CredentialId,
@@ -46,45 +46,45 @@ pub struct Prepared {
     provisioner: String,
 }
 
-/// One value that was made.
+/// A value that was minted.
 #[derive(Debug)]
 pub struct Made {
     prepared: Prepared,
     minted: Minted,
 }
 
-/// One value that was asked for in vain, or that is not wanted any more.
+/// A value that could not be minted, or is no longer wanted.
 #[derive(Debug)]
 pub struct Lost {
     prepared: Prepared,
-    /// What is known of it, if it was made.
+    /// The upstream's answer, if it was minted.
     minted: Option<Minted>,
-    /// Whether it certainly was not made: then there is nothing to take back.
+    /// Whether it certainly was not minted, so that there is nothing to revoke.
     absent: bool,
-    /// Why.
     error: String,
 }
 
-/// What [`mint`] could not do. The job is not to be accepted, and [`lose`] is to be called in the transaction that says so.
+/// A failure of [`mint`]: the job is not accepted, and [`lose`] must be called in the transaction that
+/// records this.
 #[derive(Debug)]
 pub struct Failed {
-    /// What the client is told.
+    /// The refusal for the client.
     pub refusal: Refusal,
-    /// What is to be taken back, or was never made.
+    /// The values to revoke, or that were never minted.
     pub lost: Vec<Lost>,
 }
 
-/// Whether clients may be told of the feature `provisioned_credentials` (§14).
+/// Whether the feature `provisioned_credentials` is announced to clients (§14).
 #[must_use]
 pub fn offered(ctx: &Ctx) -> bool {
     ctx.provisioners.offered()
 }
 
-/// Writes down the credentials that a new job will get, in the transaction that makes the job. Empty: it gets none, and
-/// waits for a worker at once.
+/// Records the credentials that a new job will get, in the transaction that creates the job; if there are
+/// none, the job waits for a worker at once.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn prepare(ctx: &Ctx, conn: &mut PgConnection, job: &Job) -> Outcome<Vec<Prepared>> {
     let wanted = ctx.provisioners.wanted(job).map(|provisioner| Prepared {
         id: CredentialId::mint(ctx.now(), &*ctx.chance),
@@ -98,24 +98,25 @@ pub async fn prepare(ctx: &Ctx, conn: &mut PgConnection, job: &Job) -> Outcome<V
     Ok(prepared)
 }
 
-/// Whether a job is to be given any.
+/// Whether a job needs credentials.
 #[must_use]
 pub fn needed(ctx: &Ctx, job: &Job) -> bool {
     ctx.provisioners.wanted(job).next().is_some()
 }
 
-/// What was written down for a job by [`prepare`].
+/// Returns the requests that [`prepare`] recorded for a job.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn waiting(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Prepared>> {
     reading::waiting(conn, job).await
 }
 
-/// Asks for everything that was written down, all at once. Never inside a transaction: an upstream may take seconds.
+/// Requests all recorded values concurrently; never call it inside a transaction, because an upstream may
+/// take seconds.
 ///
 /// # Errors
-/// Not all of it was made.
+/// Some values were not minted.
 pub async fn mint(ctx: &Ctx, job: &Job, prepared: Vec<Prepared>) -> Result<Vec<Made>, Failed> {
     let left = match left(ctx, job).await {
         Ok(left) => left,
@@ -147,7 +148,7 @@ pub async fn mint(ctx: &Ctx, job: &Job, prepared: Vec<Prepared>) -> Result<Vec<M
     Err(Failed { refusal: not_provisioned(), lost })
 }
 
-/// What a client is told whose job gets no credential: the same may be tried again (contract 11).
+/// The refusal for a job whose credentials could not be minted; the client may retry (contract 11).
 fn not_provisioned() -> Refusal {
     Refusal::new(
         Code::Unavailable,
@@ -171,7 +172,7 @@ impl Made {
         Lost { prepared: self.prepared, minted: Some(self.minted), absent: false, error: why.to_owned() }
     }
 
-    /// As its job's submitter and worker see it.
+    /// Returns the credential as its job's submitter and worker see it.
     fn shown(&self) -> Credential {
         let Minted { value, endpoint, profile, constraints, .. } = self.minted.clone();
         Credential {
@@ -212,12 +213,12 @@ fn order(ctx: &Ctx, job: &Job, prepared: &Prepared, left: Budget) -> Order {
     }
 }
 
-/// Whether a text can stand in a header.
+/// Whether a text is valid in an HTTP header.
 fn fits(text: &str, most: usize) -> bool {
     !text.is_empty() && text.len() <= most && !text.chars().any(|c| c.is_control() || c.is_whitespace())
 }
 
-/// A value that can be shown to clients.
+/// Checks that a value is valid for clients.
 fn lawful(minted: &Minted) -> Result<(), &'static str> {
     if !fits(&minted.value, VALUE_BYTES) {
         return Err("what the upstream answered is no bearer token");
@@ -228,7 +229,7 @@ fn lawful(minted: &Minted) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What a job may spend at this moment: the least that it and its ancestors have left of each currency.
+/// Returns a job's remaining budget: per currency, the least that it and its ancestors have left.
 async fn left(ctx: &Ctx, job: &Job) -> Outcome<Budget> {
     let mut conn = ctx.pool.acquire().await?;
     reading::left(&mut conn, &job.payers).await
@@ -248,12 +249,14 @@ async fn unused<'a>(ctx: &Ctx, values: impl IntoIterator<Item = &'a str>) -> Res
     Ok(())
 }
 
-/// Keeps what was made, in the transaction in which the job begins to wait for a worker, and answers with it for
-/// `job.accepted`. `None`: it was given up meanwhile, because it took too long. Then the transaction is to be rolled back,
-/// and [`refused`] says what is lost.
+/// Stores minted values, in the transaction in which the job starts to wait for a worker, and returns the
+/// credentials for `job.accepted`.
+///
+/// Returns `None` if the job was given up meanwhile because minting took too long. Then roll back, and use
+/// [`refused`].
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn store(conn: &mut PgConnection, made: &[Made]) -> Outcome<Option<Vec<Credential>>> {
     for one in made {
         if !rows::store(conn, one).await? {
@@ -263,17 +266,18 @@ pub async fn store(conn: &mut PgConnection, made: &[Made]) -> Outcome<Option<Vec
     Ok(Some(made.iter().map(Made::shown).collect()))
 }
 
-/// What is lost of credentials that were made for a job which is not accepted after all.
+/// Returns the values lost with a job that is not accepted after all.
 #[must_use]
 pub fn refused(made: Vec<Made>) -> Failed {
     let lost = made.into_iter().map(|one| one.unwanted("the job was not accepted"));
     Failed { refusal: not_provisioned(), lost: lost.collect() }
 }
 
-/// Has taken back what may be out of these; in the transaction that gives the job up. [`Provisioners::ring`] after it.
+/// Queues these values for revocation where needed, in the transaction that gives up the job; call
+/// [`Provisioners::ring`] afterwards.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn lose(conn: &mut PgConnection, lost: &[Lost], now: Timestamp) -> Outcome<()> {
     for one in lost {
         rows::lose(conn, one, now).await?;
@@ -281,11 +285,11 @@ pub async fn lose(conn: &mut PgConnection, lost: &[Lost], now: Timestamp) -> Out
     Ok(())
 }
 
-/// Has taken back every credential of these jobs and of those that they delegated (§9.8.2): in the transaction in which they
-/// end, whatever ends them. Answers with how many values that are.
+/// Queues all credentials of these jobs and of the jobs that they delegated for revocation (§9.8.2), in the
+/// transaction in which they end for any reason; returns the number of values.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn end_of_jobs(conn: &mut PgConnection, jobs: &[JobId], now: Timestamp) -> Outcome<u64> {
     if jobs.is_empty() {
         return Ok(0);
@@ -293,10 +297,10 @@ pub async fn end_of_jobs(conn: &mut PgConnection, jobs: &[JobId], now: Timestamp
     rows::unneeded(conn, jobs, now).await
 }
 
-/// The credentials of jobs as they work now: for their workers.
+/// Returns the live credentials of jobs, for their workers.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn of_jobs(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<HashMap<JobId, Vec<Credential>>> {
     let mut found: HashMap<JobId, Vec<Credential>> = HashMap::new();
     for (job, credential) in reading::live(conn, jobs).await? {
@@ -305,26 +309,27 @@ pub async fn of_jobs(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<HashMap
     Ok(found)
 }
 
-/// The credentials of one job as they work now.
+/// Returns the live credentials of one job.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn of_job(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Credential>> {
     Ok(of_jobs(conn, &[job]).await?.remove(&job).unwrap_or_default())
 }
 
-/// The credentials of a job as its submitter was told of them when it was accepted: for who asks the same again (§7.2).
+/// Returns the credentials of a job as its first `job.accepted` had them, for a repeated submit (§7.2).
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn as_accepted(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Credential>> {
     reading::first(conn, job).await
 }
 
-/// The value of a credential that works: for the submitter's session, which is told of its rotation with it (§9.8.2).
+/// Returns the value of a live credential, for the submitter's session, which learns of its rotation
+/// (§9.8.2).
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn reveal(conn: &mut PgConnection, job: JobId, id: CredentialId) -> Outcome<Option<String>> {
     reading::value(conn, job, id).await
 }

@@ -1,9 +1,10 @@
-//! Deliveries: what waits to be sent to whom, whose shift it is, and what came of it. Tables `webhook_bodies`,
-//! `webhook_deliveries`, `webhook_attempts`, `webhook_shifts`. Sending is `src/background/deliver.rs`, which holds no
-//! transaction while it does: only a shift, that ends by itself when its server dies.
+//! Deliveries: the webhook queue, endpoint leases, and the results of attempts. Tables `webhook_bodies`,
+//! `webhook_deliveries`, `webhook_attempts`, `webhook_shifts`. `src/background/deliver.rs` sends them; while
+//! it does it holds no transaction, only an endpoint lease, which ends by itself when its server dies.
 //!
-//! One server at a time has an endpoint's shift, and sends its deliveries one after the other. So first attempts keep the
-//! order of the log; what failed comes again by its own schedule and holds nothing up.
+//! One server at a time holds an endpoint's lease, and sends its deliveries one after the other. So first
+//! attempts keep the order of the log; failed deliveries are retried on their own schedule and hold nothing
+//! up.
 
 mod log;
 mod rows;
@@ -28,28 +29,28 @@ pub(crate) use rows::{Queue, forget_all, in_order, latest, queue};
 pub use shifts::Health;
 pub(crate) use shifts::{begin_again, health, hold};
 
-/// Seconds that a shift lasts beyond the time of one attempt, for what is done around it: short, because who dies keeps its
-/// shifts for so long.
+/// Seconds that a lease lasts beyond the timeout of one attempt, for the work around it: short, because a
+/// dead server keeps its leases that long.
 const SHIFT_SECONDS: i64 = 10;
 
-/// Seconds until an endpoint's next shift after one that failed here, and not at its receiver.
+/// Seconds until an endpoint's next lease after a failure of this server, not of the receiver.
 const STUMBLE_SECONDS: i64 = 5;
 
-/// Deliveries that may wait for one endpoint: beyond, a receiver that is down fills the disk.
+/// Maximum number of deliveries waiting for an endpoint, because a receiver that is down would fill the disk.
 const BACKLOG: i64 = 100_000;
 
-/// The shift of one endpoint.
+/// A lease on one endpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Shift {
     /// The endpoint.
     pub endpoint_id: EndpointId,
-    /// Who has it.
+    /// The server that holds it.
     node: NodeId,
-    /// Which of its shifts.
+    /// The lease's fencing token.
     fence: i64,
 }
 
-/// One delivery that is due.
+/// A delivery that is due.
 #[derive(Debug)]
 pub struct Due {
     /// The delivery.
@@ -60,61 +61,61 @@ pub struct Due {
     pub body: String,
     /// The trace that it belongs to.
     pub trace_id: Option<String>,
-    /// Attempts made before.
+    /// Number of earlier attempts.
     pub attempts: u32,
 }
 
-/// What is due for an endpoint.
+/// The due deliveries of an endpoint.
 #[derive(Debug)]
 pub struct Batch {
-    /// Where to send.
+    /// The URL to send to.
     pub url: String,
-    /// What signs.
+    /// The secrets that sign them.
     pub secrets: Secrets,
-    /// The deliveries in their order.
+    /// The deliveries in order.
     pub due: Vec<Due>,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub struct Attempted {
     /// The delivery.
     pub id: i64,
-    /// Attempts made, this one included.
+    /// Number of attempts, including this one.
     pub attempts: u32,
     /// When it was made.
     pub at: Timestamp,
-    /// The receiver's answer.
+    /// The status of the receiver's answer.
     pub status: Option<u16>,
-    /// Why there was none, or what it was.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// How long it took.
+    /// Its duration in milliseconds.
     pub millis: u32,
     /// The beginning of the answer's body.
     pub response: Option<String>,
     /// How it failed, if it did.
     pub failure: Option<Failure>,
-    /// When the receiver wants to be asked again.
+    /// Seconds after which the receiver asks to be retried.
     pub retry_after: Option<u32>,
 }
 
-/// How a shift goes on after attempts were written down.
+/// How a lease continues after attempts were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// With the next delivery.
     Continue,
-    /// It ends: the receiver is left alone for a while.
+    /// It ends: the endpoint is paused for a while.
     Pause,
-    /// It ends: the receiver is given up.
+    /// It ends: the endpoint is disabled.
     Disable(DisabledReason),
-    /// It is another server's by now; what was sent may be sent again.
+    /// Another server holds it now; deliveries may be sent twice.
     Lost,
 }
 
-/// Takes the shifts of up to `limit` endpoints that have something due: those first that have waited longest.
+/// Claims leases on up to `limit` endpoints with due deliveries, longest waiting first.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<Shift>> {
     let now = ctx.now();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -127,11 +128,11 @@ fn lasting(ctx: &Ctx) -> TimeDelta {
     TimeDelta::seconds(attempt.saturating_add(SHIFT_SECONDS))
 }
 
-/// The next deliveries of a shift. Each is looked at once more: what its owner may no longer see is dropped. `None` when
-/// nothing is to be sent.
+/// Loads the next deliveries of a lease, and drops those that the endpoint's owner may no longer see; `None`
+/// when nothing is due.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn load(ctx: &Ctx, shift: &Shift) -> Outcome<Option<Batch>> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;
@@ -154,8 +155,9 @@ pub async fn load(ctx: &Ctx, shift: &Shift) -> Outcome<Option<Batch>> {
     Ok((!due.is_empty() || !lost.is_empty()).then_some(Batch { url, secrets: stored.secrets, due }))
 }
 
-/// Those of the deliveries that the endpoint's owner may see at this moment. A message that was evicted since it was queued
-/// was seen then; its owner still gets it if it may still look at the channel.
+/// Returns those of the deliveries that the endpoint's owner may see now.
+///
+/// A message that was evicted since it was queued is still delivered if the owner may read its channel.
 async fn judge(
     ctx: &Ctx,
     stored: &Stored,
@@ -192,10 +194,10 @@ async fn sees_channel(ctx: &Ctx, sight: &mut Sight, intent: IntentId, one: &rows
     Ok(found.first().is_some_and(|channel| channel.admits(&sight.caller.agent)))
 }
 
-/// Writes down what came of attempts, in their order, and prolongs the shift.
+/// Records the results of attempts, in order, and extends the lease.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Next> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
@@ -245,14 +247,17 @@ pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Nex
     Ok(next)
 }
 
-/// Gives a shift back. The endpoint's next one is when its next delivery is due and it is no longer left alone; after a
-/// shift that failed not at once, because what failed may fail again.
+/// Releases a lease.
+///
+/// The endpoint's next lease is due with its next delivery and after its pause; after a failure of this
+/// server only after a delay, because it may fail again.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn end(ctx: &Ctx, shift: &Shift, failed: bool) -> Outcome<()> {
     let mut tx = ctx.begin(&[]).await?;
-    // Locked before what waits is looked at: who queues something after this look says so after this.
+    // Locked before the queue is read: a concurrent operation that queues more sets the due time after this
+    // one.
     if shifts::lock(&mut tx, shift).await?.is_some() {
         let now = ctx.now();
         let live = endpoints::find(&mut tx, shift.endpoint_id).await?;
@@ -264,11 +269,11 @@ pub async fn end(ctx: &Ctx, shift: &Shift, failed: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes away what was finished or has ended longer ago than it is kept, and what is left of removed endpoints; up to
-/// `limit` of each. Answers with how many.
+/// Deletes deliveries past their retention, endpoints that ended that long ago, and the rest of removed
+/// endpoints: up to `limit` of each; returns their number.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut conn = ctx.pool.acquire().await?;
     ctx.metrics.webhook_waiting.set(rows::waiting(&mut conn, BACKLOG).await?);

@@ -1,4 +1,4 @@
-//! Departures: an agent leaves, and its channels are told (RFC-0016, RFC-0021 §7.2).
+//! Departures: an agent leaves, and its channels are notified (RFC-0016, RFC-0021 §7.2).
 
 use std::collections::HashMap;
 
@@ -20,33 +20,36 @@ use super::rounds::round;
 use super::sends::say;
 use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, leases, not_found, pending, tasks};
 
-/// Deregisters an agent: it leaves every open channel's members, its leases end, requests that wait for it alone expire,
-/// and those channels get a notify; the tasks that it has are for everybody again. Doing it again changes nothing.
+/// Deregisters an agent; repeating it has no effect.
+///
+/// The agent is removed from the members of open channels, which get a notify; its leases end, requests that
+/// wait only for it expire, and its tasks become available to others.
 ///
 /// # Errors
-/// There is no such agent, or the caller may not decide over it.
+/// The agent does not exist, or the caller may not manage it.
 pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
     let (agent, _left) = depart(ctx, agent_id, (&caller.agent, caller.trace), |_, _| true).await?;
     Ok(agent)
 }
 
-/// Deregisters the agents whose draining has taken as long as it may, up to `limit` of them.
+/// Deregisters up to `limit` draining agents whose drain timeout has passed.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = agents::drained(&ctx.pool, ctx.now(), limit).await?;
     round(due.into_iter().map(|agent_id| finish_drain(ctx, agent_id))).await
 }
 
 async fn finish_drain(ctx: &Ctx, agent_id: String) -> Outcome<u64> {
-    // Looked at again under the lock: its drain may have been called off, or another server was faster.
+    // Checked again under the lock: the drain may have been cancelled, or another server may have finished
+    // it.
     let (_, left) = depart(ctx, &agent_id, (HOUSE, None), Agent::drained).await?;
     Ok(u64::from(left))
 }
 
-/// Has an agent leave if it is `due` to; answers with its record, and whether it left now.
+/// Deregisters an agent if it is `due`; returns its record, and whether it left now.
 async fn depart(
     ctx: &Ctx,
     agent_id: &str,
@@ -62,8 +65,8 @@ async fn depart(
         }
         agents::hold(&mut tx, agent_id).await?;
         if concerned(&mut tx, agent_id).await?.iter().any(|intent| !intents.contains(intent)) {
-            // It joined another channel or took a task since the intents were listed. Their locks are needed before anything is
-            // written, so begin again.
+            // It joined another channel or took a task since the intents were listed. Their locks must be
+            // taken before the first write, so start over.
             continue;
         }
         for intent in &intents {
@@ -88,7 +91,7 @@ async fn depart(
     }
 }
 
-/// Begins a transaction with the locks of the house and of every intent that the agent is concerned with.
+/// Begins a transaction with the locks of the system log and of every intent that the agent is involved in.
 async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
     let mut connection = ctx.pool.acquire().await?;
     let intents = concerned(&mut connection, agent_id).await?;
@@ -98,8 +101,8 @@ async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
     Ok((ctx.begin(&locks).await?, intents))
 }
 
-/// The intents on which the agent is a member of an open channel, a request waits for it, or it holds a lease or has a
-/// task.
+/// Returns the intents on which the agent is a member of an open channel, is awaited by a request, or has a
+/// lease or a task.
 async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
     let mut intents = channels::intents_with_member(conn, agent_id).await?;
     intents.extend(pending::intents_awaiting(conn, agent_id).await?);
@@ -110,7 +113,7 @@ async fn concerned(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<Inten
     Ok(intents)
 }
 
-/// Takes the agent out of one intent's channels, and its leases and tasks from it.
+/// Removes the agent from one intent's channels, and ends its leases and tasks there.
 async fn leave(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -119,7 +122,7 @@ async fn leave(
     (actor, trace): (&str, Option<Trace>),
 ) -> Outcome<()> {
     let mut line = Line::open(conn, intent, trace, ctx.now()).await?;
-    // A task that this ends takes its channels along: they are not told of the departure.
+    // Tasks that end here close their channels, which then get no notice of the departure.
     tasks::agent_left(conn, ctx, &mut line, agent_id, actor).await?;
     let mut told: HashMap<ChannelId, Channel> = HashMap::new();
     for channel in channels::remove_member(conn, intent, agent_id).await? {
@@ -135,7 +138,7 @@ async fn leave(
     for channel in channels::load_all(conn, &awaiting).await? {
         told.entry(channel.id).or_insert(channel);
     }
-    // One whose time ran out has ended, swept or not: a notice would open it again.
+    // A channel past its time to live is closed, swept or not; a notice would reopen it.
     let now = line.now();
     told.retain(|_, channel| channel.status_at(now) == ChannelStatus::Open);
     let mut told: Vec<Channel> = told.into_values().collect();
@@ -147,7 +150,7 @@ async fn leave(
     line.save_with(conn, &notices.iter().collect::<Vec<_>>(), &told.iter().collect::<Vec<_>>()).await
 }
 
-/// The notify that tells a channel of the departure.
+/// Sends the notify that announces the departure on a channel.
 fn notice(ctx: &Ctx, line: &mut Line, channel: &mut Channel, agent_id: &str) -> Outcome<Message> {
     let said = json!({ "event": "agent_departed", "agent_id": agent_id });
     let draft = Draft {

@@ -1,34 +1,34 @@
-//! What an operator should know of the database before a server runs on it; `entente doctor` shows it. Reads settings
-//! of PostgreSQL only, no table.
+//! Database facts that an operator should check before running a server, shown by `entente doctor`. Reads
+//! only PostgreSQL's settings and statistics, no table.
 
 use entente_domain::clock::Timestamp;
 use sqlx::PgConnection;
 
 use super::Outcome;
 
-/// The facts.
+/// Facts about the database server.
 #[derive(Debug)]
 pub struct Facts {
     /// PostgreSQL's version, such as `150018`.
     pub version: i32,
-    /// How many connections it takes.
+    /// Maximum number of connections.
     pub max_connections: i32,
-    /// How many it has.
+    /// Number of client connections in use.
     pub used_connections: i32,
-    /// Whether it waits for the disk at all.
+    /// Whether commits wait for the disk (`fsync`).
     pub fsync: bool,
-    /// Whether a torn page can be repaired.
+    /// Whether torn pages can be repaired (`full_page_writes`).
     pub full_page_writes: bool,
-    /// What a commit waits for.
+    /// The setting `synchronous_commit`.
     pub synchronous_commit: String,
-    /// The time there.
+    /// The database's time.
     pub now: Timestamp,
 }
 
 /// Reads the facts.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn facts(conn: &mut PgConnection) -> Outcome<Facts> {
     let facts = sqlx::query_as!(
         Facts,

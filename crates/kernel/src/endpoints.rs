@@ -1,5 +1,6 @@
-//! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016). Table `webhook_endpoints`. Who of them
-//! hears what is `endpoints/audience.rs`; what is sent to them `deliveries.rs`.
+//! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016). Table
+//! `webhook_endpoints`; `endpoints/audience.rs` selects the receivers of a record, `deliveries.rs` queues the
+//! deliveries.
 
 mod audience;
 mod retiring;
@@ -28,7 +29,7 @@ pub(crate) use audience::{Audience, grants, powers};
 pub(crate) use retiring::retire;
 pub(crate) use rows::{Stored, find, of_mailboxes, sweep_removed};
 
-/// Seconds that an old secret goes on signing along after it was replaced, when nothing is said.
+/// Default number of seconds that a replaced secret continues to sign beside the new one.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
 
 /// An endpoint as its owner sees it.
@@ -36,16 +37,17 @@ pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
 pub struct Shown {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// How it has been doing.
+    /// The health of its receiver.
     pub health: Health,
-    /// The secret, when it was just made or is asked for by the agent that it belongs to.
+    /// The secret, if it was just made or is requested by the agent that it belongs to.
     pub secret: Option<Secret>,
 }
 
-/// Subscribes (RFC-0006).
+/// Creates a subscription (RFC-0006).
 ///
 /// # Errors
-/// What is to be heard of is not there or not readable; the URL may not be sent to; there are too many subscriptions.
+/// The subscribed resource is missing or not readable; the URL is not allowed; there are too many
+/// subscriptions.
 pub async fn subscribe(
     ctx: &Ctx,
     caller: &Caller,
@@ -91,7 +93,7 @@ pub async fn subscribe(
     Ok(Shown { endpoint, health: Health::default(), secret: Some(secret) })
 }
 
-/// Requires that the subscriber may read what it asks to hear of; of a channel, the intent is known with it.
+/// Requires that the subscriber may read the subscribed resource; a channel also determines the intent.
 async fn scoped(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -131,22 +133,22 @@ fn check_url(ctx: &Ctx, url: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-/// Which subscriptions to list.
+/// Filters for listing subscriptions.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this intent.
+    /// Only subscriptions to this intent.
     pub intent_id: Option<IntentId>,
-    /// Only of this portfolio.
+    /// Only subscriptions to this portfolio.
     pub portfolio_id: Option<PortfolioId>,
-    /// Agents' endpoints instead of subscriptions.
+    /// This kind of endpoint; defaults to subscriptions.
     pub kind: Option<EndpointKind>,
-    /// Only after this one.
+    /// Only endpoints after this one.
     pub after: Option<EndpointId>,
-    /// How many at the most.
+    /// Maximum number of endpoints.
     pub limit: u32,
 }
 
-/// The subscriptions of the caller's principal that the key may see, oldest first.
+/// Lists the subscriptions of the caller's principal that the key may manage, oldest first.
 ///
 /// # Errors
 /// The scope is missing.
@@ -165,10 +167,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Sh
     Ok(mine.into_iter().map(shown).collect())
 }
 
-/// One subscription or agent's endpoint.
+/// Returns a subscription or an agent's endpoint.
 ///
 /// # Errors
-/// There is none that is the caller's.
+/// The caller has no such endpoint.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<Shown> {
     let mut conn = ctx.pool.acquire().await?;
     let endpoint = reachable(&mut conn, caller, id).await?.endpoint;
@@ -176,10 +178,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<Shown> {
     Ok(Shown { endpoint, health, secret: None })
 }
 
-/// The endpoint of an agent that registered with one, with its secret: for whoever may act as the agent.
+/// Returns an agent's registered endpoint with its secret, to callers that may act as the agent.
 ///
 /// # Errors
-/// The caller may not act as it; it has none.
+/// The caller may not act as the agent; the agent has no endpoint.
 pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Shown> {
     caller.require(Scope::AgentsWrite)?;
     caller.speaker("agent_id", Some(agent_id), ctx.settings.strict)?;
@@ -190,11 +192,13 @@ pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Sho
     Ok(Shown { endpoint: stored.endpoint, health, secret: Some(stored.secrets.current) })
 }
 
-/// Changes a subscription. From then on it sees by the key that changed it: a weak key cannot borrow a strong one's
-/// powers by changing where its deliveries go. What failed for too long is tried again when it is made active.
+/// Changes a subscription; reactivating it after failures makes it due again.
+///
+/// From then on the permissions of the key that changed it limit its deliveries, so a weak key cannot gain a
+/// strong one's view by redirecting them.
 ///
 /// # Errors
-/// There is no such subscription of the caller's; the change is not lawful. An admin may only switch others' on and off.
+/// The caller has no such subscription; the change is invalid. Admins may only switch others' on and off.
 pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointChange) -> Outcome<Shown> {
     if ask.url.is_some() {
         check_url(ctx, ask.url.as_deref())?;
@@ -228,10 +232,10 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointCha
     Ok(Shown { endpoint: after, health, secret: None })
 }
 
-/// Gives an endpoint a new secret. The old one signs along for `overlap_seconds`.
+/// Gives an endpoint a new secret; the old one continues to sign beside it for `overlap_seconds`.
 ///
 /// # Errors
-/// There is no such endpoint of the caller's.
+/// The caller has no such endpoint.
 pub async fn rotate(ctx: &Ctx, caller: &Caller, id: EndpointId, overlap_seconds: u32) -> Outcome<Shown> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let stored = reachable(&mut tx, caller, id).await?;
@@ -255,10 +259,10 @@ pub async fn rotate(ctx: &Ctx, caller: &Caller, id: EndpointId, overlap_seconds:
     Ok(Shown { endpoint, health, secret: Some(secret) })
 }
 
-/// Removes a subscription, or the webhook of an agent until it registers again.
+/// Removes a subscription, or an agent's webhook until the agent registers again.
 ///
 /// # Errors
-/// There is no such subscription of the caller's.
+/// The caller has no such endpoint.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let endpoint = reachable(&mut tx, caller, id).await?.endpoint;
@@ -270,8 +274,8 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether an endpoint hears of things: it is live, and a key of it is in force. One that did not hears from now on when it
-/// does again, and not once more of all that it ever might have heard.
+/// Whether an endpoint receives records: it is live, and its key is in force; when it starts to receive
+/// again, it gets new records only.
 async fn hearing(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Outcome<bool> {
     Ok(stored.endpoint.live(now) && powers(conn, stored, now).await?.is_some())
 }
@@ -289,11 +293,11 @@ async fn take_away(
     Ok(())
 }
 
-/// Disables an endpoint that cannot be delivered to at this URL, and says so. `false`: it was not live any more, or its
-/// owner has given it another URL meanwhile, which is not to blame.
+/// Disables an endpoint that cannot be reached at this URL, and records it; returns false if it was not live
+/// any more, or if its owner changed the URL meanwhile.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReason) -> Outcome<bool> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
@@ -313,8 +317,8 @@ pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReaso
     Ok(true)
 }
 
-/// Has an agent's endpoint follow what the agent registered with, within the deed that registers it. Only http and https
-/// addresses are sent to.
+/// Updates an agent's endpoint to the address it registered with, within that operation; only http and https
+/// addresses count.
 pub(crate) async fn follow_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -337,7 +341,7 @@ pub(crate) async fn follow_agent(
             line.record(ctx, told(Kind::EndpointCreated, &endpoint, &agent.agent_id));
         }
         (Some(stored), Some(url)) => {
-            // Registering anew is what brings a dead one back.
+            // Registering again re-enables a disabled endpoint.
             let after = Endpoint { url: Some(url.to_owned()), disabled: None, ..stored.endpoint.clone() };
             let begins = !hearing(conn, &stored, line.now()).await?;
             rows::save(conn, &after, Some(key), begins).await?;
@@ -350,7 +354,7 @@ pub(crate) async fn follow_agent(
     Ok(())
 }
 
-/// Takes an agent's endpoint away within the deed by which the agent leaves.
+/// Removes an agent's endpoint within the operation by which the agent leaves.
 pub(crate) async fn leave_with_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -363,7 +367,7 @@ pub(crate) async fn leave_with_agent(
     }
 }
 
-/// The event of what was done to an endpoint. Never with a secret, and without the URL: it may hold one.
+/// Builds the event of a change to an endpoint; it omits the secret, and the URL, which may hold one.
 fn told(kind: Kind, endpoint: &Endpoint, actor: &str) -> Draft {
     let reason = endpoint.disabled.map(|(_, reason)| reason);
     let payload = json!({
@@ -374,8 +378,8 @@ fn told(kind: Kind, endpoint: &Endpoint, actor: &str) -> Draft {
     Draft::of(kind, actor, payload)
 }
 
-/// Whether the caller may manage an endpoint: one of its principal's, seen as an agent that the key may act as; with the
-/// scope `admin` any. The key must be able to read what the endpoint is sent.
+/// Whether the caller may manage an endpoint: it belongs to the caller's principal and an agent that the key
+/// may act as, or the caller has the scope `admin`; and the key may read the endpoint's deliveries.
 fn may_manage(caller: &Caller, endpoint: &Endpoint) -> bool {
     let own = endpoint.principal_id == caller.principal() && caller.grant.key.may_act_as(&endpoint.agent_id);
     let mail = endpoint.kind == EndpointKind::Mailbox;
@@ -383,12 +387,12 @@ fn may_manage(caller: &Caller, endpoint: &Endpoint) -> bool {
     reads && (own || caller.has(Scope::Admin))
 }
 
-/// Requires that the key can read anything that an endpoint may be sent.
+/// Requires that the key may read at least one kind of delivery.
 fn require_any(caller: &Caller) -> Outcome<()> {
     if caller.has(Scope::MailRead) { Ok(()) } else { Ok(caller.require(Scope::IntentsRead)?) }
 }
 
-/// An endpoint that the caller may manage.
+/// Loads an endpoint that the caller may manage.
 pub(crate) async fn reachable(conn: &mut PgConnection, caller: &Caller, id: EndpointId) -> Outcome<Stored> {
     require_any(caller)?;
     let found = find(conn, id).await?.filter(|stored| may_manage(caller, &stored.endpoint));

@@ -1,6 +1,6 @@
-//! The keys that envelopes are signed with (AEE §8, §11.2): registering and revoking them, and checking signatures. Table
-//! `aee_keys`. What happens to a key is on the house's line. Not an API key (`keys.rs`) and not an agent's identity
-//! (`identities.rs`): an entity has as many as it needs, each under its own name.
+//! Keys that sign envelopes (AEE §8, §11.2): registration, revocation, and verification of signatures. Table
+//! `aee_keys`; changes are recorded in the system log. These are neither API keys (`keys.rs`) nor agents'
+//! identities (`identities.rs`): an entity may have several, each with its own name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,22 +22,22 @@ use super::lines::Line;
 use super::voices::speaks_for;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, rulebook, unknown};
 
-/// What came of a registration.
+/// The result of a registration.
 #[derive(Debug)]
 pub struct Registration {
     /// The key.
     pub key: EnvelopeKey,
-    /// The secret that was made for it. A repeated request does not find it again.
+    /// The secret that was generated for it; a repeated request does not return it again.
     pub secret: Option<Shared>,
-    /// Whether it is this request's.
+    /// Whether this request created it.
     pub new: bool,
 }
 
-/// Registers a key of an entity that the caller may act as; without a name, of the one that it acts as. An admin may for
-/// any. The same again changes nothing.
+/// Registers a key of an entity that the caller may act as, or as an admin of any entity; the entity defaults
+/// to the acting agent, and repeating it changes nothing.
 ///
 /// # Errors
-/// The scope is missing, the entity is not the caller's, or the law refuses the key.
+/// The scope is missing, the entity is not the caller's, or the domain rules refuse the key.
 pub async fn register(
     ctx: &Ctx,
     caller: &Caller,
@@ -68,10 +68,10 @@ pub async fn register(
     Ok(Registration { key, secret, new: true })
 }
 
-/// Takes a key back, for every envelope that is not yet committed, on every server. Again, it changes nothing.
+/// Revokes a key on every server, for all envelopes not yet committed; repeating it changes nothing.
 ///
 /// # Errors
-/// The scope is missing; there is no such key of an entity that is the caller's.
+/// The scope is missing; no entity of the caller's has such a key.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str) -> Outcome<EnvelopeKey> {
     caller.require(Scope::MailWrite)?;
     let entity = own(ctx, caller, entity, "key").await?;
@@ -79,7 +79,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str)
     let known = find(&mut tx, &entity, kid).await?.ok_or_else(|| not_found("key"))?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let Some(revoked) = law::revoke(&known, line.now()) else { return Ok(known) };
-    // What it signed and is being committed is waited for; what comes later finds it revoked.
+    // Waits for commits of envelopes that it signed; later ones find it revoked.
     rulebook::change(&mut tx).await?;
     end(&mut tx, &revoked).await?;
     line.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, told(&revoked)));
@@ -90,7 +90,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str)
     Ok(revoked)
 }
 
-/// The keys of an entity, the oldest first: all that it ever had.
+/// Lists all keys that an entity ever had, oldest first.
 ///
 /// # Errors
 /// The scope is missing; the entity is not the caller's.
@@ -101,11 +101,13 @@ pub async fn list(ctx: &Ctx, caller: &Caller, entity: Option<&str>) -> Outcome<V
     all(&mut connection, &entity).await
 }
 
-/// Keys that are remembered at the most.
+/// Maximum number of cached keys.
 const REMEMBERED: usize = 10_000;
 
-/// Keys that have signed something lately, by entity and `kid`. What a key is never changes; whether it still counts is asked
-/// in the commit ([`still_in_force`]), so that none outlives its revocation.
+/// Cache of recently used keys, by entity and `kid`.
+///
+/// A key's data never changes; [`still_in_force`] checks in the committing transaction that it was not
+/// revoked.
 #[derive(Debug, Default)]
 pub struct Ring(RwLock<HashMap<String, HashMap<String, Arc<EnvelopeKey>>>>);
 
@@ -128,10 +130,11 @@ impl Ring {
     }
 }
 
-/// Verifies an envelope's signature by the key of its sender that the signature names.
+/// Verifies an envelope's signature with the sender's key that the signature names.
 ///
 /// # Errors
-/// [`entente_domain::refusal::Code::BadSignature`], whatever is wrong with the key; what the law says of what cannot be bound.
+/// [`entente_domain::refusal::Code::BadSignature`], for any fault of the key; the domain rules' refusal of an
+/// envelope that a signature cannot bind.
 pub async fn verify(ctx: &Ctx, envelope: &Envelope, sig: &Sig) -> Outcome<()> {
     if let Some(known) = ctx.envelope_keys.recall(&envelope.sender, &sig.kid) {
         return Ok(law::verify(Some(&known), envelope, sig, ctx.now())?);
@@ -140,16 +143,16 @@ pub async fn verify(ctx: &Ctx, envelope: &Envelope, sig: &Sig) -> Outcome<()> {
     let known = find(&mut connection, &envelope.sender, &sig.kid).await?;
     drop(connection);
     law::verify(known.as_ref(), envelope, sig, ctx.now())?;
-    // One that nothing was verified by yet may be anybody's invention.
+    // Cached only after a successful verification, so that forged envelopes cannot fill the cache.
     known.into_iter().for_each(|key| ctx.envelope_keys.remember(key));
     Ok(())
 }
 
-/// Those of these keys, by entity and `kid`, that count at this moment: what was verified before the transaction counts
-/// only if the key still does within it.
+/// Returns those of these keys, by entity and `kid`, that are in force now: a signature verified before the
+/// transaction counts only if its key is still in force within it.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn still_in_force(
     conn: &mut PgConnection,
     keys: &[(String, String)],
@@ -174,8 +177,8 @@ pub async fn still_in_force(
     Ok(rows.into_iter().map(|row| (row.entity, row.kid)).collect())
 }
 
-/// The entity that is meant, if it is the caller's: one that its key may act as and that is no other person, or as an admin any.
-/// Another's is not there.
+/// Resolves an entity of the caller's, which its key may act as and which is no other person, or any for an
+/// admin; others count as not found.
 async fn own(ctx: &Ctx, caller: &Caller, entity: Option<&str>, noun: &str) -> Outcome<String> {
     let entity = entity.unwrap_or(&caller.agent);
     check_name("entity", entity)?;
@@ -185,7 +188,7 @@ async fn own(ctx: &Ctx, caller: &Caller, entity: Option<&str>, noun: &str) -> Ou
     Err(not_found(noun))
 }
 
-/// What the log says of a key: never a secret.
+/// Builds the event payload of a key, without any secret.
 fn told(key: &EnvelopeKey) -> Value {
     json!({
         "entity": key.entity, "kid": key.kid, "algorithm": key.algorithm(), "public_key": key.public_key(),

@@ -1,5 +1,5 @@
-//! Log lines of envelopes (AEE §7.2): kept for whoever sent them, delivered to nobody. Table `aee_logs`. A line is no event
-//! of the house and moves no line of an intent. What a line is, is `entente_domain::envelopes::logs`.
+//! Log lines sent as envelopes (AEE §7.2): stored for their sender, delivered to nobody. Table `aee_logs`.
+//! They are not events, and advance no intent's log. Their format is `entente_domain::envelopes::logs`.
 
 use chrono::TimeDelta;
 use entente_domain::canonical::sha256;
@@ -12,21 +12,21 @@ use serde_json::value::RawValue;
 
 use super::{Caller, Ctx, Outcome, idempotency};
 
-/// A line that was kept.
+/// A stored log line.
 #[derive(Debug)]
 pub struct Kept {
-    /// Its number; later ones are higher.
+    /// Its sequence number; later lines have higher ones.
     pub seq: i64,
-    /// When it came.
+    /// When it arrived.
     pub received_at: Timestamp,
-    /// The line, letter by letter.
+    /// The line, verbatim.
     pub body: Box<RawValue>,
 }
 
-/// Keeps lines of the caller's principal: all of them or none.
+/// Stores log lines of the caller's principal, all or none.
 ///
 /// # Errors
-/// The scope is missing; the idempotency key was used for something else.
+/// The scope is missing; the idempotency key was used for another request.
 pub async fn keep(
     ctx: &Ctx,
     caller: &Caller,
@@ -38,7 +38,7 @@ pub async fn keep(
         return Ok(());
     }
     let principal = caller.principal();
-    // Under one lock, so that who reads on from a number has missed nothing before it.
+    // Serialised per principal, so that a reader who continues from a number misses no earlier line.
     let mut locks = vec![lock_key(principal)];
     locks.extend(once.map(|once| idempotency::lock_key(principal, &once.key)));
     let mut tx = ctx.begin_locked(locks).await?;
@@ -71,8 +71,9 @@ pub async fn keep(
     Ok(())
 }
 
-/// The lines of the caller's principal after a number, the oldest first, all or those of a thread. A page that has become
-/// too large ends early; only an empty one is the last.
+/// Lists the lines of the caller's principal after a number, oldest first, optionally of one thread.
+///
+/// A page that would become too large ends early; only an empty page is the last.
 ///
 /// # Errors
 /// The scope is missing.
@@ -128,10 +129,10 @@ pub async fn list(
     rows.into_iter().map(kept).collect()
 }
 
-/// Takes away up to `limit` lines that were kept for as long as envelopes are; answers with how many.
+/// Deletes up to `limit` lines past the retention of envelopes; returns their number.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let kept = TimeDelta::from_std(ctx.settings.post.retention).unwrap_or(TimeDelta::MAX);
     let Some(before) = ctx.now().checked_sub_signed(kept) else { return Ok(0) };
@@ -153,7 +154,7 @@ struct Row {
     body: String,
 }
 
-/// The advisory lock of a principal's log.
+/// Returns the advisory lock of a principal's log lines.
 fn lock_key(principal: &str) -> i64 {
     let digest = sha256(format!("envelope_logs\0{principal}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))

@@ -1,7 +1,8 @@
-//! Envelopes (AEE): whether one may be sent, and what is kept of it. Table `aee_envelopes`.
+//! Envelopes (AEE): admission and storage. Table `aee_envelopes`.
 //!
-//! The law is `entente_domain::envelopes`; how a batch is written `post.rs`; where it lies for its recipients `mailboxes.rs`.
-//! The text that came in is kept and handed on as it is; what the gateway adds stands beside it.
+//! The domain rules are `entente_domain::envelopes`; `post.rs` writes batches, `mailboxes.rs` holds them for
+//! recipients. The received text is stored and delivered unchanged; the gateway's additions are stored beside
+//! it.
 
 mod noting;
 mod references;
@@ -36,32 +37,32 @@ use super::{
     redactions, refutations,
 };
 
-/// Envelopes that are taken in at once at the most.
+/// Maximum number of envelopes accepted at once.
 pub const BATCH: usize = 100;
 
-/// How often an envelope is judged before its sender has to come again, while rules and schemas keep changing.
+/// Maximum number of evaluations of an envelope while rules and schemas change; then its sender must retry.
 const JUDGED: usize = 4;
 
-/// What has become of an envelope.
+/// The result of accepting an envelope.
 #[derive(Debug, Clone)]
 pub struct Accepted {
     /// Its receipt.
     pub receipt: Receipt,
-    /// The server's answer, when it was a task for the server.
+    /// The server's answer, if it was a task for the server.
     pub reply: Option<String>,
 }
 
-/// Takes in an envelope.
+/// Accepts an envelope.
 ///
 /// # Errors
-/// What the law finds (`entente_domain::envelopes`); [`Code::FromMismatch`], [`Code::UnknownRecipient`],
-/// [`Code::DuplicateId`], with the first receipt when it was the same.
+/// The domain rules' refusals (`entente_domain::envelopes`); [`Code::FromMismatch`],
+/// [`Code::UnknownRecipient`], [`Code::DuplicateId`], with the first receipt if it was the same envelope.
 pub async fn accept(ctx: &Ctx, caller: &Caller, post: &Post, bytes: &[u8]) -> Outcome<Accepted> {
     let mut taken = accept_all(ctx, caller, post, &[bytes]).await?;
     taken.pop().unwrap_or_else(|| Err(AppError::Inconsistent("an envelope got no answer".to_owned())))
 }
 
-/// Takes in several, in their order; each is answered for itself.
+/// Accepts several envelopes in order; each has its own result.
 ///
 /// # Errors
 /// The key lacks the scope.
@@ -92,8 +93,8 @@ pub async fn accept_all(
     Ok(answers)
 }
 
-/// Judges envelopes by the rules and schemas that are remembered and hands in those that pass. If there are others by now,
-/// whoever was judged is overtaken, and they are remembered instead.
+/// Evaluates envelopes by the cached policy snapshot and submits those that pass; if the policy has changed,
+/// their results are `Overtaken` and the snapshot is reloaded.
 async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcome<Vec<Outcome<Accepted>>> {
     let book = rulebook::at_hand(ctx).await?;
     let mut bundles = Vec::with_capacity(all.len());
@@ -112,7 +113,7 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
         Ok(Accepted { receipt, reply })
     };
     let mut answers: Vec<Outcome<Accepted>> = judged.into_iter().map(answer).collect();
-    // What was refused before it came to a writer may have been refused by rules that are no more.
+    // An envelope refused before it reached a writer may have been refused by outdated rules.
     if answers.iter().any(|answer| matches!(answer, Err(AppError::Refused(_) | AppError::Overtaken)))
         && rulebook::latest(ctx).await?.version != book.version
     {
@@ -123,11 +124,11 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
     Ok(answers)
 }
 
-/// An envelope that may be handed in.
+/// An envelope that may be submitted.
 struct Prepared {
-    /// It, and what stands or falls with it.
+    /// The envelope, and others that are committed with it.
     parcels: Vec<Parcel>,
-    /// The server's own answer, when it is the server that was asked.
+    /// The server's own answer, if the envelope is for the server.
     reply: Option<String>,
 }
 
@@ -137,8 +138,8 @@ impl From<Parcel> for Prepared {
     }
 }
 
-/// A question to a person goes to that person alone, and is never broadcast, wherever in the envelope it is put (binding moment
-/// §7.4).
+/// Refuses to broadcast a question to a person, anywhere in the envelope: it goes to that person alone
+/// (binding moment §7.4).
 fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
     if !envelope.is_broadcast() || !carries_question(body) {
         return Ok(());
@@ -148,8 +149,8 @@ fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
     Err(Refusal::field(Code::InvalidMoment, "payload", "broadcast", message))
 }
 
-/// Judges an envelope by all that is known without looking at others: the parcel to hand in, and the server's own answer to
-/// it, if it is the server that was asked.
+/// Evaluates an envelope without looking at others; returns the prepared envelope, and the server's own
+/// answer if the envelope is for the server.
 async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
     let now = ctx.now();
@@ -205,7 +206,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     answered(ctx, caller, parcel).await
 }
 
-/// What the rules and schemas say of an envelope, whoever sends it.
+/// Applies rules and schemas to an envelope, regardless of its sender.
 async fn pass(
     ctx: &Ctx,
     book: &Rulebook,
@@ -218,7 +219,7 @@ async fn pass(
     Ok((passage, book.fits(ctx, envelope).await?))
 }
 
-/// Judges by rules and schemas what the server sends for somebody (`bridges.rs`), as it judges everybody's.
+/// Applies rules and schemas to an envelope that the server sends on behalf of others (`bridges.rs`).
 pub(crate) async fn judged(
     ctx: &Ctx,
     conn: &mut sqlx::PgConnection,
@@ -239,7 +240,7 @@ pub(crate) async fn judged(
     redactions::instead(ctx, parcel, &passage.redact)
 }
 
-/// A task for the server with its answer, and with what others have to hear of it.
+/// Prepares a task for the server with its answer and the notices to others.
 async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prepared> {
     let entity = &ctx.settings.post.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
@@ -256,7 +257,7 @@ async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prep
     let original = Original::of(&asked.envelope);
     asked.refutation = answer.refutation;
     let mut prepared = Prepared { parcels: vec![asked], reply: Some(reply.body.clone()) };
-    // What only repeats an envelope that is kept is told and not kept: asking costs next to nothing.
+    // An answer that only repeats a stored envelope is returned but not stored, so that asking is cheap.
     if !answer.repeats {
         prepared.parcels.push(Parcel { way: Way::Keep, ..reply });
     }
@@ -277,7 +278,8 @@ async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
     Ok(Verified::signed(sig.kid, sig.scope))
 }
 
-/// `from` must be the caller's (AEE §11.5), or the envelope signed and the caller one who may pass on such.
+/// Requires that `from` is the caller's (AEE §11.5), or that the envelope is signed and the caller is its
+/// relay.
 async fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -> Outcome<()> {
     let settings = &ctx.settings.post;
     let own = envelope.sender == caller.principal() && caller.is_itself();
@@ -302,8 +304,8 @@ async fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verif
     Err(Refusal::field(Code::FromMismatch, "from", "from_mismatch", message).into())
 }
 
-/// The priority that an envelope goes with: by what its sender, and the principal who sent it, have sent lately. What is sent
-/// to a channel counts for each who listens.
+/// Returns an envelope's effective priority by its sender's and its principal's recent use; an envelope to a
+/// bus counts once per listener.
 async fn admitted(ctx: &Ctx, caller: &Caller, envelope: &Envelope, asked: Priority) -> Outcome<Priority> {
     let (who, since_start) = ((caller.principal(), envelope.sender.as_str()), ctx.quotas.since_start());
     let effective = ctx.quotas.admit(who, asked, since_start)?;
@@ -316,7 +318,7 @@ async fn admitted(ctx: &Ctx, caller: &Caller, envelope: &Envelope, asked: Priori
     Ok(effective)
 }
 
-/// Until when an answer counts (AEE §11.6), and whether that is sooner than was asked.
+/// Returns the deadline for answers (AEE §11.6), and whether it is earlier than requested.
 fn deadline(asked: Option<u64>, most: std::time::Duration, now: Timestamp) -> (Option<Timestamp>, bool) {
     let Some(asked) = asked else { return (None, false) };
     let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
@@ -324,10 +326,10 @@ fn deadline(asked: Option<u64>, most: std::time::Duration, now: Timestamp) -> (O
     (now.checked_add_signed(TimeDelta::milliseconds(millis)), asked > most)
 }
 
-/// An envelope that the caller is a party to.
+/// Returns an envelope that the caller is a party to.
 ///
 /// # Errors
-/// There is none, or it is none of the caller's.
+/// The envelope does not exist, or the caller is no party to it.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -340,13 +342,14 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
     if seen { Ok(kept) } else { Err(not_found("envelope")) }
 }
 
-/// Whether it is from or to an entity that is one of theirs. What waits for a person to agree, or is handed out only with
-/// something left out, is its sender's alone: others are a party to what they find in their mailbox.
+/// Whether an entity accepted by `is_theirs` is the sender, or the recipient of a delivered envelope.
+///
+/// Held and redacted envelopes belong to their sender; others are a party to those in their mailbox.
 pub(super) fn between(is_theirs: impl Fn(&str) -> bool, kept: &Kept) -> bool {
     is_theirs(&kept.sender) || (kept.is_handed_out() && is_theirs(&kept.recipient))
 }
 
-/// An envelope if one of theirs is a party to it: it sent it, or found it in a mailbox.
+/// Loads an envelope if an entity accepted by `is_theirs` sent it or has it in a mailbox.
 pub(crate) async fn seen_by(
     conn: &mut sqlx::PgConnection,
     is_theirs: impl Fn(&str) -> bool,
@@ -360,12 +363,13 @@ pub(crate) async fn seen_by(
     Ok(holders.iter().any(|entity| is_theirs(entity)).then_some(kept))
 }
 
-/// Forgets envelopes that are older than they are kept, with their items and pairs; never sooner than one with the same id
-/// could be taken in (AEE §11.1): of those whose age nobody can judge, the id is remembered. Up to `limit`; answers with how
-/// many.
+/// Deletes up to `limit` envelopes past their retention with their items and exchanges; returns their number.
+///
+/// Never deletes one while a replay of its id could be accepted (AEE §11.1): ids that came without a valid
+/// `ts` are remembered.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
     let mut tx = ctx.pool.begin().await?;

@@ -1,5 +1,5 @@
-//! Escalations (RFC-0013): agents put an intent before people, who resolve that. Table `escalations`; who may resolve is
-//! `entente_domain::escalations`.
+//! Escalations (RFC-0013): agents put an intent before people, who resolve the escalation. Table
+//! `escalations`; `entente_domain::escalations` defines the right to resolve one.
 
 use entente_domain::access::{Level, Standing};
 use entente_domain::clock::Timestamp;
@@ -20,11 +20,13 @@ use super::{
     AppError, Caller, Ctx, Outcome, governance, idempotency, not_found, principals, seats, tasks, unknown,
 };
 
-/// Puts an intent before a person: the one that is named, or the policy's, or whoever may resolve it. Whoever may write may
-/// do so, also where the policy lets it do nothing else.
+/// Puts an intent before a person: the one named, else the policy's, else anybody who may resolve it.
+///
+/// Any agent with write access may escalate, even if the policy allows it nothing else.
 ///
 /// # Errors
-/// The intent is not there, not writable or resolved; who is named is no person; the ask is not lawful; too many wait.
+/// The intent does not exist, is not writable or is resolved; the assignee is no person; the request is
+/// invalid; too many escalations wait.
 pub async fn escalate(
     ctx: &Ctx,
     caller: &Caller,
@@ -42,7 +44,7 @@ pub async fn escalate(
     if let Some(person) = &ask.assigned_to {
         require_person(&mut tx, "assigned_to", person).await?;
     } else if let Some(person) = governance::of_or_none(&mut tx, intent_id, &seat).await?.escalate_to
-        // A policy from before policies were enforced may name nobody.
+        // A policy from before policies were enforced may name a principal that is no person.
         && is_person(&mut tx, &person).await?
     {
         ask.assigned_to = Some(person);
@@ -66,37 +68,37 @@ pub async fn escalate(
     Ok(made)
 }
 
-/// Requires that a name is a person's.
+/// Requires that a name belongs to a person.
 pub(crate) async fn require_person(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<()> {
     check_name(member, name)?;
     if is_person(conn, name).await? { Ok(()) } else { Err(law::no_person(member).into()) }
 }
 
-/// Whether a name is a person's.
+/// Whether a name belongs to a person.
 pub(crate) async fn is_person(conn: &mut PgConnection, name: &str) -> Outcome<bool> {
     let found = principals::find(conn, name).await?;
     Ok(found.is_some_and(|principal| principal.kind == Being::Human))
 }
 
-/// Which escalations to list.
+/// Filters for listing escalations.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this intent.
+    /// Only escalations of this intent.
     pub intent_id: Option<IntentId>,
-    /// Only in this status, a word of the wire.
+    /// Only escalations in this status, in its wire form.
     pub status: Option<String>,
-    /// Only those that this person is to answer.
+    /// Only escalations assigned to this person.
     pub assigned_to: Option<String>,
-    /// Only older than this one: the cursor.
+    /// Only escalations older than this one: the cursor.
     pub before: Option<EscalationId>,
-    /// How many at the most.
+    /// Maximum number of escalations.
     pub limit: u32,
 }
 
-/// The escalations on intents that the caller can read, and those that were put before it by name; the newest first.
+/// Lists the escalations that are on readable intents or assigned to the caller, newest first.
 ///
 /// # Errors
-/// The intent that the filter names is not there or not readable.
+/// The intent named by the filter does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Escalation>> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
@@ -109,10 +111,11 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Es
     visible(&mut connection, &caller.agent, person, filter, now).await
 }
 
-/// Resolves an escalation. The same answer once more changes nothing.
+/// Resolves an escalation; repeating the same answer changes nothing.
 ///
 /// # Errors
-/// It is not there or not visible; the caller may not; it is answered already; the intent has ended.
+/// It does not exist or is not visible; the caller may not resolve it; it is answered already; the intent has
+/// ended.
 pub async fn resolve(
     ctx: &Ctx,
     caller: &Caller,
@@ -160,7 +163,7 @@ pub async fn resolve(
     Ok(resolved)
 }
 
-/// Ends the escalations of an intent that is resolved: there is nothing to decide any more. The change of its status tells.
+/// Expires the escalations of a resolved intent; the event of the status change implies it.
 pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
     sqlx::query!(
         "-- escalations::end_of_intent
@@ -172,7 +175,7 @@ pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent_id: IntentId) 
     Ok(())
 }
 
-/// Reads escalations: the query's name, and what follows its `FROM escalations x`.
+/// Loads escalations: takes the query's name and the text after its `FROM escalations x`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -287,7 +290,7 @@ async fn visible(
     rows.into_iter().map(Escalation::try_from).collect()
 }
 
-/// How many escalations of an intent nobody has answered; counted no further than there may be.
+/// Counts the pending escalations of an intent, up to the limit.
 async fn waiting(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize> {
     let count = sqlx::query_scalar!(
         r#"-- escalations::waiting

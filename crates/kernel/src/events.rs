@@ -1,5 +1,5 @@
-//! The log as it is read: lists, and what clients append. Writing on it is `lines.rs`, whether it is
-//! whole is `chains.rs`.
+//! Reads the log: lists of events; and appends clients' events. Writing is in `lines.rs`, verification in
+//! `chains.rs`.
 
 use entente_domain::access::Level;
 use entente_domain::chains::Break;
@@ -18,25 +18,25 @@ use super::pages::{Measure, Page};
 use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, identities, seats};
 use crate::feed::Place;
 
-/// Which events of an intent to list.
+/// Filters for listing an intent's events.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this type.
+    /// Only events of this type.
     pub event_type: Option<String>,
-    /// Only later than this.
+    /// Only events later than this.
     pub since: Option<Timestamp>,
-    /// Only of this trace (RFC-0020).
+    /// Only events of this trace (RFC-0020).
     pub trace_id: Option<String>,
-    /// How many at the most.
+    /// Maximum number of events.
     pub limit: u32,
-    /// How many of the newest to pass over.
+    /// Number of the newest events to skip.
     pub offset: u32,
 }
 
-/// An intent's events, the newest first.
+/// Lists an intent's events, newest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Page<Event>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -47,7 +47,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
 /// Appends a client's event to an intent's log.
 ///
 /// # Errors
-/// The intent is not there or not writable; the event is not lawful.
+/// The intent does not exist or is not writable; the event is invalid.
 pub async fn append(
     ctx: &Ctx,
     caller: &Caller,
@@ -81,16 +81,17 @@ pub async fn append(
     Ok(event)
 }
 
-/// The whole log of an intent, oldest first, without asking who asks: for the server's own checks.
+/// Returns the whole log of an intent, oldest first, without an access check, for the server's own checks.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn whole_log(ctx: &Ctx, intent_id: IntentId) -> Outcome<Vec<Event>> {
     let mut connection = ctx.pool.acquire().await?;
     all(&mut connection, intent_id).await
 }
 
-/// Reads whole events: the query's name, and what follows its `FROM events e`; after `of`, what its `e` is.
+/// Loads whole events: takes the query's name and the text after its `FROM events e`, or with `of` the source
+/// of `e`.
 macro_rules! select {
     ($name:literal, of $from:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -170,7 +171,7 @@ impl TryFrom<Row> for Event {
     }
 }
 
-/// A page of an intent's log, the newest first.
+/// Loads a page of an intent's log, newest first.
 pub(crate) async fn page(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -206,7 +207,7 @@ pub(crate) async fn page(
     }
 }
 
-/// The events of a trace that the caller may see, in the order in which they were written, oldest first.
+/// Loads the events of a trace that the caller may see, in the order of their writing, oldest first.
 pub(crate) async fn of_trace(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -247,13 +248,13 @@ pub(crate) async fn of_trace(
     }
 }
 
-/// The whole log of an intent, oldest first.
+/// Loads the whole log of an intent, oldest first.
 pub(crate) async fn all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Event>> {
     let stored = stored(conn, intent_id).await?.into_iter();
     stored.map(|event| event.map_err(|fault| AppError::Inconsistent(fault.reason))).collect()
 }
 
-/// As [`all`]; in the place of what cannot be read any more is why.
+/// As [`all`]; an unreadable event is replaced by its fault.
 pub(crate) async fn stored(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -272,7 +273,7 @@ pub(crate) async fn stored(
     Ok(rows.into_iter().map(read).collect())
 }
 
-/// The events that changed an intent before a place in its line, oldest first.
+/// Loads the events that changed an intent before a position in its log, oldest first.
 pub(crate) async fn changes_before(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -291,7 +292,7 @@ pub(crate) async fn changes_before(
     rows.into_iter().map(Event::try_from).collect()
 }
 
-/// The events of an intent's line after a place, up to another.
+/// Loads the events of an intent's log after a position, up to another.
 pub(crate) async fn of_line(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -312,7 +313,7 @@ pub(crate) async fn of_line(
     rows.into_iter().map(Row::placed).collect()
 }
 
-/// The events of all lines after a place, written by transactions older than `horizon`.
+/// Loads the events of all logs after a position, written by transactions older than `horizon`.
 pub(crate) async fn of_house(
     conn: &mut PgConnection,
     place: Place,
@@ -334,7 +335,7 @@ pub(crate) async fn of_house(
     rows.into_iter().map(Row::placed).collect()
 }
 
-/// The events at these places.
+/// Loads the events at these positions.
 pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Event)>> {
     let rows = select!(
         "events::at",

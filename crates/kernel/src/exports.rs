@@ -1,4 +1,4 @@
-//! Exports: an intent with its whole log and all that vouches for it, for `entente verify` (RFC-0019). Only reads.
+//! Exports an intent with its whole log and its evidence, for `entente verify` (RFC-0019). Only reads.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::{
     AppError, Caller, Ctx, Outcome, aside, chains, checkpoints, events, identities, intents, not_found, seats,
 };
 
-/// One intent with its whole log, its checkpoints and the keys that its proofs need, signed by the server.
+/// Returns an intent with its whole log, its checkpoints and the keys for its proofs, signed by the server.
 ///
 /// # Errors
-/// It is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn of_intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Export> {
     caller.require(Scope::IntentsRead)?;
     let turn = chains::turn().await?;

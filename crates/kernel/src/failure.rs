@@ -1,46 +1,47 @@
-//! Why a deed was not done. What a client hears of it is `http/error.rs`.
+//! Errors of operations; `http/error.rs` maps them to responses.
 
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines::Late;
 use entente_store::commit::Unanswered;
 
-/// Why a deed was not done.
+/// An operation's error.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// The law refused it.
+    /// The domain rules refused it.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The database cannot be reached, or the server is stopping. Nothing is known to have been done.
+    /// The database cannot be reached, or the server is stopping; nothing is known to have been done.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// The database has rolled it back: somebody else was in its way, or it took too long. Nothing was done, and the same may
-    /// go well now.
+    /// The database rolled it back because of a conflict or a timeout; nothing was done, and a retry may
+    /// succeed.
     #[error("rolled back ({state}): {why}")]
     RolledBack {
-        /// PostgreSQL's word for the reason (SQLSTATE).
+        /// PostgreSQL's code for the reason (SQLSTATE).
         state: &'static str,
-        /// What it said.
+        /// PostgreSQL's message.
         why: String,
     },
-    /// What it was judged by has changed before it was committed. Nothing was done; it is to be judged anew.
+    /// The data that it was judged by changed before the commit; nothing was done, and it must be judged
+    /// again.
     #[error("what this was judged by has just changed")]
     Overtaken,
-    /// What is stored is not what the law can have stored.
+    /// The stored data violates the domain rules.
     #[error("inconsistent data: {0}")]
     Inconsistent(String),
-    /// The database refused a statement: a defect.
+    /// The database rejected a statement, which is a defect.
     #[error(transparent)]
     Database(sqlx::Error),
 }
 
 impl AppError {
-    /// Whether it says nothing about what was asked: the same may go well later, and nobody has to look after it.
+    /// Whether the error is transient: a retry may succeed, and nobody needs to investigate.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::RolledBack { .. } | Self::Overtaken)
     }
 
-    /// Whether somebody else was in the way: a lock was not to be had in time, or two waited for each other.
+    /// Whether a lock could not be acquired in time, or the transaction was part of a deadlock.
     pub(crate) fn is_contended(&self) -> bool {
         matches!(self, Self::RolledBack { state: "55P03" | "40P01" | "40001", .. })
     }
@@ -70,8 +71,9 @@ impl From<sqlx::Error> for AppError {
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
-            // Class 08: connection; 53: resources (too many connections, disk full); 57P: stopping or starting;
-            // 40: of the transaction it is not known how it ended; 25006: read-only while a standby takes over.
+            // Class 08: connection; 53: resources (too many connections, disk full); 57P: stopping or
+            // starting; 40: the transaction's outcome is unknown; 25006: read-only while a standby takes
+            // over.
             sqlx::Error::Database(e)
                 if e.code().is_some_and(|code| {
                     code.starts_with("08")
@@ -83,7 +85,7 @@ impl From<sqlx::Error> for AppError {
             {
                 Self::Unavailable(error.to_string())
             }
-            // A name in a path or a query that has a NUL: nothing that is stored can be called that.
+            // A NUL character in a path or a query: no stored name can contain one.
             sqlx::Error::Database(e) if e.code().is_some_and(|code| code == "22021") => {
                 Self::Refused(Refusal::new(
                     Code::NulCharacter,

@@ -1,8 +1,8 @@
-//! Failures of attempts at intents (RFC-0010), and the retries that come of them. Table `failures`; the rules are
+//! Failed attempts at intents (RFC-0010), and the retries that they cause. Table `failures`; the rules are
 //! `retry_policies.rs`.
 //!
-//! A retry that is due is told to its agent as an assignment, which is what agents act on (contract 11.5). At most one of an
-//! agent waits on an intent, so a flood of failures comes to no flood of retries.
+//! A due retry is announced to its agent as an assignment, which is what agents act on (contract 11.5). Each
+//! agent has at most one pending retry per intent, so many failures do not cause many retries.
 
 use entente_domain::access::Level;
 use entente_domain::clock::{Timestamp, rfc3339};
@@ -22,11 +22,13 @@ use super::lines::Line;
 use super::rounds::round;
 use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, retry_policies, seats};
 
-/// Records that the caller's attempt failed, and decides what comes of it by the intent's policy. The fallback gets its turn
-/// here and now; the same agent is told to try again when its pause is over, if it is assigned to the intent.
+/// Records a failed attempt of the caller, and decides on the next step by the intent's policy.
+///
+/// A fallback agent is assigned at once. The same agent is told to retry after its pause, if it is assigned
+/// to the intent.
 ///
 /// # Errors
-/// The intent is not there or not writable; the ask is not lawful.
+/// The intent does not exist or is not writable; the failure is invalid.
 pub async fn record(
     ctx: &Ctx,
     caller: &Caller,
@@ -50,7 +52,8 @@ pub async fn record(
     let since = stored.as_ref().map_or(0, |stored| stored.since_seq);
     let fallback = stored.as_ref().filter(|stored| !stored.handed_over);
     let fallback = fallback.and_then(|stored| stored.policy.rules.fallback_agent_id.as_deref());
-    // The intent's governance may be newer than what names the fallback: whom it would not let work, it does not let in.
+    // The governance policy may be newer than the retry policy: an agent that it bars from work is no
+    // fallback.
     let fallback = fallback.filter(|agent| governed.judge_write(agent, true).is_ok());
     let asked: Vec<(IntentId, &str)> = fallback.map(|agent| (intent_id, agent)).into_iter().collect();
     let case = Case {
@@ -78,7 +81,7 @@ pub async fn record(
         retry_policies::hand_over(&mut tx, intent_id, now).await?;
         made.announced_at = Some(now);
     }
-    // Whoever is not assigned works by itself, and hears by the answer alone when to try again.
+    // An agent without an assignment gets no announcement; only the response tells it when to retry.
     let due = match made.next {
         Next::Again { attempt, at } if seat.assigned => Some((attempt, at)),
         _ => None,
@@ -91,7 +94,7 @@ pub async fn record(
     Ok(made)
 }
 
-/// What the log says of a failure.
+/// Builds the event payload of a failure.
 fn told(made: &Failure) -> Value {
     let mut payload = json!({
         "failure_id": made.id, "agent_id": made.agent_id, "attempt_number": made.attempt_number,
@@ -105,19 +108,19 @@ fn told(made: &Failure) -> Value {
     payload
 }
 
-/// Some of an intent's failures.
+/// A page of an intent's failures.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The failures, the oldest first.
+    /// The failures, oldest first.
     pub failures: Vec<Failure>,
-    /// After which place the next page begins; `None` when this is the last.
+    /// The position after which the next page begins; `None` on the last page.
     pub next: Option<i64>,
 }
 
-/// The failures on an intent after a place, the oldest first.
+/// Lists the failures on an intent after a position, oldest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, after: i64, limit: u32) -> Outcome<Page> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -130,10 +133,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, after: i64, l
     Ok(Page { failures, next })
 }
 
-/// Tells agents whose pause is over to try again; on up to `limit` intents, one after the other.
+/// Announces due retries to their agents, on up to `limit` intents one after the other.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn retry_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let intents = sqlx::query_scalar!(
         r#"-- failures::due
@@ -147,14 +150,15 @@ pub async fn retry_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     round(intents.into_iter().map(|intent_id| retry_on(ctx, intent_id.into(), limit))).await
 }
 
-/// Tells the agents of one intent whose pause is over. Looked at again under the lock: another server may have been faster.
+/// Announces the due retries of one intent; checked again under the lock, because another server may have
+/// done it.
 async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
     let due = take_due(&mut tx, intent_id, line.now(), limit).await?;
     let asked: Vec<(IntentId, &str)> = due.iter().map(|one| (intent_id, one.agent_id.as_str())).collect();
     let seats = seats::seats(&mut tx, &asked, line.now()).await?;
-    // Whoever was taken off the intent since, or may no longer write on it, hears nothing of it.
+    // Agents that were unassigned since, or may no longer write to the intent, are not told.
     let works = |agent: &str| {
         seats.iter().any(|((_, known), seat)| {
             known == agent
@@ -183,8 +187,8 @@ async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
     Ok(due.len() as u64)
 }
 
-/// Ends, within a deed, what waits for another attempt at an intent that is over. What failed on the way to one that is
-/// completed is settled.
+/// Cancels the pending retries of an intent that ends, within that operation; completion also resolves its
+/// failures.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -258,7 +262,8 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i
     Ok(rows)
 }
 
-/// How often an agent has failed after a place on the intent's line; beyond what any policy allows it is not counted.
+/// Counts an agent's failures after a position in the intent's log; stops beyond the most retries that any
+/// policy allows.
 async fn count(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str, since: i64) -> Outcome<u32> {
     let count = sqlx::query_scalar!(
         r#"-- failures::count
@@ -274,7 +279,7 @@ async fn count(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str, sin
     u32::try_from(count).map_err(|e| AppError::Inconsistent(e.to_string()))
 }
 
-/// An agent that failed again waits for nothing that came of its failures before.
+/// Cancels an agent's pending retry, because it has failed again.
 async fn call_off(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     sqlx::query!(
         "-- failures::call_off
@@ -296,7 +301,7 @@ struct Due {
     error_message: Option<String>,
 }
 
-/// Takes, under the intent's lock, what is due on it; nobody else will.
+/// Takes the due retries of an intent, under its lock.
 async fn take_due(
     conn: &mut PgConnection,
     intent_id: IntentId,

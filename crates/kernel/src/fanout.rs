@@ -1,8 +1,9 @@
-//! Fan-out: what happened is handed to those who receive it. Table `webhook_cursor`.
+//! Fan-out: queues each record for the webhook endpoints that receive it. Table `webhook_cursor`.
 //!
-//! The lines are the outbox: nothing is written for a receiver when something happens. One server at a time reads what
-//! comes after the cursor, below the horizon (`places.rs`), queues what each receiver's owner sees of it, and moves the
-//! cursor in the same transaction. A crash repeats a step or continues after it; a delivery is queued once either way.
+//! The logs are the outbox: nothing is written for a receiver when a record is written. One server at a time
+//! reads the records after the cursor and below the horizon (`places.rs`), queues those that each receiver's
+//! owner may see, and moves the cursor in the same transaction. A crash repeats a step or continues after it;
+//! each delivery is queued once either way.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
@@ -13,11 +14,12 @@ use super::endpoints::Audience;
 use super::{Ctx, Outcome, places};
 use crate::feed::{Place, Record};
 
-/// The advisory lock of the one who moves the cursor. A row's lock would give its transaction a number at once, and hold
+/// The advisory lock for moving the cursor; a row lock would give the transaction an id at once, and hold
 /// back everybody's horizon while it reads.
 const LOCK: i64 = 0x656e_7465_6e74_6501;
 
-/// Deliveries queued in one transaction, but for those of a single record: more would hold the horizon back.
+/// Limit of deliveries queued in one transaction, which only its last record may exceed: more would hold back
+/// the horizon.
 const ROWS: usize = 2_000;
 
 struct Cursor {
@@ -25,10 +27,10 @@ struct Cursor {
     moved_at: Option<Timestamp>,
 }
 
-/// Hands out the next stretch; true when there may be more.
+/// Fans out the next page of the logs; returns true when there may be more.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     let mut audience = ctx.webhooks.audience.lock().await;
     let mut tx = ctx.pool.begin().await?;
@@ -55,7 +57,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     if stretch.reached == place && cursor.place.is_some() {
         return Ok(false);
     }
-    // Whoever is not known yet began after everything that was just read.
+    // Endpoints that are still unknown after this were created after everything just read.
     audience.refresh(ctx, &mut tx).await?;
     let (queue, reached) = matched(ctx, &mut audience, &mut tx, stretch.records, stretch.reached).await?;
     let now = ctx.now();
@@ -72,7 +74,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     Ok(reached > place)
 }
 
-/// What of these records is for whom, and up to which place that is.
+/// Matches records with receivers; returns the queue, and the position that it covers.
 async fn matched(
     ctx: &Ctx,
     audience: &mut Audience,
@@ -85,7 +87,7 @@ async fn matched(
     for (place, record) in records {
         let post = (ctx.webhooks.encode)(&record);
         let mut wanted = Vec::new();
-        // What somebody does not hear may still change what it sees.
+        // A record that a listener does not receive may still change its view.
         let mut moved = false;
         for one in &mut audience.listeners {
             moved |= one.sight.notice(&record);
@@ -112,7 +114,8 @@ async fn matched(
     Ok((queue, end))
 }
 
-/// How far the lines were handed out: what comes after is not to be deleted yet. `None` when nobody receives.
+/// Returns the position of the fan-out, after which no record may be deleted yet; `None` if there are no
+/// receivers.
 pub(crate) async fn reached(conn: &mut PgConnection) -> Outcome<Option<Place>> {
     Ok(load(conn).await?.place)
 }

@@ -1,9 +1,10 @@
-//! Federation (RFC-0022, RFC-0023): intents of ours that peers work on, and intents of theirs that are worked on here. Tables
-//! `federation_dispatches`, `federation_callbacks`, `federation_deliveries` and `federation_letters`.
+//! Federation (RFC-0022, RFC-0023): our intents that peers work on, and peers' intents that are worked on
+//! here. Tables `federation_dispatches`, `federation_callbacks`, `federation_deliveries` and
+//! `federation_letters`.
 //!
-//! What is promised to a peer is a letter, written in the transaction that promises it, and sent afterwards
-//! (`src/background/federate.rs`) until it has arrived or is given up. What is to be told of a peer's intent is read off that
-//! intent's line, so that nothing which changes it has to think of peers.
+//! Messages to a peer go through an outbox: they are written in the transaction that causes them, and sent
+//! afterwards (`src/background/federate.rs`) until they are delivered or given up. Callbacks about a peer's
+//! intent are derived from its log, so the operations that change it need not know about peers.
 
 mod dispatching;
 mod ending;
@@ -30,10 +31,10 @@ pub use self::letters::{Answered, Due, claim, letter, record};
 pub use self::receiving::{Received, receive};
 pub use self::reporting::report;
 
-/// What is configured.
+/// Returns the federation settings.
 ///
 /// # Errors
-/// Nothing is: there is no federation here.
+/// There is no federation on this server.
 pub fn set_up(ctx: &Ctx) -> Result<&Federation, Refusal> {
     ctx.settings.federation.as_ref().ok_or_else(|| {
         Refusal::new(
@@ -43,25 +44,25 @@ pub fn set_up(ctx: &Ctx) -> Result<&Federation, Refusal> {
     })
 }
 
-/// The advisory lock of everything that is counted per peer, or done once per peer.
+/// Returns the advisory lock for everything counted or done once per peer.
 fn peer_lock(peer: &Peer) -> i64 {
     let digest = sha256(format!("federation\0{}", peer.did));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// How much is going on.
+/// Numbers of dispatches and deliveries.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Dispatches that are not over.
+    /// Dispatches in progress.
     pub active: i64,
-    /// Dispatches that are kept.
+    /// Dispatches stored.
     pub dispatches: i64,
-    /// Deliveries that are kept.
+    /// Accepted deliveries stored.
     pub received: i64,
 }
 
-/// How federation stands: what is configured, and how much is going on, of which everybody hears its own: a peer's key what
-/// that peer gave us, an agent what it dispatched and was given, an admin everything.
+/// Returns the federation settings and counts, limited to the caller's own: a peer's key sees that peer's
+/// deliveries, an agent its own dispatches and deliveries, an admin all.
 ///
 /// # Errors
 /// The scope is missing.
@@ -79,29 +80,31 @@ pub async fn status<'a>(ctx: &'a Ctx, caller: &Caller) -> Outcome<(Option<&'a Fe
     Ok((Some(federation), counts))
 }
 
-/// The peer that a caller is, by the principal of its key.
+/// Returns the peer that the caller is, by its key's principal.
 fn peer_of<'a>(federation: &'a Federation, caller: &Caller) -> Option<&'a Peer> {
     federation.peers.iter().find(|peer| peer.did == caller.principal())
 }
 
-/// An agent that is exported.
+/// An exported agent.
 #[derive(Debug)]
 pub struct Exported {
     /// Its name.
     pub agent_id: String,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Vec<String>,
-    /// Who is shown it.
+    /// Its visibility.
     pub visibility: Visibility,
-    /// Its status at this moment.
+    /// Its current status.
     pub status: AgentStatus,
 }
 
-/// The agents that are exported, in the order of their ids, up to a page after `after`: those that a peer sees, for its own key
-/// or for whoever asks what `source` sees; else those that everybody may see. Whether there are more.
+/// Lists a page of exported agents after `after`, in the order of their ids, and whether there are more.
+///
+/// A peer's key sees the agents visible to that peer, `source` those visible to the peer it names; otherwise
+/// only public agents are listed.
 ///
 /// # Errors
-/// The scope is missing; `source` is no peer, or a peer asks what another one sees.
+/// The scope is missing; `source` is no peer, or a peer names another one.
 pub async fn agents(
     ctx: &Ctx,
     caller: &Caller,
@@ -122,7 +125,7 @@ pub async fn agents(
     if federation.export.is_empty() {
         return Ok((found, false));
     }
-    // Who is exported is the law's to tell, so records are taken until enough fit.
+    // The export rules are evaluated in the domain and not in SQL, so records are read until enough match.
     loop {
         let page = directory::page(ctx, None, &after, i64::from(PAGE)).await?;
         let Some(last) = page.last() else { return Ok((found, false)) };

@@ -1,9 +1,9 @@
-//! Governance (RFC-0013): setting the policy of an intent, and holding everybody to it. The policy stands in the intent's own
-//! row (`intents.rs`); what it means is `entente_domain::governance`. Table `governance_violations`.
+//! Governance (RFC-0013): sets an intent's policy and enforces it. The policy is stored in the intent's own
+//! row (`intents.rs`); its meaning is `entente_domain::governance`. Table `governance_violations`.
 //!
-//! A deed that does work on an intent calls [`admit`] once it has the intent's lock and knows where its agent stands. Where
-//! there is no policy that costs nothing: the seat says so. What a policy refuses is given up but for one event, which tells
-//! of it in the transaction that was begun; so nobody is refused without a trace, and the deed still commits once.
+//! An operation that works on an intent calls [`admit`] once it holds the intent's lock and knows its agent's
+//! access; without a policy this needs no query. An operation that the policy refuses is rolled back. A new
+//! transaction records the violation in the log, unless the same one was recorded shortly before.
 
 use entente_domain::access::Level;
 use entente_domain::amounts::Amount;
@@ -23,10 +23,10 @@ use super::lines::Line;
 use super::seats::Seat;
 use super::{AppError, Caller, Ctx, Outcome, Tx, escalations, intents, not_found, seats, suspensions};
 
-/// The policy of an intent: the intent, and what is read of its policy.
+/// Returns an intent and its parsed policy.
 ///
 /// # Errors
-/// It is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<(Intent, GovernancePolicy)> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -38,11 +38,12 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<(Intent, G
     Ok((intent, policy))
 }
 
-/// Sets an intent's policy, if the caller has seen its current version, or takes it away (`None`). What was begun before
-/// goes by the policy from that moment on.
+/// Sets an intent's policy at the version that the caller has seen, or removes it (`None`); from then on it
+/// applies to work already in progress too.
 ///
 /// # Errors
-/// It is not there or the caller does not manage it; the version is stale; it is resolved; the policy is not lawful.
+/// The intent does not exist or the caller does not manage it; the version is stale; it is resolved; the
+/// policy is invalid.
 pub async fn set(
     ctx: &Ctx,
     caller: &Caller,
@@ -63,7 +64,7 @@ pub async fn set(
     let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
     intent.require_version(seen)?;
     if policy.is_none() && intent.governance_policy.is_none() {
-        // There is nothing to take away; that it is gone is true.
+        // There is no policy to remove, so the request is already fulfilled.
         return Ok(intent);
     }
     if intent.status.is_terminal() {
@@ -82,7 +83,7 @@ pub async fn set(
     Ok(next)
 }
 
-/// A policy takes from everybody: on an open intent, where all are admins, only those set it whose intent it is.
+/// Requires a manager: on an open intent all agents are admins, but the policy restricts everybody.
 fn require_manager(seat: &Seat) -> Result<(), Refusal> {
     seat.standing.require(Level::Admin)?;
     if seat.standing.manages() {
@@ -94,7 +95,7 @@ fn require_manager(seat: &Seat) -> Result<(), Refusal> {
     ))
 }
 
-/// Checks the policy that a new intent is to have, where only rows can tell.
+/// Checks the parts of a new intent's policy that depend on stored rows.
 pub(crate) async fn check_new(conn: &mut PgConnection, policy: Option<&Map<String, Value>>) -> Outcome<()> {
     match policy.and_then(|policy| GovernancePolicy::kept(policy).escalate_to) {
         Some(person) => escalations::require_person(conn, "escalate_to", &person).await,
@@ -102,22 +103,22 @@ pub(crate) async fn check_new(conn: &mut PgConnection, policy: Option<&Map<Strin
     }
 }
 
-/// What is attempted: by whom, on what, and the word that the log has for it.
+/// An attempted operation: its agent, its intent, and its name in the log.
 #[derive(Clone, Copy)]
 pub(crate) struct Attempt<'a> {
     pub intent_id: IntentId,
     pub seat: &'a Seat,
-    /// The agent whose seat that is.
+    /// The agent whose access `seat` describes.
     pub agent: &'a str,
-    /// What it wants to do.
+    /// The operation's name.
     pub deed: &'static str,
 }
 
-/// Lets a deed go on that does work on an intent: the transaction, as it was. Called under the intent's lock and before
-/// anything is written.
+/// Admits an operation that works on an intent, and returns the transaction unchanged; call it under the
+/// intent's lock and before the first write.
 ///
 /// # Errors
-/// [`Code::GovernanceViolation`], which the log then tells of.
+/// [`Code::GovernanceViolation`], which is recorded in the log.
 pub(crate) async fn admit(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attempt<'_>) -> Outcome<Tx> {
     match may_work(&mut tx, attempt.intent_id, attempt.seat, attempt.agent).await? {
         Ok(()) => Ok(tx),
@@ -125,7 +126,8 @@ pub(crate) async fn admit(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attem
     }
 }
 
-/// Whether the policy lets an agent do work, for deeds that are judged many at a time and tell nobody.
+/// Whether the policy lets an agent work, for operations that check many agents at once and record no
+/// violations.
 pub(crate) async fn may_work(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -135,7 +137,7 @@ pub(crate) async fn may_work(
     Ok(of(conn, intent_id, seat).await?.map_or(Ok(()), |policy| policy.judge_write(agent, seat.assigned)))
 }
 
-/// As [`admit`], of one more cost where `spent` was recorded before. Deeds that record costs call it under the intent's lock.
+/// As [`admit`], for an additional cost after `spent`; called under the intent's lock.
 ///
 /// # Errors
 /// As [`admit`].
@@ -153,7 +155,7 @@ pub(crate) async fn admit_cost(
     }
 }
 
-/// As [`admit`], of somebody who assigns `agent` to the intent, or (`leaves`) takes it off.
+/// As [`admit`], for assigning `agent` to the intent, or with `leaves` for removing it.
 ///
 /// # Errors
 /// As [`admit`].
@@ -174,7 +176,7 @@ pub(crate) async fn admit_assignment(
     }
 }
 
-/// As [`admit`], of a change of status; and the permits that it uses up.
+/// As [`admit`], for a change of status; also returns the approvals that it uses up.
 ///
 /// # Errors
 /// As [`admit`].
@@ -190,7 +192,7 @@ pub(crate) async fn admit_status(
     let Some(policy) = of(&mut tx, id, attempt.seat).await? else { return Ok((tx, Vec::new())) };
     let mut judged = policy.judge_write(attempt.agent, attempt.seat.assigned);
     judged = judged.and_then(|()| policy.judge_reason(reason));
-    // What is completed already needs no second approval to stay so.
+    // A completed intent needs no second approval to stay completed.
     let completes = status == IntentStatus::Completed && attempt.seat.status != IntentStatus::Completed;
     let judged = match judged {
         Ok(()) if completes => {
@@ -206,11 +208,11 @@ pub(crate) async fn admit_status(
     }
 }
 
-/// Gives a deed up, and has the log tell why.
+/// Rolls the operation back, and records the violation.
 async fn refuse<T>(ctx: &Ctx, caller: &Caller, tx: Tx, attempt: Attempt<'_>, refusal: Refusal) -> Outcome<T> {
     let Some(violation) = refusal.violation.as_deref() else { return Err(refusal.into()) };
     let Attempt { intent_id, agent, deed, .. } = attempt;
-    // Whatever a deed has written before it asked is not to stay: only this word of it.
+    // None of the operation's writes may stay, only the record of the violation.
     tx.rollback().await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
@@ -229,7 +231,7 @@ async fn refuse<T>(ctx: &Ctx, caller: &Caller, tx: Tx, attempt: Attempt<'_>, ref
     Err(AppError::Refused(refusal))
 }
 
-/// What is read of an intent's policy; `None` where it has none, which the seat knows.
+/// Loads an intent's policy; `None` if it has none, which `seat` tells without a query.
 async fn of(conn: &mut PgConnection, id: IntentId, seat: &Seat) -> Outcome<Option<GovernancePolicy>> {
     if !seat.governed {
         return Ok(None);
@@ -245,7 +247,7 @@ async fn of(conn: &mut PgConnection, id: IntentId, seat: &Seat) -> Outcome<Optio
     Ok(given.as_ref().map(GovernancePolicy::kept))
 }
 
-/// As [`of`], with what everybody may do where there is none.
+/// As [`of`], with the default policy, which allows everything, if there is none.
 pub(crate) async fn of_or_none(
     conn: &mut PgConnection,
     id: IntentId,
@@ -254,7 +256,7 @@ pub(crate) async fn of_or_none(
     Ok(of(conn, id, seat).await?.unwrap_or_default())
 }
 
-/// Those who are assigned to an intent.
+/// Returns the agents assigned to an intent.
 pub(crate) async fn assigned(conn: &mut PgConnection, id: IntentId) -> Outcome<Vec<String>> {
     let agents = sqlx::query_scalar!(
         "-- governance::assigned
@@ -266,8 +268,10 @@ pub(crate) async fn assigned(conn: &mut PgConnection, id: IntentId) -> Outcome<V
     Ok(agents)
 }
 
-/// Whether the log is to be told of a violation: of each agent and rule once in a while, and of so many on an intent. Under
-/// the intent's lock, so that of two at the same moment one is told.
+/// Whether to record a violation: each agent and rule at most once in a while, and a limited number per
+/// intent.
+///
+/// Called under the intent's lock, so that only one of two simultaneous violations is recorded.
 async fn is_news(
     conn: &mut PgConnection,
     id: IntentId,

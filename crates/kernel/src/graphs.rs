@@ -1,8 +1,9 @@
-//! Graphs of intents (RFC-0002): their parts, what they wait for, and what can be worked on. Table `intent_dependencies`,
-//! whose rows are in `graphs/rows.rs`; making an intent with its relations is `intents.rs`.
+//! Graphs of intents (RFC-0002): parents and children, dependencies, and readiness. Table
+//! `intent_dependencies`, read and written in `graphs/rows.rs`; `intents.rs` creates an intent with its
+//! relations.
 //!
-//! Every look leaves out the intents that the caller may not read, and walks through none of them: what is only behind one
-//! is left out like it, and nothing is counted.
+//! Every query leaves out the intents that the caller may not read and does not traverse them: an intent
+//! reachable only through one is left out as well and not counted.
 
 mod rows;
 
@@ -28,15 +29,17 @@ use super::{
 
 pub(crate) use rows::{add_all, levels};
 
-/// The lock of all graphs, which whoever adds a dependency to an intent that is there holds from before it looks for circles:
-/// of two servers that add opposite ones at once, the second finds what the first has added. Adding is rare and short; which
-/// graph two intents belong to is only known once both were walked.
+/// Lock of all graphs, held while a dependency is added to an existing intent, before the check for cycles.
+///
+/// If two servers add opposite dependencies at once, the second sees the first. Additions are rare and short,
+/// and the graph of two intents is only known after walking both.
 const LOCK: i64 = 0x656e_7465_6e74_7267;
 
-/// Has an intent wait for another one.
+/// Adds a dependency to an intent.
 ///
 /// # Errors
-/// Either is not there, or is not the caller's to write or to read; the version is stale; the intent would wait for itself.
+/// Either intent does not exist, or is not the caller's to write or to read; the version is stale; a cycle
+/// would arise.
 pub async fn depend(
     ctx: &Ctx,
     caller: &Caller,
@@ -76,10 +79,10 @@ pub async fn depend(
     Ok(next)
 }
 
-/// Has an intent wait for another one no longer.
+/// Removes a dependency from an intent.
 ///
 /// # Errors
-/// It is not there or not writable; the version is stale; it does not depend on that one.
+/// The intent does not exist or is not writable; the version is stale; the dependency does not exist.
 pub async fn let_go(
     ctx: &Ctx,
     caller: &Caller,
@@ -107,43 +110,43 @@ pub async fn let_go(
     Ok(next)
 }
 
-/// Which of an intent's relations to list.
+/// Relation of an intent to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// Its parts.
+    /// Its direct children.
     Children,
-    /// Its parts, theirs, and so on.
+    /// Its children and all levels below.
     Descendants,
-    /// What it is a part of, the nearest first.
+    /// Its parent and all levels above, nearest first.
     Ancestors,
-    /// What it waits for.
+    /// The intents that it depends on.
     Dependencies,
-    /// What waits for it.
+    /// The intents that depend on it.
     Dependents,
-    /// Its parts that can be worked on.
+    /// Its children that are ready to be worked on.
     Ready,
 }
 
-/// A page of intents, and the cursor that goes on behind it when there are more.
+/// A page of intents with the cursor of the next page.
 #[derive(Debug)]
 pub struct Page<T> {
-    /// The intents.
+    /// Items of the page.
     pub intents: Vec<T>,
-    /// The last of them, if others follow.
+    /// Cursor of the next page: the last item's id, if more follow.
     pub next: Option<IntentId>,
 }
 
-/// The part of a list that a page shows.
+/// Bounds of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// Only after this one: the cursor.
+    /// Cursor: only intents after this one.
     pub after: Option<IntentId>,
-    /// How many at the most.
+    /// Maximum number of items.
     pub limit: u32,
 }
 
 impl Cut {
-    /// One more than the page has, to tell whether there are more.
+    /// Query limit: one more than the page, which tells whether more follow.
     fn probe(self) -> i64 {
         i64::from(self.limit) + 1
     }
@@ -162,11 +165,12 @@ impl Cut {
     }
 }
 
-/// The intents that stand in a relation to one, as far as the caller can read them; in the order of their ids, which is that
-/// of their age, but for ancestors.
+/// Lists the intents in a relation to one, as far as the caller may read them.
+///
+/// They are ordered by id, and so by age, except ancestors, which come nearest first.
 ///
 /// # Errors
-/// The intent is not there or not readable; there are more below it than one walk visits.
+/// The intent does not exist or is not readable; it has more descendants than one walk visits.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,
@@ -182,7 +186,7 @@ pub async fn list(
         Relation::Dependencies => rows::dependencies(&mut conn, look).await?,
         Relation::Dependents => rows::dependents(&mut conn, look).await?,
         Relation::Ready => rows::parts(&mut conn, look, Readiness::Ready).await?,
-        // Upwards there is one way, which is walked from the cursor on.
+        // There is one path upwards; the query continues from the cursor.
         Relation::Ancestors => rows::ancestors(&mut conn, look).await?,
         Relation::Descendants => {
             let mut below = rows::descendants(&mut conn, look).await?;
@@ -197,19 +201,19 @@ pub async fn list(
     Ok(Page { intents: suspensions::seen(&mut conn, ctx, found).await?, next })
 }
 
-/// An intent that cannot be worked on, and why.
+/// An intent that is not ready, with the reason.
 #[derive(Debug)]
 pub struct Blocked {
     /// The intent.
     pub intent: Intent,
-    /// What it waits for.
+    /// Its unfinished dependencies.
     pub wait: Wait,
 }
 
-/// The parts of an intent that cannot be worked on, because of what they depend on.
+/// Lists the children of an intent that are blocked by their dependencies.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outcome<Page<Blocked>> {
     let mut conn = open(ctx, caller, id).await?;
     let look =
@@ -234,42 +238,42 @@ pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outc
 pub struct Node {
     /// Its id.
     pub id: IntentId,
-    /// Its goal in a line.
+    /// One-line goal.
     pub title: String,
-    /// Where it is in its life.
+    /// Status of the intent.
     pub status: IntentStatus,
-    /// What it is a part of.
+    /// Parent intent.
     pub parent_id: Option<IntentId>,
-    /// What it waits for.
+    /// Dependencies.
     pub depends_on: Vec<IntentId>,
     /// Its version.
     pub version: i64,
 }
 
-/// A line between two intents of a graph.
+/// An edge between two intents of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// The second is a part of the first.
+    /// Parent and child, in this order.
     Part(IntentId, IntentId),
-    /// The second waits for the first.
+    /// Dependency and dependent, in this order.
     Wait(IntentId, IntentId),
 }
 
-/// An intent with all that is below it and all that any of those waits for.
+/// An intent with its descendants and all of their dependencies.
 #[derive(Debug)]
 pub struct Graph {
-    /// The intents, the one that was asked of first.
+    /// The intents, the requested one first.
     pub nodes: Vec<Node>,
-    /// The lines between them.
+    /// The edges between them.
     pub edges: Vec<Edge>,
-    /// What they come to.
+    /// Aggregate of their statuses.
     pub sums: Aggregate,
 }
 
-/// The graph from an intent on.
+/// Returns the graph reachable from an intent.
 ///
 /// # Errors
-/// The intent is not there or not readable; the graph is too large.
+/// The intent does not exist or is not readable; the graph is too large.
 pub async fn graph(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Graph> {
     let mut conn = open(ctx, caller, id).await?;
     let limit = i64::try_from(GRAPH_NODES).unwrap_or(i64::MAX) + 1;
@@ -289,7 +293,7 @@ pub async fn graph(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Graph> {
     Ok(Graph { nodes, edges, sums })
 }
 
-/// A connection for one who may read the intent.
+/// Acquires a connection after checking that the caller may read the intent.
 async fn open(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<PoolConnection<Postgres>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;

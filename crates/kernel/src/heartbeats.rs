@@ -1,8 +1,8 @@
-//! Heartbeats (RFC-0016): hearing them, and noting silence.
+//! Agent heartbeats (RFC-0016) and the detection of silent agents.
 //!
-//! While the status stays, a beat makes no event and no transaction of its own: beats are gathered in memory and
-//! written together, so that a fleet's hearts cost the database one statement a second. A crash loses at most that
-//! second of beats.
+//! While the status stays the same, a heartbeat makes no event and no transaction of its own: heartbeats are
+//! gathered in memory and written together, at a cost of one statement a second for a whole fleet. A crash
+//! loses at most one second of heartbeats.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,18 +18,18 @@ use super::lines::Line;
 use super::rounds::round;
 use super::{Caller, Ctx, Outcome, not_found, tasks};
 
-/// What an agent said at its last beat.
+/// Content of an agent's last heartbeat.
 #[derive(Debug, Clone)]
 pub struct Beat {
-    /// What it carries.
+    /// Current load.
     pub current_load: i64,
-    /// What it works on.
+    /// Tasks in progress.
     pub tasks_in_progress: Vec<String>,
-    /// When.
+    /// Time of receipt.
     pub at: Timestamp,
 }
 
-/// Beats that were heard and not yet written.
+/// Heartbeats received and not yet written.
 #[derive(Debug, Default)]
 pub struct Beats(Mutex<HashMap<String, Beat>>);
 
@@ -42,13 +42,13 @@ impl Beats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets those that were written, unless the agent has been heard again since.
+    /// Drops the written heartbeats, unless a newer one of the same agent has arrived.
     fn written(&self, written: &HashMap<String, Beat>) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|agent, beat| written.get(agent).is_none_or(|written| written.at != beat.at));
     }
 
-    /// Shows in a record what was heard since it was written.
+    /// Applies an unwritten heartbeat to an agent record.
     pub(crate) fn show(&self, agent: &mut Agent) {
         if let Some(beat) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&agent.agent_id) {
             agent.last_heartbeat_at = agent.last_heartbeat_at.max(Some(beat.at));
@@ -58,10 +58,10 @@ impl Beats {
     }
 }
 
-/// Hears a heartbeat.
+/// Records a heartbeat.
 ///
 /// # Errors
-/// There is no such agent, the caller may not speak for it, or it has left.
+/// The agent does not exist or has left, or the caller may not act as it.
 pub async fn heartbeat(
     ctx: &Ctx,
     caller: &Caller,
@@ -84,12 +84,12 @@ pub async fn heartbeat(
         ctx.beats.show(&mut agent);
         return Ok(agent);
     }
-    // Back to health: that is news, and written at once.
+    // The agent has recovered: this changes its status and is written at once.
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, now).await?;
     let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     let mut heard = Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() };
-    // What the beat says is written with it: the gathered beats count only where they are younger than the record.
+    // Write the content of this heartbeat too: gathered ones count only if newer than the record.
     ctx.beats.show(&mut heard);
     let next = heard.moved(status, line.now())?;
     save(&mut tx, &next).await?;
@@ -100,11 +100,12 @@ pub async fn heartbeat(
     Ok(next)
 }
 
-/// Writes the beats that were heard since the last call. Until they are written they count from memory: whoever notes silence
-/// meanwhile sees them there.
+/// Writes the heartbeats received since the last call.
+///
+/// Until then they count from memory, where the detection of silence reads them.
 ///
 /// # Errors
-/// The database; the beats are kept for the next call.
+/// The database query fails; the heartbeats are kept for the next call.
 pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
     let beats = ctx.beats.all();
     if beats.is_empty() {
@@ -116,18 +117,17 @@ pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
     Ok(written)
 }
 
-/// Writes down which agents have fallen silent, up to `limit` of them; the tasks of those that are given up are for everybody
-/// again.
+/// Records up to `limit` agents that have fallen silent, and releases the tasks of those declared dead.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let silent = suspects(&ctx.pool, now, limit).await?;
     round(silent.into_iter().map(|agent| note_silence_of(ctx, shown(ctx, agent), now))).await
 }
 
-/// As [`note_silence`], of one agent.
+/// Like [`note_silence`], for one agent.
 async fn note_silence_of(ctx: &Ctx, suspect: Agent, now: Timestamp) -> Outcome<u64> {
     let (mut tx, intents) =
         tasks::begin_with_agent(ctx, &suspect.agent_id, suspect.status == AgentStatus::Dead).await?;
@@ -142,7 +142,7 @@ async fn note_silence_of(ctx: &Ctx, suspect: Agent, now: Timestamp) -> Outcome<u
     if status == AgentStatus::Dead
         && !tasks::take_from(&mut tx, ctx, &intents, &suspect.agent_id, HOUSE).await?
     {
-        // It has a task on an intent whose lock is not held; the next sweep holds it.
+        // The agent has a task on an intent whose lock is not held; the next sweep takes that lock.
         return Ok(0);
     }
     save(&mut tx, &next).await?;

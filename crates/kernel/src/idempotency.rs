@@ -1,7 +1,8 @@
-//! What was done under an idempotency key. Table `idempotency`; what a key is, is `entente_domain::idempotency`.
+//! Responses stored under idempotency keys. Table `idempotency`; the format of a key is in
+//! `entente_domain::idempotency`.
 //!
-//! A deed that creates something begins with [`Ctx::begin_once`](super::Ctx::begin_once), looks here for what was done
-//! before, and keeps what it did in its own transaction.
+//! An operation that creates something begins with [`Ctx::begin_once`](super::Ctx::begin_once), looks up the
+//! stored response here, and stores its own in the same transaction.
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
@@ -12,16 +13,16 @@ use sqlx::PgConnection;
 
 use super::{Caller, Ctx, Outcome};
 
-/// The advisory lock of a principal's key.
+/// Advisory lock of a principal's idempotency key.
 pub(crate) fn lock_key(principal: &str, key: &str) -> i64 {
     let digest = sha256(format!("idempotency\0{principal}\0{key}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// What was done under the key, if the same was asked before.
+/// Returns the stored response of the same earlier request, if any.
 ///
 /// # Errors
-/// Something else was asked under the same key.
+/// The key was used for a different request.
 pub(crate) async fn find<T: DeserializeOwned>(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -43,7 +44,7 @@ pub(crate) async fn find<T: DeserializeOwned>(
     Ok(Some(serde_json::from_str(&row.outcome)?))
 }
 
-/// Keeps what was done under the key.
+/// Stores the response under the key.
 pub(crate) async fn keep<T: Serialize>(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -66,20 +67,20 @@ pub(crate) async fn keep<T: Serialize>(
     Ok(())
 }
 
-/// One outcome that is or will be kept.
+/// A response stored, or to be stored, under a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
-    /// Whose key it is.
+    /// Principal that used the key.
     pub principal_id: String,
-    /// The key.
+    /// Idempotency key.
     pub key: String,
-    /// What was asked.
+    /// Fingerprint of the request.
     pub fingerprint: Vec<u8>,
-    /// What came of it, as JSON.
+    /// Response as JSON.
     pub outcome: String,
 }
 
-/// What was done under several keys of several principals: `(principal, key, fingerprint, outcome)` of those found.
+/// Returns the stored responses of several keys of several principals.
 pub(crate) async fn find_all(
     conn: &mut PgConnection,
     principals: &[&str],
@@ -99,10 +100,10 @@ pub(crate) async fn find_all(
     Ok(rows)
 }
 
-/// Forgets up to `limit` outcomes that are older than the window; answers with how many.
+/// Deletes up to `limit` responses older than the window and returns their number.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - ctx.settings.idempotency_window;
     let done = sqlx::query!(

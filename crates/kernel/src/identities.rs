@@ -1,5 +1,5 @@
-//! Agents' keys (RFC-0018): registering, rotating, revoking, and what a signature is worth. Tables `identity_keys` and
-//! `identity_challenges`. Everything that happens to a key is on the house's line.
+//! Agents' signing keys (RFC-0018): registration, rotation, revocation and signature checks. Tables
+//! `identity_keys` and `identity_challenges`. Every change of a key is recorded in the system log.
 
 use entente_domain::agent_keys::{AgentKey, End};
 use entente_domain::clock::Timestamp;
@@ -16,10 +16,10 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, agents, idempotency, not_found, principals, unknown};
 
-/// Opens the registration of a key: answers with the challenge that the agent has to sign.
+/// Begins the registration of a key and returns the challenge that the agent has to sign.
 ///
 /// # Errors
-/// The caller may not act as the agent, nobody has heard of it, or the law refuses the key.
+/// The caller may not act as the agent, the agent is unknown, or the domain rules refuse the key.
 pub async fn begin(
     ctx: &Ctx,
     caller: &Caller,
@@ -52,10 +52,10 @@ pub async fn begin(
     Ok(challenge)
 }
 
-/// Completes a registration with the signed challenge, which counts once.
+/// Completes a registration with the signed challenge, which is valid once.
 ///
 /// # Errors
-/// The caller may not act as the agent; the law refuses the signature.
+/// The caller may not act as the agent; the domain rules refuse the signature.
 pub async fn complete(
     ctx: &Ctx,
     caller: &Caller,
@@ -90,28 +90,28 @@ pub async fn complete(
     Ok(identity)
 }
 
-/// An agent's identity. Whoever may read the directory of agents may read it: it is there to be checked with.
+/// Returns an agent's identity, for verification by any caller that may read the directory of agents.
 ///
 /// # Errors
-/// It has none.
+/// The agent has no identity.
 pub async fn get(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Identity> {
     caller.require(Scope::AgentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     load(&mut connection, agent_id).await?.ok_or_else(|| not_found("identity"))
 }
 
-/// What a signature is worth.
+/// Result of a signature check.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// The agent's last key.
+    /// Latest key of the agent.
     pub public_key: PublicKey,
-    /// Why the signature does not count, if it does not.
+    /// Reason why the signature is invalid, if it is.
     pub fault: Option<&'static str>,
-    /// When that was said.
+    /// Time of the check.
     pub at: Timestamp,
 }
 
-/// Says whether an agent's key in force has signed a payload.
+/// Checks whether a key in force of the agent has signed a payload.
 ///
 /// # Errors
 /// The agent has no identity; the payload has a number that would not survive the canonical form.
@@ -132,10 +132,10 @@ pub async fn verify(
     Ok(Verdict { public_key: last.public_key, fault, at })
 }
 
-/// Replaces an agent's key, on the word of the one that it has.
+/// Replaces an agent's key, authorised by a signature of the current one.
 ///
 /// # Errors
-/// The caller may not act as the agent; it has no identity; the law refuses the rotation.
+/// The caller may not act as the agent; it has no identity; the domain rules refuse the rotation.
 pub async fn rotate(
     ctx: &Ctx,
     caller: &Caller,
@@ -154,7 +154,7 @@ pub async fn rotate(
     let signature = body.get("signature").cloned();
     let rotation = law::rotate(&known, &body, now)?;
     save(&mut tx, &rotation.identity).await?;
-    // With its signature: the log itself shows by whose word the key changed.
+    // The event includes the signature: the log itself proves which key authorised the change.
     let payload = json!({
         "agent_id": agent_id, "statement": rotation.statement, "signature": signature,
         "did": rotation.identity.last().map(|key| key.public_key.did()), "new_key_proved": rotation.new_key_proved,
@@ -167,11 +167,13 @@ pub async fn rotate(
     Ok(rotation.identity)
 }
 
-/// Revokes an agent's key, by whoever may act as the agent or as an admin: a key that was stolen must not be needed to
-/// declare it so. Again, it changes nothing.
+/// Revokes an agent's key; revoking it again changes nothing.
+///
+/// Needs no signature, because a stolen key must not be required to revoke it: the caller may act as the
+/// agent or is an admin.
 ///
 /// # Errors
-/// The caller may not; the agent has no identity.
+/// The caller is neither; the agent has no identity.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, agent_id: &str, reason: Option<&str>) -> Outcome<Identity> {
     agents::require_keeper(ctx, caller, agent_id)?;
     entente_domain::access::check_reason(reason)?;
@@ -190,14 +192,15 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, agent_id: &str, reason: Option<&
     Ok(next)
 }
 
-/// Requires that the caller may act as the agent: a key is registered and rotated by nobody else.
+/// Requires that the caller may act as the agent, as registration and rotation do.
 fn require_self(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Result<(), Refusal> {
     caller.require(Scope::AgentsWrite)?;
     caller.speaker("agent_id", Some(agent_id), ctx.settings.strict).map(drop)
 }
 
-/// Requires that somebody has heard of the agent: it has a record, or it is a principal. A service that acts as anybody
-/// must not give identities to names that nobody bears.
+/// Requires that the agent is known: it has a record or is a principal.
+///
+/// A service that may act as any agent must not create identities for unused names.
 async fn require_known(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
     if agents::find(conn, agent_id).await?.is_some() || principals::find(conn, agent_id).await?.is_some() {
         return Ok(());
@@ -215,7 +218,7 @@ struct Row {
     ended_by: Option<String>,
 }
 
-/// A key as it is stored.
+/// Parses a stored key.
 fn stored_key(bytes: Vec<u8>) -> Outcome<PublicKey> {
     let bytes: [u8; 32] = bytes
         .try_into()
@@ -223,12 +226,12 @@ fn stored_key(bytes: Vec<u8>) -> Outcome<PublicKey> {
     PublicKey::from_bytes(&bytes).map_err(|e| AppError::Inconsistent(format!("a stored key: {e}")))
 }
 
-/// The identity of an agent, if it has one.
+/// Loads the identity of an agent, if it has one.
 pub(crate) async fn load(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Identity>> {
     Ok(all(conn, &[agent_id]).await?.pop())
 }
 
-/// The identities of these agents; those without one are left out.
+/// Loads the identities of these agents; agents without one are left out.
 pub(crate) async fn all(conn: &mut PgConnection, agents: &[&str]) -> Outcome<Vec<Identity>> {
     let rows = sqlx::query_as!(
         Row,
@@ -259,7 +262,7 @@ pub(crate) async fn all(conn: &mut PgConnection, agents: &[&str]) -> Outcome<Vec
     Ok(found)
 }
 
-/// Writes an identity's last two keys: the one that may have ended, and the one that may be new.
+/// Writes an identity's last two keys: the one that may have ended and the one that may be new.
 async fn save(conn: &mut PgConnection, identity: &Identity) -> Outcome<()> {
     for (index, key) in identity.keys.iter().enumerate().rev().take(2) {
         sqlx::query!(

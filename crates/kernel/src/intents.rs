@@ -1,4 +1,4 @@
-//! Intents (RFC-0001): creating, finding and changing them. Table `intents`.
+//! Intents (RFC-0001): creating, reading, listing and changing them. Table `intents`.
 
 mod rows;
 
@@ -31,8 +31,8 @@ use super::{
 /// Creates an intent.
 ///
 /// # Errors
-/// The ask is not lawful; its parent or one of its dependencies is not there, or the parent does not let the caller add
-/// children (contract 7).
+/// The request breaks a domain rule; the parent or a dependency does not exist, or the parent does not let
+/// the caller add children (contract 7).
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -56,9 +56,10 @@ pub async fn create(
     Ok(intent)
 }
 
-/// Makes, within a deed, the intent of a fresh line. Nothing is written when it is refused. `lineage` says whose doing it is
-/// when nobody asked for it just now (RFC-0017 §5.2); it stands in the log with all that the intent began with. `assigned` are
-/// those who are put to work on it at once.
+/// Creates, within an operation, the intent of a fresh log; a refusal writes nothing.
+///
+/// `lineage` records the triggers that caused it when no request did (RFC-0017 §5.2); the log keeps it with
+/// the intent's initial content. `assigned` are the agents assigned to it at once.
 pub(crate) async fn make(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -82,9 +83,10 @@ pub(crate) async fn make(
     Ok(intent)
 }
 
-/// Checks what a new intent is a part of and waits for. No lock of those is held: nothing of them is decided by but where
-/// the agent stands with them, and whoever takes that away at this moment does so before or after. Nor can a circle come
-/// of it, because nobody waits for what is not there yet.
+/// Checks the parent and the dependencies of a new intent.
+///
+/// Needs no lock on them: only the agent's access to them matters, and a concurrent revocation takes effect
+/// before or after. No cycle can arise, because nothing depends on the new intent yet.
 async fn check_relations(
     conn: &mut PgConnection,
     ask: &IntentAsk,
@@ -117,10 +119,10 @@ fn unknown_relation(member: &str, id: IntentId) -> Refusal {
     )
 }
 
-/// One intent.
+/// Returns one intent.
 ///
 /// # Errors
-/// It is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -129,29 +131,29 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
 }
 
-/// Which intents to list.
+/// Filter of a list of intents.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this status.
+    /// Only intents in this status.
     pub status: Option<IntentStatus>,
-    /// Only by this creator.
+    /// Only intents of this creator.
     pub created_by: Option<String>,
-    /// Only parts of this one.
+    /// Only children of this intent.
     pub parent_id: Option<IntentId>,
-    /// Only those that this agent is assigned to.
+    /// Only intents that this agent is assigned to.
     pub assigned_to: Option<String>,
-    /// Only older than this one: the cursor.
+    /// Cursor: only intents older than this one.
     pub before: Option<IntentId>,
-    /// How many at the most.
+    /// Maximum number of intents.
     pub limit: u32,
-    /// How many of the newest to pass over.
+    /// Number of the newest intents to skip.
     pub offset: u32,
 }
 
-/// The intents that the caller can read, the newest first.
+/// Lists the intents that the caller may read, newest first.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page<Intent>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -198,12 +200,14 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page<I
     Ok(measure.page(found))
 }
 
-/// Changes an intent's state, if the caller has seen its current version, and nobody else holds what it touches
-/// (RFC-0003). With a fencing token, only while the caller holds the lease that it was given with.
+/// Changes an intent's state.
+///
+/// The caller must have seen the current version, and no other agent may hold a lease on the changed part
+/// (RFC-0003). With a fencing token, the caller must still hold the lease of that token.
 ///
 /// # Errors
-/// It is not there or not writable; its policy does not allow it; the version is stale; the change is not lawful; a lease is
-/// in the way, or the caller's own has ended.
+/// The intent does not exist or is not writable; its policy forbids the change; the version is stale; the
+/// change breaks a domain rule; a lease conflicts, or the caller's own has ended.
 pub async fn patch_state(
     ctx: &Ctx,
     caller: &Caller,
@@ -232,13 +236,15 @@ pub async fn patch_state(
     Ok(next)
 }
 
-/// Changes an intent's status, if the caller has seen its current version. A terminal status ends its leases, closes its
-/// channels, expires what is pending on them (RFC-0021 §7.1), calls off its tasks and plans, and withdraws its questions to
-/// people, in the same transaction.
+/// Changes an intent's status, if the caller has seen its current version.
+///
+/// In the same transaction, a terminal status ends its leases, closes its channels, expires what is pending
+/// on them (RFC-0021 §7.1), cancels its tasks and plans, and withdraws its questions to people.
 ///
 /// # Errors
-/// It is not there or the caller is no admin; the version is stale; the transition is not lawful, or its policy does not
-/// allow it (RFC-0013); it waits for a person's answer, and the caller is neither who asks nor a person.
+/// The intent does not exist or the caller is no admin of it; the version is stale; the transition is invalid
+/// or forbidden by its policy (RFC-0013); it waits for a person's answer, and the caller is neither the asker
+/// nor a person.
 pub async fn set_status(
     ctx: &Ctx,
     caller: &Caller,

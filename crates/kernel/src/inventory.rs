@@ -1,5 +1,5 @@
-//! The inventory: which versions of which agents run jobs (ARCP §7.5). Table `agent_versions`. Who works is `workers.rs`; the
-//! directory of agents (RFC-0016) is `agents.rs`, and one may be in both.
+//! Inventory of agent versions that run jobs (ARCP §7.5). Table `agent_versions`. Workers are in
+//! `workers.rs`, the directory of agents (RFC-0016) in `agents.rs`; an agent may be in both.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +18,21 @@ use super::jobs::rows::{column, number, on_lost};
 use super::lines::Line;
 use super::{Caller, Ctx, Outcome};
 
-/// Workers that may be lost over one job when nothing is said.
+/// Default limit of lost workers per job.
 const ATTEMPTS: u32 = 5;
-/// The most that may be said.
+/// Largest accepted limit of lost workers per job.
 const ATTEMPTS_MOST: u32 = 100;
 
-/// On what terms a version runs jobs.
+/// Terms under which a version runs jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// Whether a job without `model.use` may use no model.
+    /// Whether a job without `model.use` is denied all models.
     pub needs_model: bool,
-    /// Seconds that a job may take at the most.
+    /// Maximum run time of a job in seconds.
     pub max_runtime: Option<u32>,
-    /// What becomes of a job whose worker was lost.
+    /// Handling of a job that has lost its worker.
     pub on_lost: OnLost,
-    /// How many workers may be lost over it.
+    /// Maximum number of workers lost over one job.
     pub max_attempts: u32,
 }
 
@@ -42,21 +42,21 @@ impl Default for Terms {
     }
 }
 
-/// One agent of the inventory.
+/// An agent of the inventory.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// Whose name it is.
+    /// Agent that owns the name.
     pub owner: String,
-    /// Its versions.
+    /// Registered versions.
     pub versions: Versions,
-    /// Their terms.
+    /// Terms by version.
     pub terms: BTreeMap<String, Terms>,
 }
 
-/// What is registered of a version.
+/// Registration of a version; absent members keep their current values.
 #[derive(Debug, Clone, Default)]
 pub struct VersionAsk {
-    /// Whether a bare name means this version.
+    /// Whether a bare agent name means this version.
     pub default: Option<bool>,
     /// See [`Terms::needs_model`].
     pub requires_model_use: Option<bool>,
@@ -102,7 +102,7 @@ fn gather(rows: Vec<Row>) -> Outcome<BTreeMap<String, Known>> {
     Ok(agents)
 }
 
-/// These agents, those of them that there are.
+/// Loads these agents; unknown names are left out.
 pub(crate) async fn known(conn: &mut PgConnection, names: &[&str]) -> Outcome<BTreeMap<String, Known>> {
     let rows = sqlx::query_as!(
         Row,
@@ -116,10 +116,10 @@ pub(crate) async fn known(conn: &mut PgConnection, names: &[&str]) -> Outcome<BT
     gather(rows)
 }
 
-/// Every agent, for whoever may submit jobs or run them.
+/// Lists every agent, for callers that may submit or run jobs.
 ///
 /// # Errors
-/// The database.
+/// The caller lacks the scope; the database query fails.
 pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<BTreeMap<String, Known>> {
     if !caller.has(Scope::JobsWork) {
         caller.require(Scope::JobsRead)?;
@@ -135,7 +135,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<BTreeMap<String, Known>
     gather(rows)
 }
 
-/// Requires that an agent's name is the caller's, or one that it may act for.
+/// Requires that the caller owns an agent's name or may act as its owner.
 ///
 /// # Errors
 /// [`Code::PermissionDenied`].
@@ -149,11 +149,12 @@ pub(crate) fn require_owner(caller: &Caller, name: &str, agent: &Known) -> Resul
     Err(Refusal::new(Code::PermissionDenied, message))
 }
 
-/// Registers a version, or changes its terms: what is not said stays. The first version of a name makes it the caller's, and
-/// is its default until another is.
+/// Registers a version or changes its terms; absent members keep their values.
+///
+/// The first version of a name makes the caller its owner, and is the default until another becomes it.
 ///
 /// # Errors
-/// The name is another's; name, version or terms are not lawful.
+/// The name belongs to another principal; the name, version or terms are invalid.
 pub async fn register(
     ctx: &Ctx,
     caller: &Caller,

@@ -1,9 +1,9 @@
-//! Uses of tools (RFC-0014): what is written down before a call is made and after it, and what agents report. Table
-//! `tool_invocations`, written by `invocations/rows.rs`; calls by the hour are `invocations/uses.rs`, and how a request gets
-//! to those who make the calls is `invocations/desk.rs`. Making them is `src/background/calling.rs`.
+//! Tool invocations (RFC-0014): records written before and after each call, and agents' own reports. Table
+//! `tool_invocations` is in `invocations/rows.rs`, hourly limits in `invocations/uses.rs`, the request queue
+//! in `invocations/desk.rs`; `src/background/calling.rs` makes the calls.
 //!
-//! No transaction is open while a tool is waited for. What is started is written with a deadline: whoever is to finish it has
-//! done so by then, or the call counts as interrupted, on every server at the same instant.
+//! No transaction is open while the server waits for a tool. A started call is written with a deadline; a
+//! call not finished by then counts as interrupted, on every server at the same instant.
 
 mod beginning;
 mod desk;
@@ -25,27 +25,27 @@ use super::{Caller, Ctx, Outcome, idempotency, not_found, tool_credentials, tool
 pub use beginning::{Ask, Begun, Started, begin};
 pub use desk::{Desk, Order, busy};
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Debug)]
 pub struct Made {
-    /// How it stands.
+    /// Final status.
     pub status: InvocationStatus,
-    /// What the tool answered, without secrets.
+    /// Answer of the tool, without secrets.
     pub result: Option<Map<String, Value>>,
-    /// What went wrong, without secrets.
+    /// Error, without secrets.
     pub error: Option<Map<String, Value>>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub duration_ms: i32,
-    /// The tool's HTTP status.
+    /// HTTP status of the tool's answer.
     pub http_status: Option<i32>,
-    /// Bytes that it answered.
+    /// Size of the answer in bytes.
     pub response_bytes: Option<i32>,
 }
 
-/// Writes down what came of a call; answers with the call as it now stands.
+/// Records the outcome of a call and returns the call with it.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn finish(ctx: &Ctx, id: InvocationId, made: &Made) -> Outcome<Invocation> {
     let mut conn = ctx.pool.acquire().await?;
     rows::finish(&mut conn, id, made).await?;
@@ -57,10 +57,10 @@ async fn find(conn: &mut PgConnection, id: InvocationId, now: Timestamp) -> Outc
     found.map(|found| found.at(now)).ok_or_else(|| not_found("invocation"))
 }
 
-/// Writes down what an agent says that it has done under a grant of its own. It counts for the grant's hour.
+/// Records a call reported by the agent that made it under its own grant; counts towards the hourly limit.
 ///
 /// # Errors
-/// It does not hold such a grant; the report is not lawful, or about another service.
+/// The caller holds no such grant; the report is invalid or names another service.
 pub async fn report(
     ctx: &Ctx,
     caller: &Caller,
@@ -95,38 +95,38 @@ pub async fn report(
     Ok(invocation)
 }
 
-/// A grant that an agent holds.
+/// Loads a grant that the agent holds.
 async fn held(conn: &mut PgConnection, agent: &str, id: ToolGrantId) -> Outcome<ToolGrant> {
     let leaf = tool_grants::chain(conn, id).await?.pop().filter(|grant| grant.agent_id == agent);
     leaf.ok_or_else(|| not_found("grant"))
 }
 
-/// Who owns the vault of a chain of grants: nobody else can have given the first of it.
+/// Owner of the vault of a chain of grants: only the owner can give the first grant.
 fn owner(chain: &[ToolGrant]) -> &str {
     chain.first().map_or("", |first| &first.granted_by)
 }
 
-/// Those of some grants whose calls are counted.
+/// Those of these grants that limit calls per hour, with their limits.
 fn limited(grants: &[ToolGrant]) -> Vec<(ToolGrantId, u32)> {
     let most = |grant: &ToolGrant| grant.constraints.as_ref()?.max_invocations_per_hour;
     grants.iter().filter_map(|grant| Some((grant.id, most(grant)?))).collect()
 }
 
-/// Which uses to list.
+/// Page of invocations to list.
 #[derive(Debug, Clone, Copy)]
 pub struct Page {
-    /// Only those before this one.
+    /// Cursor: only invocations before this one.
     pub before: Option<InvocationId>,
-    /// How many at the most.
+    /// Maximum number of invocations.
     pub limit: u32,
-    /// Those under way too.
+    /// Whether to include running calls.
     pub running: bool,
 }
 
-/// The uses of a grant, the newest first: for who holds it, who gave it, and who owns what it is of.
+/// Lists the invocations of a grant, newest first; visible to its holder, its giver and the vault's owner.
 ///
 /// # Errors
-/// There is no such grant that the caller may see.
+/// The caller may see no such grant.
 pub async fn list(ctx: &Ctx, caller: &Caller, grant_id: ToolGrantId, page: Page) -> Outcome<Vec<Invocation>> {
     if !caller.has(Scope::ToolsManage) {
         caller.require(Scope::ToolsUse)?;
@@ -138,10 +138,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, grant_id: ToolGrantId, page: Page)
     Ok(found.into_iter().map(|one| one.at(now)).collect())
 }
 
-/// Writes down that nobody has seen the end of calls, and forgets what was kept for long enough; answers with how many.
+/// Marks abandoned calls as interrupted, deletes expired records and returns the number of changed rows.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;

@@ -1,12 +1,12 @@
-//! Jobs (ARCP §7 to §10): from their acceptance to their one end. What may happen is `entente_domain::jobs`; here is who asks
-//! for it and what is written down.
+//! Jobs (ARCP §7 to §10), from acceptance to their single end. `entente_domain::jobs` defines the valid
+//! transitions; this module checks callers and records the results.
 //!
-//! `works.rs` is the way in for what is hot: jobs and reports, many in one commit. `submit.rs` accepts, `claims.rs` gives to
-//! workers, `beats.rs` hears that they are there, `reports.rs` takes what they say, `authority.rs` judges before they act, `delegation.rs`
-//! makes children, `cancel.rs` and `time.rs` end, `reading.rs` shows, `results.rs` puts streamed results together. All of
-//! them change jobs through `hold.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in
-//! `writes.rs`, `job_events` in
-//! `log.rs`, `job_budgets` and `job_reservations` in `budgets.rs`.
+//! `works.rs` commits submissions and reports in groups. `submit.rs` accepts jobs, `claims.rs` gives them to
+//! workers, `beats.rs` extends claims, `reports.rs` takes reports, `authority.rs` authorises operations,
+//! `delegation.rs` creates children, `cancel.rs` and `time.rs` end jobs, `reading.rs` reads them,
+//! `results.rs` reassembles streamed results. Changes of single jobs go through `hold.rs`. Tables: `jobs` and
+//! `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`; `job_budgets` and
+//! `job_reservations` in `budgets.rs`.
 
 mod authority;
 mod awaiting;
@@ -49,39 +49,39 @@ pub use time::{forget_keys, pass_time};
 pub use works::Works;
 pub(crate) use writes::drop_preparing;
 
-/// Who may see whose jobs (contract 10). Without a word of the operator everybody sees its own.
+/// Visibility of other principals' jobs (contract 10); defaults to one's own jobs only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// One's own.
+    /// Only one's own jobs are visible.
     #[default]
     Own,
-    /// Everybody's are listed.
+    /// All jobs are listed.
     List,
-    /// Everybody's are listed and can be followed.
+    /// All jobs are listed and can be followed.
     Subscribe,
 }
 
 impl Policy {
-    /// Whether others' jobs are listed.
+    /// Whether other principals' jobs are listed.
     #[must_use]
     pub fn lists(self) -> bool {
         self != Self::Own
     }
 
-    /// Whether others' jobs can be followed.
+    /// Whether other principals' jobs can be followed.
     #[must_use]
     pub fn subscribes(self) -> bool {
         self == Self::Subscribe
     }
 }
 
-/// What the operator says about jobs.
+/// Job settings.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
-    /// How long a claim lasts without its worker being heard of.
+    /// How long a claim lasts without a heartbeat of its worker.
     pub claim: Duration,
-    /// How long a worker may take to stop a job that was cancelled.
+    /// How long a worker may take to stop a cancelled job.
     pub cancel_grace: Duration,
-    /// Who may see whose.
+    /// Visibility of other principals' jobs.
     pub policy: Policy,
 }

@@ -1,5 +1,6 @@
-//! Keys: making, rotating and revoking them. Table `keys`. Telling who presents one is `authentication.rs`; the keys that
-//! the house makes by itself are `seeds.rs`; that they changed elsewhere, `keys/changes.rs`; what is written of them, `keys/writes.rs`.
+//! API keys: creation, rotation and revocation. Table `keys`. `authentication.rs` verifies presented keys,
+//! `seeds.rs` creates the system's own, `keys/changes.rs` watches for changes on other servers,
+//! `keys/writes.rs` writes the rows.
 
 mod changes;
 mod writes;
@@ -24,19 +25,19 @@ use super::authentication::{hash, is_seeded};
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, principals, unknown};
 
-/// Seconds that an old key goes on working after it was rotated, when nothing is said.
+/// Default number of seconds that an old key keeps working after its rotation.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
 
-/// A key that was just made: its record, and the key itself for this one time.
+/// A new key: its record, and the secret, which is shown only this once.
 #[derive(Debug)]
 pub struct NewKey {
     /// The record.
     pub key: Key,
-    /// The key. Shown once, stored nowhere: a repeated request finds only the record.
+    /// The secret key; it is not stored, so a repeated request returns only the record.
     pub secret: Option<Secret>,
 }
 
-/// A key in clear. Its `Debug` keeps it to itself.
+/// A key in clear text; its `Debug` output hides it.
 pub struct Secret(pub String);
 
 impl std::fmt::Debug for Secret {
@@ -45,10 +46,11 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Makes a key for a principal. One that is made for another person decides nothing in that person's place.
+/// Creates a key for a principal; a key made for another person gives no right to decide for that person.
 ///
 /// # Errors
-/// The scope `admin` or the power to make such a key is missing; there is no such principal; the ask is not lawful.
+/// The caller lacks the scope `admin` or the power to make such a key; the principal does not exist; the
+/// request is invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -85,11 +87,13 @@ pub async fn create(
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
-/// Replaces a key by a new one with the same powers. The old one goes on working for `overlap_seconds`. A key may rotate
-/// itself, an admin any that is not stronger.
+/// Replaces a key by a new one with the same powers.
+///
+/// The old key keeps working for `overlap_seconds`. A key may rotate itself; an admin may rotate any that is
+/// not stronger.
 ///
 /// # Errors
-/// There is no such key, it is no longer in force, or it is another.
+/// The key does not exist, is no longer in force, or belongs to another principal.
 pub async fn rotate(
     ctx: &Ctx,
     caller: &Caller,
@@ -123,7 +127,7 @@ pub async fn rotate(
         created_at: now,
         rotated_from: Some(old.id),
         last_used_at: None,
-        // Whoever rotates another key than its own gets to know the new one.
+        // A caller that rotates another key learns the new secret, so the key's basis changes.
         authority: if itself { old.authority.clone() } else { handed },
         ..old
     };
@@ -141,10 +145,12 @@ pub async fn rotate(
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
-/// Revokes a key of one's own principal, or as an admin any, at once and on every server. Again, it changes nothing.
+/// Revokes a key of the caller's principal, or for an admin any, at once and on every server.
+///
+/// Repeating it changes nothing.
 ///
 /// # Errors
-/// There is no such key, or it is another's.
+/// The key does not exist or belongs to another principal.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let key = reachable(&mut tx, caller, id).await?.key;
@@ -162,8 +168,9 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
     Ok(Key { revoked_at: Some(now), ..key })
 }
 
-/// Forgets the keys that changed, here at once and elsewhere by their own watch. If that fails here the watch, which
-/// runs here too, does it in a moment.
+/// Drops changed keys from the cache here, and wakes the other servers' watches.
+///
+/// If this fails, the watch of this server retries shortly.
 async fn forget(ctx: &Ctx) {
     ctx.feed.news(IntentId::HOUSE);
     if let Err(e) = refresh(ctx).await {
@@ -171,10 +178,10 @@ async fn forget(ctx: &Ctx) {
     }
 }
 
-/// The keys of a principal, oldest first, up to `limit` after `after`. Anybody may look at its own.
+/// Lists up to `limit` keys of a principal after `after`, oldest first; anyone may list their own.
 ///
 /// # Errors
-/// The scope `admin` is missing to look at another's.
+/// The caller lacks the scope `admin` to list another principal's keys; the principal does not exist.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,
@@ -227,17 +234,17 @@ struct Row {
     kind: String,
 }
 
-/// A key with what only authentication needs.
+/// A key with the data needed only for authentication.
 pub(crate) struct Found {
     /// The record.
     pub key: Key,
-    /// argon2id, PHC.
+    /// Argon2id hash in PHC format.
     pub secret_hash: String,
-    /// Its SHA-256, unless an earlier release made it and it was not presented since.
+    /// SHA-256 of the secret; absent if an earlier release made the key and it was not presented since.
     pub secret_sha256: Option<Vec<u8>>,
-    /// What kind of being its principal is.
+    /// Kind of its principal.
     pub kind: Kind,
-    /// Its last change, in the order of all changes of keys.
+    /// Number of its last change in the order of all key changes.
     pub changed_seq: i64,
 }
 
@@ -252,7 +259,7 @@ impl TryFrom<Row> for Found {
         let authority = match row.basis {
             _ if kind != Kind::Human => None,
             Some(basis) => Some(authority(&basis, row.let_in_by)?),
-            // It is one whatever release has written it down.
+            // A seeded key has this basis, whichever release stored it.
             None => is_seeded(&row.public_id).then(Authority::seeded),
         };
         Ok(Self {
@@ -281,13 +288,13 @@ impl TryFrom<Row> for Found {
     }
 }
 
-/// On what a person's key rests, as it is stored.
+/// Parses the stored basis of a person's key.
 pub(crate) fn authority(basis: &str, let_in_by: Option<String>) -> Outcome<Authority> {
     let basis = Basis::parse(basis).ok_or_else(|| unknown("basis of a key", basis))?;
     Ok(Authority { basis, let_in_by })
 }
 
-/// Keys by the part that they are looked up by.
+/// Loads keys by their public ids.
 pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Vec<Found>> {
     let rows = sqlx::query_as!(
         Row,
@@ -303,7 +310,7 @@ pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) ->
     rows.into_iter().map(Found::try_from).collect()
 }
 
-/// A key that the caller may rotate or revoke: its own, or any with the scope `admin`.
+/// Loads a key that the caller may rotate or revoke: its own, or any with the scope `admin`.
 async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outcome<Found> {
     let row = sqlx::query_as!(
         Row,

@@ -1,9 +1,9 @@
-//! Leases: who holds which scope of an intent (RFC-0003); what a scope covers is `entente_domain::leases`. Table `leases`, in
-//! `leases/rows.rs`; how leases end otherwise than by their holder is `leases/ending.rs`.
+//! Leases: exclusive holds on scopes of an intent (RFC-0003); `entente_domain::leases` defines which scopes
+//! overlap. Table `leases`, in `leases/rows.rs`; `leases/ending.rs` ends leases other than by their holder.
 //!
-//! Everything here happens under the intent's lock, so that of two who want a scope one comes first; the table's unique
-//! index would stop the second if the lock ever failed. A lease that has run out holds nothing from that instant, whoever
-//! writes it down first: the next who comes by with a change, or the sweep.
+//! All of it happens under the intent's lock, which orders competing requests; the table's unique index would
+//! stop the second if the lock ever failed. An expired lease holds nothing from that instant on, whether the
+//! next change or the sweep records its end.
 
 mod ending;
 mod rows;
@@ -30,11 +30,11 @@ use super::lines::Line;
 use super::seats::Seat;
 use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, seats};
 
-/// Acquires a lease. Those on the intent that have run out are ended first.
+/// Acquires a lease, after ending the expired ones on the intent.
 ///
 /// # Errors
-/// The intent is not there, not writable or resolved; somebody holds the scope, or one that overlaps it; the ask is not
-/// lawful.
+/// The intent does not exist, is not writable or is resolved; an overlapping scope is held; the request is
+/// invalid.
 pub async fn acquire(
     ctx: &Ctx,
     caller: &Caller,
@@ -53,7 +53,7 @@ pub async fn acquire(
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let (now, held) = (line.now(), settle(&mut tx, ctx, &mut line).await?);
-    // The number of the event that will tell of it: it rises along the line, so the token does with every holder.
+    // Number of the lease's event: it grows along the log, so the token grows with every holder.
     let named = (intent_id, LeaseId::mint(now, &*ctx.chance), line.tail.seq + 1);
     let lease = law::acquire(&ask, claimant(caller, &seat), &held, named, now)?;
     insert(&mut tx, &lease).await?;
@@ -77,10 +77,10 @@ fn claimant<'a>(caller: &'a Caller, seat: &Seat) -> Claimant<'a> {
     Claimant { agent: &caller.agent, until: seat.standing.until }
 }
 
-/// Renews a lease of the caller's: it lasts for so long from now on.
+/// Renews a lease of the caller: its duration starts anew now.
 ///
 /// # Errors
-/// The intent is not there or not writable; there is no such lease of the caller's; it has ended.
+/// The intent does not exist or is not writable; the caller has no such lease; it has ended.
 pub async fn renew(
     ctx: &Ctx,
     caller: &Caller,
@@ -107,11 +107,12 @@ pub async fn renew(
     Ok(lease)
 }
 
-/// Ends a lease: its holder gives it back, or an admin of the intent in its own right takes it away. Doing it again
-/// changes nothing.
+/// Ends a lease: its holder releases it, or an agent with admin granted on the intent revokes it.
+///
+/// Repeating it changes nothing.
 ///
 /// # Errors
-/// The intent is not there or not readable; there is no such lease of the caller's.
+/// The intent does not exist or is not readable; the caller has no such lease.
 pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseId) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
@@ -131,7 +132,7 @@ pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseI
     Ok(lease)
 }
 
-/// The same for a lease that is not there as for somebody else's (contract 6).
+/// Refusal for a missing lease and for another agent's lease alike (contract 6).
 fn not_yours() -> AppError {
     AppError::Refused(Refusal::new(
         Code::NotFound,
@@ -139,11 +140,11 @@ fn not_yours() -> AppError {
     ))
 }
 
-/// The leases on an intent, the last [`PAGE`](entente_domain::limits::PAGE) of them, oldest first: those in this
-/// status at the moment, or all.
+/// Lists the last [`PAGE`](entente_domain::limits::PAGE) leases on an intent, oldest first; by current
+/// status, or all.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,
@@ -155,7 +156,7 @@ pub async fn list(
     let now = ctx.now();
     seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
     if status == Some(LeaseStatus::Active) {
-        // What is held is never more than a page, however long the past is.
+        // Leases in force never exceed a page, however long the history is.
         let mut held = active(&mut connection, intent_id).await?;
         held.retain(|lease| lease.in_force(now));
         held.sort_unstable_by_key(|lease| lease.fencing_token);
@@ -164,8 +165,9 @@ pub async fn list(
     rows::list(&mut connection, intent_id, status, now).await
 }
 
-/// Checks within a deed that a change of the intent's state touches nothing that somebody else holds. Where there are no
-/// leases it costs one look into an index.
+/// Checks within an operation that a change of the intent's state touches no scope held by another agent.
+///
+/// Without leases it costs one index lookup.
 pub(crate) async fn guard(
     conn: &mut PgConnection,
     line: &Line,

@@ -1,8 +1,9 @@
-//! Every operation of the server, and all of its SQL; and the feed, which tells followers what was committed.
+//! Use cases of the server with all of their SQL, and the feed that publishes committed changes to followers.
 //!
-//! An operation is one short story in one transaction: may I? what is? what does the domain say? make it so, record it, commit;
-//! and then tell the feed. It begins and commits exactly once and never calls another operation. The row functions at the
-//! bottom of each file borrow a connection and never begin or commit. Nothing here knows HTTP.
+//! Each operation runs in one transaction: it checks access, loads state, asks the domain rules for a
+//! decision, writes and records the result, commits, and then notifies the feed. It begins and commits
+//! exactly once and never calls another operation. Row functions at the bottom of each file borrow a
+//! connection and never begin or commit. Nothing here knows HTTP.
 
 pub mod access;
 pub mod access_requests;
@@ -130,100 +131,100 @@ pub use vaults::VaultSettings;
 pub use visits::Homes;
 pub use webhooks::{WebhookSettings, Webhooks};
 
-/// What the deeds need to know of the configuration.
+/// Configuration used by the operations.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// RFC-0021 to the letter (contract 2).
+    /// Follows RFC-0021 to the letter (contract 2).
     pub strict: bool,
-    /// To whom a new intent is open that says nothing of it (RFC-0011).
+    /// Default access policy of new intents (RFC-0011).
     pub default_access: Policy,
-    /// The event type of audited messages (contract 10.7).
+    /// Event type of audited messages (contract 10.7).
     pub audit_event_type: String,
-    /// How long messages are kept after their channel closed; `None` for ever.
+    /// Retention of messages after their channel closed; `None` keeps them for ever.
     pub message_retention: Option<Duration>,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
-    /// After how many events a log gets a checkpoint by itself; `None` never (RFC-0019).
+    /// Number of events after which a log gets an automatic checkpoint; `None` disables them (RFC-0019).
     pub checkpoint_every: Option<i64>,
-    /// Whether keys that are not of the usual form are looked up: only `entente dev` has such, seeded ones.
+    /// Whether API keys of an unusual form are looked up: only `entente dev` has such seeded keys.
     pub seeded_keys: bool,
-    /// What the operator says about webhooks.
+    /// Webhook settings.
     pub webhooks: WebhookSettings,
-    /// What the operator says about jobs.
+    /// Job settings.
     pub jobs: jobs::JobSettings,
-    /// What the operator says about sessions.
+    /// Session settings.
     pub sessions: sessions::SessionSettings,
-    /// What the operator says about envelopes.
+    /// Envelope settings.
     pub post: post::PostSettings,
-    /// What the operator says about binding moments.
+    /// Binding-moment settings.
     pub moments: moments::MomentSettings,
-    /// Which other servers there are; `None` when nothing is federated.
+    /// The federated servers; `None` when federation is off.
     pub federation: Option<Federation>,
-    /// What the operator says about vaults and tools.
+    /// Vault and tool settings.
     pub vaults: VaultSettings,
 }
 
-/// What every deed is handed: the database, time, chance and the feed. Cheap to clone.
+/// Context of every operation: database, clock, randomness, feed and caches; cheap to clone.
 #[derive(Clone)]
 pub struct Ctx {
-    /// The database.
+    /// PostgreSQL connection pool.
     pub pool: PgPool,
-    /// Where the time comes from.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Where chance comes from.
+    /// Source of randomness.
     pub chance: Arc<dyn Chance>,
-    /// Where commits are told.
+    /// Feed that publishes committed changes.
     pub feed: Arc<Feed>,
-    /// What is counted.
+    /// Metrics registry.
     pub metrics: Metrics,
-    /// What was configured.
+    /// Configuration.
     pub settings: Arc<Settings>,
-    /// The keys that were verified.
+    /// Cache of verified API keys.
     pub grants: Arc<Grants>,
-    /// Which intent each channel belongs to.
+    /// Cache of each channel's intent.
     pub homes: Arc<Homes>,
-    /// Heartbeats that were heard and not yet written.
+    /// Heartbeats received and not yet written.
     pub beats: Arc<Beats>,
-    /// What the server signs with.
+    /// Keys that the server signs with.
     pub server_keys: Arc<ServerKeys>,
-    /// The last known version of intents that are followed.
+    /// Last known version of each followed intent.
     pub turns: Arc<Turns>,
-    /// What all that has to do with webhooks shares.
+    /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
-    /// What senders of envelopes have spent of their priorities.
+    /// Use of each envelope sender's priority quotas.
     pub quotas: Arc<Quotas>,
-    /// Who makes credentials for jobs.
+    /// Provisioners of job credentials.
     pub provisioners: Arc<Provisioners>,
-    /// What is remembered of the rules and schemas of envelopes.
+    /// Cache of envelope rules and schemas.
     pub rulebook: Arc<rulebook::Shelf>,
-    /// The keys that have signed envelopes lately.
+    /// Cache of the keys that signed envelopes recently.
     pub envelope_keys: Arc<envelope_keys::Ring>,
 }
 
-/// A stored word that the law does not know.
+/// Error for a stored word that the domain does not recognise.
 pub(crate) fn unknown(what: &str, word: &str) -> AppError {
     AppError::Inconsistent(format!("stored {what} `{word}` is none"))
 }
 
-/// What a deed answers with.
+/// Result of an operation.
 pub type Outcome<T> = Result<T, AppError>;
 
-/// A transaction.
+/// A PostgreSQL transaction.
 pub type Tx = Transaction<'static, Postgres>;
 
 impl Ctx {
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Asks the database whether it is there, and what time it is: the clock of all servers is its.
+    /// Checks that the database is reachable and synchronises with its clock, which all servers share.
     ///
     /// # Errors
-    /// It is not.
+    /// The database cannot be reached.
     pub async fn ping(&self) -> Outcome<()> {
-        // The connection first: how long one had to be waited for says nothing about the time.
+        // Acquire the connection first: waiting for one says nothing about the database's clock.
         let mut conn = self.pool.acquire().await?;
         let began = Instant::now();
         let theirs = sqlx::query_scalar!(
@@ -233,14 +234,16 @@ impl Ctx {
         .fetch_one(&mut *conn)
         .await?;
         let took = began.elapsed();
-        // It looked at its clock about half-way.
+        // PostgreSQL read its clock about half-way through the round trip.
         self.clock.set_by(theirs + took / 2, took);
         Ok(())
     }
 
-    /// Begins a transaction that holds the lock of each of these intents. Everything that writes to an intent holds
-    /// its lock, takes it before its first write, and takes several in one order: so a line has no gaps, transactions'
-    /// numbers agree with every line's order, and nothing deadlocks (ARCHITECTURE.md, "One order").
+    /// Begins a transaction that holds the lock of each of these intents.
+    ///
+    /// Every write to an intent takes its lock first, and takes several locks in one order. So an intent's
+    /// log has no gaps, transaction numbers agree with the order of every log, and nothing deadlocks
+    /// (ARCHITECTURE.md, "One order").
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -248,8 +251,9 @@ impl Ctx {
         self.begin_locked(intents.iter().copied().map(lock_key).collect()).await
     }
 
-    /// As [`Self::begin`], and holds the lock of the caller's idempotency key, if there is one: of two equal requests
-    /// at the same time one waits and then finds what the other did.
+    /// Like [`Self::begin`], and also takes the lock of the caller's idempotency key, if any.
+    ///
+    /// Of two equal concurrent requests, one waits and then finds the stored response of the other.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -264,8 +268,9 @@ impl Ctx {
         self.begin_locked(locks).await
     }
 
-    /// Begins a transaction that sees one moment of the database and changes nothing: a log and where its line ends,
-    /// for example. Nobody waits for it, however long it reads, and it waits for nobody.
+    /// Begins a read-only transaction over one snapshot of the database, for example a log and its tail.
+    ///
+    /// However long it reads, it blocks no other transaction and waits for none.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -274,12 +279,12 @@ impl Ctx {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_long_read())).await?)
     }
 
-    /// Begins a transaction that holds these locks.
+    /// Begins a transaction that holds these advisory locks.
     pub(crate) async fn begin_locked(&self, locks: Vec<i64>) -> Outcome<Tx> {
         self.begin_waiting(locks, None).await
     }
 
-    /// As [`Self::begin_locked`], waiting so long for each lock; else as long as the connection does.
+    /// Like [`Self::begin_locked`]; waits up to `patience` for each lock, by default the connection's limit.
     pub(crate) async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
         locks.sort_unstable();
         locks.dedup();
@@ -287,21 +292,21 @@ impl Ctx {
         Ok(self.pool.begin_with(AssertSqlSafe(statement)).await?)
     }
 
-    /// Begins a transaction that waits for nobody: what somebody else has locked, it fails of.
+    /// Begins a transaction that waits at most `limits::AT_ONCE` for any lock.
     pub(crate) async fn begin_at_once(&self) -> Outcome<Tx> {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_at_once())).await?)
     }
 
-    /// Begins a transaction that holds a lock while something is done beside it, on other connections.
+    /// Begins a transaction that holds a lock during work on other connections.
     pub(crate) async fn begin_guard(&self) -> Outcome<Tx> {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_guard())).await?)
     }
 }
 
-/// Those of these advisory locks that were free, and are held now; nobody is waited for.
+/// Takes those of these advisory locks that are free, without waiting, and returns them.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub(crate) async fn try_locks(conn: &mut PgConnection, locks: &[i64]) -> Outcome<HashSet<i64>> {
     let mut locks = locks.to_vec();
     locks.sort_unstable();
@@ -316,10 +321,10 @@ pub(crate) async fn try_locks(conn: &mut PgConnection, locks: &[i64]) -> Outcome
     Ok(held.into_iter().collect())
 }
 
-/// The database's version as PostgreSQL counts it: 150018 is 15.18.
+/// Returns PostgreSQL's version as a number: 150018 is 15.18.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
     let version = sqlx::query_scalar!(
         r#"-- server_version
@@ -330,24 +335,23 @@ pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
     Ok(version)
 }
 
-/// The advisory lock of an intent: the half of its id that is chance. Two intents that share one only wait for each
-/// other for nothing.
+/// Advisory lock of an intent: the random half of its id; a collision only costs a needless wait.
 pub(crate) fn lock_key(intent: IntentId) -> i64 {
     let (_, low) = intent.uuid().as_u64_pair();
     i64::from_ne_bytes(low.to_ne_bytes())
 }
 
-/// Does work that takes a core for a while where nobody else waits for that.
+/// Runs CPU-bound work on a blocking thread, so that it holds up no other task.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 
-/// What a missing row means to the caller.
+/// Refusal for a missing row.
 pub(crate) fn not_found(noun: &str) -> AppError {
     AppError::Refused(Refusal::not_found(noun))
 }
 
-/// A refusal that was certain before any row was read.
+/// Refusal that needs no row to be read.
 pub(crate) fn refuse(code: Code, message: impl Into<String>) -> AppError {
     AppError::Refused(Refusal::new(code, message))
 }

@@ -1,7 +1,7 @@
-//! Lines: where the log and the talk of an intent go on. Tables `intent_clock` and `events`.
+//! Logs of intents, opened for appending. Tables `intent_clock` and `events`.
 //!
-//! A deed opens a [`Line`] under the intent's lock, records on it, and saves it before it commits. Reading what was
-//! recorded is `events.rs`.
+//! An operation opens a [`Line`] under the intent's lock, records events on it, and saves it before the
+//! commit. `events.rs` reads the log.
 
 use entente_domain::canonical::{self, Digest};
 use entente_domain::channels::Channel;
@@ -15,20 +15,20 @@ use sqlx::PgConnection;
 use super::sends::{Advance, Writing};
 use super::{AppError, Ctx, Outcome};
 
-/// An intent's line while its lock is held: the tail as it moves, and what was recorded on it.
+/// An intent's log while its lock is held: the moving tail and the events recorded so far.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub intent_id: IntentId,
     pub tail: Tail,
     pub recorded: Vec<Event>,
-    /// The trace of whoever does this; its events belong to it when they name none (RFC-0020).
+    /// Trace of the caller, for events that name none (RFC-0020).
     pub trace: Option<Trace>,
-    /// The last number before anything was done on the line.
+    /// Last number before this operation.
     opened_at: i64,
 }
 
 impl Line {
-    /// Opens the line of an intent whose lock the transaction holds.
+    /// Opens the log of an intent; the transaction holds the intent's lock.
     pub async fn open(
         conn: &mut PgConnection,
         intent_id: IntentId,
@@ -47,22 +47,22 @@ impl Line {
         })
     }
 
-    /// The line of an intent that is being created.
+    /// Opens the empty log of an intent that is being created.
     pub fn fresh(intent_id: IntentId, trace: Option<Trace>, now: Timestamp) -> Self {
         Self { intent_id, tail: Tail::empty(now), recorded: Vec::new(), trace, opened_at: 0 }
     }
 
-    /// The time of whatever is done on this line now: it never goes back along the line.
+    /// Time of everything recorded now; it never goes back along the log.
     pub fn now(&self) -> Timestamp {
         self.tail.at
     }
 
-    /// Takes the next number for something that is no event.
+    /// Takes the next number for an entry that is not an event.
     pub fn advance(&mut self) -> (i64, Timestamp) {
         self.tail.advance(self.tail.at)
     }
 
-    /// Records an event.
+    /// Seals an event and appends it.
     pub fn record(&mut self, ctx: &Ctx, mut draft: Draft) {
         draft.trace_id = draft.trace_id.or_else(|| self.trace.map(|trace| trace.id()));
         let at = self.tail.at;
@@ -71,13 +71,13 @@ impl Line {
         self.recorded.push(event);
     }
 
-    /// Writes what was recorded, and where the line now ends.
+    /// Writes the recorded events and the new tail.
     pub async fn save(&self, conn: &mut PgConnection) -> Outcome<()> {
         insert(conn, &self.recorded).await?;
         save_tail(conn, self.intent_id, &self.tail).await
     }
 
-    /// As [`Self::save`], with messages that took their place in the line, and the channels that they are on.
+    /// Like [`Self::save`], together with messages numbered in this log and their channels.
     pub async fn save_with(
         &self,
         conn: &mut PgConnection,
@@ -96,19 +96,19 @@ impl Line {
         if writing.write(conn, self.now()).await?.contains(&self.intent_id) {
             return Ok(());
         }
-        // The lock of the intent was held since the line was opened.
+        // The lock of the intent was held since the log was opened.
         Err(AppError::Inconsistent(format!("the line of {} moved under its lock", self.intent_id)))
     }
 }
 
-/// A hash as it is stored.
+/// Parses a stored hash.
 pub(crate) fn digest(bytes: Vec<u8>) -> Outcome<Digest> {
     bytes
         .try_into()
         .map_err(|_other_length| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))
 }
 
-/// Where the lines of these intents end; those that have none are left out.
+/// Tails of the logs of these intents; empty logs are left out.
 pub(crate) async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec<(IntentId, Tail)>> {
     let ids: Vec<uuid::Uuid> = intents.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
@@ -126,7 +126,7 @@ pub(crate) async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outc
         .collect()
 }
 
-/// Writes where a line now ends.
+/// Writes the tail of a log.
 async fn save_tail(conn: &mut PgConnection, intent_id: IntentId, tail: &Tail) -> Outcome<()> {
     sqlx::query!(
         "-- lines::save_tail
@@ -144,7 +144,7 @@ async fn save_tail(conn: &mut PgConnection, intent_id: IntentId, tail: &Tail) ->
     Ok(())
 }
 
-/// Writes events. Besides sends, which log audited messages in their own statement, the only place that does.
+/// Inserts events; the only code that does, besides sends, which log audited messages in their own statement.
 async fn insert(conn: &mut PgConnection, events: &[Event]) -> Outcome<()> {
     if events.is_empty() {
         return Ok(());

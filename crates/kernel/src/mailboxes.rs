@@ -1,7 +1,8 @@
-//! Mailboxes: where envelopes lie until their recipient takes them out (AEE §5). The rows are `mailboxes/rows.rs`.
+//! Mailboxes: queues of envelopes for a recipient (AEE §5). The rows are in `mailboxes/rows.rs`.
 //!
-//! Items are numbered in the order in which they become visible, so that a cursor skips none. Who would rather have what is
-//! most pressing picks: by priority and age together, so that the urgent never starve the low (AEE §11.6).
+//! Items are numbered in the order in which they become visible, so that a cursor skips none. Alternatively a
+//! reader picks the most urgent ones: by priority and age together, so that urgent items never starve low
+//! ones (AEE §11.6).
 
 mod rows;
 
@@ -24,43 +25,43 @@ use super::voices::speaks_for;
 use super::{Caller, Ctx, Outcome, not_found};
 use crate::feed::Touch;
 
-/// Seconds that a picked item is kept from others at the most.
+/// Maximum number of seconds that a picked item is held.
 pub const HOLD_SECONDS: u32 = 3_600;
 
 /// A mailbox.
 #[derive(Debug, Clone)]
 pub struct Mailbox {
-    /// Whose.
+    /// Entity that owns it.
     pub entity: String,
-    /// The number of its last item.
+    /// Number of its last item.
     pub last_seq: i64,
-    /// Everything up to here was taken out.
+    /// Every item up to this number is acknowledged.
     pub acked_seq: i64,
 }
 
 /// An item with its envelope.
 #[derive(Debug, Clone)]
 pub struct Letter {
-    /// Its number.
+    /// Number of the item.
     pub seq: i64,
-    /// When it came.
+    /// Time of receipt.
     pub received_at: Timestamp,
-    /// Until when it is kept for whoever picked it.
+    /// Time until which the item is held for its picker.
     pub held_until: Option<Timestamp>,
     /// The envelope.
     pub envelope: Kept,
 }
 
-/// What of a mailbox is taken out.
+/// Items to acknowledge.
 #[derive(Debug, Clone)]
 pub enum Ack {
-    /// Everything up to this number.
+    /// Every item up to this number.
     UpTo(i64),
-    /// These.
+    /// Exactly these items.
     These(Vec<i64>),
 }
 
-/// Requires that an entity is the caller's. What is not is as if it were not there.
+/// Requires that the caller speaks for an entity; any other mailbox counts as missing.
 pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, entity: &str) -> Outcome<()> {
     if !is_bus(entity) && speaks_for(conn, caller, entity).await? {
         return Ok(());
@@ -68,10 +69,10 @@ pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, entity: &s
     Err(not_found("mailbox"))
 }
 
-/// Opens the mailbox of an entity of the caller's; again is the same.
+/// Opens the mailbox of one of the caller's entities; repeating it changes nothing.
 ///
 /// # Errors
-/// It is not the caller's; the name is none.
+/// The entity is not the caller's; the name is invalid.
 pub async fn open(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Mailbox> {
     caller.require(Scope::MailWrite)?;
     if entity.len() > NAME_BYTES || entity.chars().any(char::is_control) || is_bus(entity) {
@@ -87,10 +88,10 @@ pub async fn open(ctx: &Ctx, caller: &Caller, entity: &str) -> Outcome<Mailbox> 
     mailbox.ok_or_else(|| not_found("mailbox"))
 }
 
-/// What lies in a mailbox after a number, the earlier first: what was not taken out yet when no number is said.
+/// Lists the items of a mailbox after a number, oldest first; by default those not acknowledged.
 ///
 /// # Errors
-/// It is not the caller's.
+/// The mailbox is not the caller's.
 pub async fn read(
     ctx: &Ctx,
     caller: &Caller,
@@ -107,10 +108,10 @@ pub async fn read(
     Ok((mailbox, letters))
 }
 
-/// What lies in a mailbox after a number and was not taken out, the earlier first.
+/// Lists the unacknowledged items of a mailbox after a number, oldest first.
 ///
 /// # Errors
-/// It is not the caller's.
+/// The mailbox is not the caller's.
 pub async fn waiting(
     ctx: &Ctx,
     caller: &Caller,
@@ -124,7 +125,7 @@ pub async fn waiting(
     after(&mut conn, entity, from, limit, false).await
 }
 
-/// As [`read`]; when there is nothing, waits until there is, or the time is over.
+/// Like [`read`]; if there is nothing, waits for an item until the time is up.
 ///
 /// # Errors
 /// As [`read`].
@@ -137,7 +138,7 @@ pub async fn wait(
     patience: Duration,
 ) -> Outcome<(Mailbox, Vec<Letter>)> {
     let until = Instant::now() + patience;
-    // First the ear, then the look: what comes in between is heard.
+    // Register before the first read, so that no notification in between is lost.
     let mut listener = ctx.feed.bells().listener();
     listener.add(Touch::Mailbox(entity.to_owned()));
     loop {
@@ -149,10 +150,10 @@ pub async fn wait(
     }
 }
 
-/// Picks what is most pressing of what was not taken out, and keeps it from others for a while.
+/// Picks the most urgent unacknowledged items and holds them for a while.
 ///
 /// # Errors
-/// It is not the caller's.
+/// The mailbox is not the caller's.
 pub async fn pick(ctx: &Ctx, caller: &Caller, entity: &str, max: u32, hold: u32) -> Outcome<Vec<Letter>> {
     caller.require(Scope::MailWrite)?;
     let now = ctx.now();
@@ -164,10 +165,10 @@ pub async fn pick(ctx: &Ctx, caller: &Caller, entity: &str, max: u32, hold: u32)
     Ok(letters)
 }
 
-/// Puts back what was picked by somebody who hung up before it was told: others may pick it at once.
+/// Releases items after their picker disconnected before the response: others may pick them at once.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn put_back(ctx: &Ctx, entity: &str, letters: &[Letter]) -> Outcome<()> {
     let Some(until) = letters.first().and_then(|letter| letter.held_until) else { return Ok(()) };
     let seqs: Vec<i64> = letters.iter().map(|letter| letter.seq).collect();
@@ -179,10 +180,12 @@ pub async fn put_back(ctx: &Ctx, entity: &str, letters: &[Letter]) -> Outcome<()
     Ok(())
 }
 
-/// Takes envelopes out: what was taken out is handed out only to who asks for it by number. Again is the same.
+/// Acknowledges items; later reads return them only by number.
+///
+/// Repeating it changes nothing.
 ///
 /// # Errors
-/// It is not the caller's; a number is none that was handed out.
+/// The mailbox is not the caller's or does not exist; a number is beyond the last item.
 pub async fn ack(ctx: &Ctx, caller: &Caller, entity: &str, ack: &Ack) -> Outcome<Mailbox> {
     caller.require(Scope::MailWrite)?;
     let now = ctx.now();

@@ -1,6 +1,5 @@
-//! Many commands in one transaction that waits for nobody's lock: what jobs' and envelopes' writers do with a batch. Commands
-//! that need what somebody else has locked are put aside, and the others are done together without them; what is wrong with
-//! one does not harm the others.
+//! Batches of commands in one transaction, for the writers of jobs and envelopes. Commands that need a locked
+//! row are put aside and the others done without them; a failing command does not harm the others.
 
 use std::collections::HashSet;
 
@@ -9,48 +8,49 @@ use entente_store::limits;
 
 use super::{AppError, Outcome};
 
-/// Commands tried one by one that may find locked what they need before the rest is put aside too: each costs the time that
-/// the others wait.
+/// Maximum number of single retries that may hit a lock before the rest of the batch is put aside: each
+/// delays all others.
 const TRIES: usize = 3;
 
-/// What came of several commands in one transaction.
+/// Result of several commands in one transaction.
 pub(crate) enum Together<A> {
-    /// They are done, each with its answer.
+    /// All are done, each with its answer.
     Done(Vec<A>),
-    /// Nothing was done, because these need what somebody else has locked.
+    /// Nothing was done, because these commands need locked rows.
     Locked(Vec<usize>),
 }
 
-/// Who does such commands.
+/// A handler of such commands.
 pub(crate) trait Many: Send {
-    /// What is asked.
+    /// A command.
     type Command: Send + Sync;
-    /// What is answered.
+    /// Its answer.
     type Answer: Send;
 
-    /// What a command keeps its place in (`store/src/commit.rs`).
+    /// Lane that keeps a command in order (`store/src/commit.rs`).
     fn lane(command: &Self::Command) -> u64;
 
-    /// Does them in one transaction, and waits for nobody.
+    /// Executes the commands in one transaction.
     fn together(
         &mut self,
         commands: &[&Self::Command],
     ) -> impl Future<Output = Outcome<Together<Outcome<Self::Answer>>>> + Send;
 
-    /// Those that need what somebody else has locked at this moment, as far as that can be seen.
+    /// Indices of commands that need rows locked by others, as far as can be seen.
     fn locked(&mut self, commands: &[&Self::Command]) -> impl Future<Output = Outcome<Vec<usize>>> + Send;
 }
 
-/// A batch while it is done.
+/// A batch in progress.
 struct Batch<'a, M: Many> {
     commands: &'a [M::Command],
     answers: Vec<Option<Outcome<M::Answer>>>,
-    /// The lanes in which somebody waits.
+    /// Lanes with a waiting command.
     waits: &'a mut HashSet<u64>,
 }
 
-/// Does the commands, but for those of lanes in which somebody `waits`. Those without an answer wait for somebody's lock, each
-/// with all of its lane that come after it.
+/// Executes the commands, except those of lanes in `waits`.
+///
+/// Commands without an answer wait for a lock, each with all later ones of its lane.
 pub(crate) async fn all<M: Many>(
     many: &mut M,
     commands: &[M::Command],
@@ -72,8 +72,8 @@ pub(crate) async fn all<M: Many>(
                 return batch.answers;
             }
             Ok(Together::Locked(locked)) => locked,
-            // Nobody knows what was done, or nothing can be: to try each again would tell those whose command was done that it
-            // had been done before.
+            // The outcome is unknown, or nothing can be done: a retry of each would report done commands as
+            // repetitions.
             Err(AppError::Unavailable(why)) => {
                 for index in left {
                     batch.answers[index] = Some(Err(AppError::Unavailable(why.clone())));
@@ -87,7 +87,7 @@ pub(crate) async fn all<M: Many>(
                     timely(many.locked(&tried)).await.unwrap_or_default()
                 }
             }
-            // More than the law foresaw, or a key that another server has just used.
+            // An unforeseen failure, or a key that another server has just used.
             Err(failure) => {
                 tracing::debug!(error = %failure, batch = left.len(), "a batch is done one by one");
                 Vec::new()
@@ -101,7 +101,7 @@ pub(crate) async fn all<M: Many>(
     }
 }
 
-/// Does the commands in one transaction that waits for what others have locked; each is answered.
+/// Executes the commands in one transaction that waits for locks; each gets an answer.
 pub(crate) async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outcome<M::Answer>> {
     let tried: Vec<&M::Command> = commands.iter().collect();
     match patiently(many.together(&tried)).await {
@@ -142,7 +142,7 @@ async fn timely<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
 }
 
 impl<M: Many> Batch<'_, M> {
-    /// Those that are neither answered nor wait.
+    /// Indices of commands that are neither answered nor waiting.
     fn left(&self) -> Vec<usize> {
         let open = |index: &usize| {
             self.answers[*index].is_none() && !self.waits.contains(&M::lane(&self.commands[*index]))
@@ -154,7 +154,7 @@ impl<M: Many> Batch<'_, M> {
         self.waits.extend(indices.map(|index| M::lane(&self.commands[index])));
     }
 
-    /// Each alone: the guilty one fails, or waits, the others do not.
+    /// Executes each command alone: the failing one fails or waits, the others succeed.
     async fn singly(&mut self, many: &mut M, left: &[usize]) {
         let mut tries = TRIES;
         for index in left.iter().copied() {

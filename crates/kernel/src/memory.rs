@@ -1,9 +1,9 @@
-//! Agents' memory (RFC-0015): keeping, finding, changing and forgetting. Table `memory_entries`, whose rows are in
-//! `memory/rows.rs`; lists are `memory/lists.rs`; how much an agent has, and what happened to it, is `memory/store.rs`; what
-//! ends by itself is `memory/ends.rs`.
+//! Agents' memory (RFC-0015): creating, finding, changing and deleting entries. Table `memory_entries`, in
+//! `memory/rows.rs`. Lists are in `memory/lists.rs`, totals and history in `memory/store.rs`, automatic ends
+//! in `memory/ends.rs`.
 //!
-//! An agent's memory is its own. What is for an intent may be seen by whoever can read that, but for what is restricted;
-//! for all others it is not there.
+//! An agent's memory is its own. Agents that can read an intent also see the entries for it, unless
+//! restricted; to all others an entry counts as missing.
 
 mod bench;
 mod ends;
@@ -36,52 +36,52 @@ use self::lists::Look;
 use super::seats::Seat;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, refuse, seats, tasks};
 
-/// What an entry is called when it is not there.
+/// Noun of the refusal for a missing entry.
 const NOUN: &str = "memory entry";
 
-/// How often something is tried whose locks are only known once they are held.
+/// Attempts of an operation that finds out under its locks which others it needs.
 const TRIES: u32 = 3;
 
-/// What an entry is for.
+/// Intent or task that an entry is for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Home {
-    /// An intent,
+    /// Intent of the entry.
     pub intent_id: Option<IntentId>,
-    /// and maybe a task of it.
+    /// Task of that intent.
     pub task_id: Option<TaskId>,
 }
 
-/// A new entry, and what had to make room for it.
+/// A new entry and the entries evicted for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Made {
-    /// The entry.
+    /// The new entry.
     pub entry: MemoryEntry,
-    /// What went, without its value.
+    /// Evicted entries, without their values.
     pub evicted: Vec<Evicted>,
 }
 
-/// An entry that had to make room.
+/// An evicted entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evicted {
     /// Its id.
     pub id: MemoryId,
-    /// Its key, in the same namespace.
+    /// Key in the same namespace.
     pub key: String,
-    /// The version that it had.
+    /// Last version.
     pub version: i64,
 }
 
-/// Whether something was done, or needs the locks of more intents.
+/// Result of an attempt: done, or the further intents to lock.
 enum Tried<T> {
     Done(T),
     Needs(Vec<IntentId>),
 }
 
-/// Puts something into an agent's memory. When there is no room, what was least recently used in the namespace goes.
+/// Creates an entry in an agent's memory; without room, evicts others by priority and last use.
 ///
 /// # Errors
-/// The caller may not act as the agent; what it is for is not there, not writable or over; the key is taken; there is no
-/// room; the ask is not lawful.
+/// The caller may not act as the agent; the intent or task does not exist, is not writable or is over; the
+/// key is taken; there is no room; the request is invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -103,13 +103,13 @@ pub async fn create(
     Err(AppError::Overtaken)
 }
 
-/// What an entry is for, in full: whoever names a task means its intent too.
+/// Completes a `Home`: a task implies its intent.
 async fn at_home(ctx: &Ctx, home: Home) -> Outcome<Home> {
     let Some(task_id) = home.task_id else { return Ok(home) };
     let mut connection = ctx.pool.acquire().await?;
     let task = tasks::load_all(&mut connection, &[task_id]).await?.pop().ok_or_else(|| not_found("task"))?;
     if home.intent_id.is_some_and(|intent| intent != task.intent_id) {
-        // The same as if there were no such task: it may be of an intent that the caller knows nothing of.
+        // The same refusal as for a missing task, which may belong to an intent hidden from the caller.
         return Err(not_found("task"));
     }
     Ok(Home { intent_id: Some(task.intent_id), ..home })
@@ -156,7 +156,7 @@ async fn create_under(
     Ok(Tried::Done(made))
 }
 
-/// Where the caller stands with what an entry is to be for: it must be able to write there.
+/// Requires that the caller may write to the entry's intent and returns its access.
 async fn seat_at(bench: &mut Bench, ctx: &Ctx, caller: &Caller, home: Home) -> Outcome<Option<Seat>> {
     let Some(intent) = home.intent_id else { return Ok(None) };
     let seat = if home.task_id.is_some() {
@@ -169,7 +169,7 @@ async fn seat_at(bench: &mut Bench, ctx: &Ctx, caller: &Caller, home: Home) -> O
 }
 
 fn taken(there: &MemoryEntry) -> Refusal {
-    // Repeats nothing that a client wrote (contract 3.5).
+    // Repeats no client text (contract 3.5).
     let message = format!(
         "There is an entry under this key in this namespace: {}. Change it with PATCH under its version.",
         there.id
@@ -177,12 +177,12 @@ fn taken(there: &MemoryEntry) -> Refusal {
     Refusal { current_version: Some(there.version), ..Refusal::new(Code::AlreadyExists, message) }
 }
 
-/// Whether the caller is the agent whose memory it is, or may speak for it.
+/// Whether the caller is the memory's agent or may act as it.
 fn is_own(ctx: &Ctx, caller: &Caller, agent: &str) -> bool {
     caller.speaker("agent_id", Some(agent), ctx.settings.strict).is_ok()
 }
 
-/// An entry that the caller may see, whether it is its own, and where the caller stands with its intent.
+/// Loads an entry that the caller may see, whether it is the caller's own, and the access to its intent.
 async fn visible(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -200,10 +200,10 @@ async fn visible(
     if own || (entry.is_shared() && reads) { Ok((entry, own, seat)) } else { Err(not_found(NOUN)) }
 }
 
-/// One entry. That its agent has read it is noted, once a minute at the most.
+/// Returns one entry and records its use by its agent, at most once a minute.
 ///
 /// # Errors
-/// It is not there or not visible.
+/// The entry does not exist or is not visible.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<MemoryEntry> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -214,10 +214,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<MemoryEntr
     Ok(entry)
 }
 
-/// An agent's entries: all of them for itself, for others what it shares on intents that they can read.
+/// Lists an agent's entries: all for itself, for others those shared on intents that they can read.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn list(ctx: &Ctx, caller: &Caller, agent: &str, filter: &Filter) -> Outcome<Vec<MemoryEntry>> {
     caller.require(Scope::IntentsRead)?;
     let look = Look { owner: agent, viewer: &caller.agent, own: is_own(ctx, caller, agent) };
@@ -225,10 +225,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, agent: &str, filter: &Filter) -> O
     lists::of_agent(&mut connection, look, filter, ctx.now()).await
 }
 
-/// What agents share on an intent.
+/// Lists the entries that agents share on an intent, and the caller's own.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn of_intent(
     ctx: &Ctx,
     caller: &Caller,
@@ -241,7 +241,7 @@ pub async fn of_intent(
     lists::of_intent(&mut connection, intent, &caller.agent, page, ctx.now()).await
 }
 
-/// Opens the bench for an entry that is there: whose it is and what it is for never changes.
+/// Begins the transaction for an existing entry; its agent and intent never change.
 async fn bench_of(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<Bench> {
     let mut connection = ctx.pool.acquire().await?;
     let (entry, ..) = visible(&mut connection, ctx, caller, id).await?;
@@ -250,12 +250,14 @@ async fn bench_of(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<Bench> {
     Bench::open(ctx, &entry.agent_id, &intents, caller.trace, None).await
 }
 
-/// Changes an entry, if the caller has seen its current version. What is known on an intent may be set right by whoever can
-/// write there; all else only by its agent.
+/// Changes an entry, if the caller has seen its current version.
+///
+/// Semantic entries on an intent may be corrected by any agent that can write to it; all others only by their
+/// own agent.
 ///
 /// # Errors
-/// It is not there, not visible or not the caller's to change; the version is stale; it is archived; there is no room; the
-/// change is not lawful.
+/// The entry does not exist, is not visible or is not the caller's to change; the version is stale; it is
+/// archived; there is no room; the change is invalid.
 pub async fn change(
     ctx: &Ctx,
     caller: &Caller,
@@ -291,7 +293,7 @@ pub async fn change(
     Ok(next)
 }
 
-/// Whether a change says what is known, and nothing of how long and for whom it is kept.
+/// Whether a change only corrects the content, and not the retention or visibility.
 fn sets_right(change: &MemoryChange) -> bool {
     let MemoryChange { value: _, tags: _, pinned, priority, sensitivity, ttl, expires_at } = change;
     pinned.is_none()
@@ -299,10 +301,10 @@ fn sets_right(change: &MemoryChange) -> bool {
         && matches!((sensitivity, ttl, expires_at), (Given::Nothing, Given::Nothing, Given::Nothing))
 }
 
-/// Forgets an entry, if the caller has seen its current version or names none.
+/// Deletes an entry, if the caller has seen its current version or names none.
 ///
 /// # Errors
-/// It is not there, not visible or not the caller's; the version is stale.
+/// The entry does not exist, is not visible or is not the caller's; the version is stale.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: MemoryId, seen: Option<i64>) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut bench = bench_of(ctx, caller, id).await?;
@@ -317,13 +319,15 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: MemoryId, seen: Option<i64>)
     bench.commit(ctx).await
 }
 
-/// What an entry is and what it was before, the latest first. For its agent only: what is shared now need not have been.
+/// Returns the current and earlier versions of an entry, newest first.
+///
+/// For its agent only: an entry shared now need not have been shared before.
 ///
 /// # Errors
-/// It is not there, not visible or not the caller's.
+/// The entry does not exist, is not visible or is not the caller's.
 pub async fn versions(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<Vec<Version>> {
     caller.require(Scope::IntentsRead)?;
-    // One moment of the database: the entry and what it was then.
+    // One snapshot: the entry with its history of that moment.
     let mut tx = ctx.snapshot().await?;
     let (entry, own, _) = visible(&mut tx, ctx, caller, id).await?;
     if !own {
@@ -333,7 +337,8 @@ pub async fn versions(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<Vec<V
     Ok(std::iter::once(entry.into()).chain(before).collect())
 }
 
-/// What happened to an agent's memory after the change of this number, the oldest first: at most the last [`MEMORY_CHANGES`].
+/// Lists the changes of an agent's memory after a number, oldest first; only the last [`MEMORY_CHANGES`] are
+/// kept.
 ///
 /// # Errors
 /// The caller may not act as the agent.

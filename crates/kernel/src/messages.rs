@@ -1,5 +1,5 @@
-//! Messages (RFC-0021 §2): listing, getting and acknowledging them. Table `messages`, rows in `messages/rows.rs`;
-//! sending is `sends.rs`.
+//! Messages (RFC-0021 §2): listing, reading and acknowledging them. Table `messages`, in `messages/rows.rs`;
+//! `sends.rs` sends them.
 
 use entente_domain::cursors::{Since, after};
 use entente_domain::ids::{ChannelId, MessageId};
@@ -17,35 +17,35 @@ mod rows;
 
 pub(crate) use rows::{Row, at, forget, has_any, load_all, of_house, of_line, responses};
 
-/// Which messages of a channel to list.
+/// Filter of a channel's messages.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only those after this place; `None` for the newest.
+    /// Only messages after this position; `None` for the newest.
     pub since: Option<Since>,
-    /// Only those for this address: an agent, including what is for its roles and for everybody; `role:…`; `*`.
+    /// Only messages for this address: an agent, including those for its roles and for all; `role:…`; `*`.
     pub to: Option<String>,
-    /// How many at the most.
+    /// Maximum number of messages.
     pub limit: u32,
 }
 
 /// A page of messages.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The messages, oldest first.
+    /// Messages, oldest first.
     pub messages: Vec<Message>,
-    /// Where to continue.
+    /// Cursor of the next page.
     pub next: String,
-    /// Whether it was cut short because of its size.
+    /// Whether the page was cut short because of its size.
     pub cut: bool,
-    /// Held until the page is written, when it is a large one.
+    /// Permit of a large page, held until the page is written.
     pub large: Option<LargeAnswer>,
 }
 
-/// The messages of a channel that the caller may see: those after a place, or the newest, oldest first either way
-/// (RFC-0021 §2.4, contract 10.4).
+/// Lists the channel's messages that the caller may see: those after a position, or the newest, oldest first
+/// in both cases (RFC-0021 §2.4, contract 10.4).
 ///
 /// # Errors
-/// The channel is not there; the caller is not one of its members.
+/// The channel does not exist; the caller is not one of its members.
 pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Filter) -> Outcome<Page> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
@@ -57,20 +57,20 @@ pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Fi
     let within = (now, &mut measure);
     let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, within).await?;
     let cut = measure.cut();
-    // Of the newest those are left out that are older; what comes after them all is there.
+    // A cut page of the newest messages leaves out older ones, so nothing after it is missing.
     let full = cut && filter.since.is_some()
         || u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
     let last = messages.last().map_or(0, |message| message.number);
-    // The channel may have gone on since it was looked at: what its newest message has pushed out is gone.
+    // Messages may have arrived since the channel was read; drop those that they have evicted.
     let floor = last.saturating_sub(visit.channel.options.max_messages);
     messages.retain(|message| message.number > floor);
-    // What this page passed over because it is not for the caller is passed over by the next one too.
+    // The next page also skips the messages that this one skipped as hidden from the caller.
     let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
     let next = after(if full { last } else { last.max(seen) });
     Ok(Page { messages, next, cut, large: measure.large() })
 }
 
-/// Waits until a channel has messages for the caller after a place, or the time is up; then lists them.
+/// Waits for messages for the caller after a position, until the time is up; then lists them.
 ///
 /// # Errors
 /// As [`list`].
@@ -82,7 +82,7 @@ pub async fn wait(
     time: std::time::Duration,
 ) -> Outcome<Page> {
     let intent_id = home(ctx, channel_id).await?;
-    // Registered before the first look: what is committed after the look is heard.
+    // Registered before the first read, so that no later commit is missed.
     let mut follower = ctx.feed.follow(intent_id, i64::MAX);
     let deadline = tokio::time::Instant::now() + time;
     loop {
@@ -96,10 +96,10 @@ pub async fn wait(
     }
 }
 
-/// One message.
+/// Returns one message.
 ///
 /// # Errors
-/// It is not there or not for the caller.
+/// The message does not exist or is not for the caller.
 pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
@@ -111,10 +111,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageI
     message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))
 }
 
-/// Marks a message read by the caller. Doing it again changes nothing.
+/// Marks a message as read by the caller; repeating it changes nothing.
 ///
 /// # Errors
-/// It is not there; it is not for the caller; it has expired.
+/// The message does not exist, is not for the caller, or has expired.
 pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
     caller.require(Scope::ChannelsRead)?;
     let intent_id = home(ctx, channel_id).await?;
@@ -136,7 +136,7 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     let receipt = Receipt { seq, intent_id, channel_id, message_id: id, kind: ReceiptKind::Read, agent, at };
     receipts::insert(&mut tx, &[receipt]).await?;
     if message.message_type != MessageType::Request {
-        // A request goes on waiting for its response.
+        // A request keeps waiting for its response.
         pending::settle(&mut tx, channel_id, id).await?;
     }
     line.save(&mut tx).await?;

@@ -1,13 +1,16 @@
-//! Binding moments: an agent asks a person, and that person answers, in its own name and with a key of its own. What may
-//! happen is `entente_domain::moments`; here is who asks for it and what is written down.
+//! Binding moments: an agent asks a person, who answers in their own name with a key of their own.
+//! `entente_domain::moments` defines the valid transitions; this module checks callers and records the
+//! results.
 //!
-//! `asking.rs` opens them, `answering.rs` is the person's side, `words.rs` what is said in between (table `moment_words`),
-//! `ending.rs` the agent's and other ends, `repeats.rs` what keeps a question from being asked again, `time.rs` what time does;
-//! `reading.rs` and `lists.rs` show, `rating.rs` tells how well agents ask. The rows are `rows.rs` (tables `moments`, `moment_clock`). All of them change moments through a [`Turn`]
+//! `asking.rs` opens moments, `answering.rs` has the person's operations, `words.rs` the conversation (table
+//! `moment_words`), `ending.rs` the agent's and other ends, `repeats.rs` the checks for repeated questions,
+//! `time.rs` the effects of time; `reading.rs` and `lists.rs` read, `rating.rs` rates agents' questions. The
+//! rows are in `rows.rs` (tables `moments`, `moment_clock`). All change moments through a [`Turn`]
 //! (`turn.rs`).
 //!
-//! What was asked and answered stands in these tables alone: never in events, logs, metrics or kept outcomes, so that it is
-//! gone when it is scrubbed (binding moment §12). Why a hatch was closed is neither, and is told (§11.3).
+//! Questions and answers are stored only in these tables, never in events, logs, metrics or stored responses,
+//! so that scrubbing removes them (binding moment §12). The reason for suppressing a hatch is neither, and is
+//! published (§11.3).
 
 mod answering;
 mod asking;
@@ -51,33 +54,33 @@ pub(crate) use self::turn::{Reach, Turn};
 pub use self::words::{Word, word};
 use super::Caller;
 
-/// The labels of keys that a login makes (people): through what a person answers.
+/// Labels of the keys made by a login (`people.rs`); they tell the channel of an answer.
 const BROWSER: &str = "browser";
 const TERMINAL: &str = "terminal";
 
-/// What the operator says about moments.
+/// Binding-moment settings.
 #[derive(Debug, Clone)]
 pub struct MomentSettings {
-    /// How long contents are kept after the agent has said that it has the answer.
+    /// How long contents are kept after the agent has acknowledged the answer.
     pub retain: Duration,
-    /// How long they are kept after the end of one of which it never says so, and after the last word of what is deliberated.
+    /// How long contents are kept after an unacknowledged end, and after the last word of a deliberation.
     pub unread: Duration,
-    /// Who is asked when an intent waits for a person and names none (RFC-0025).
+    /// Person asked when an intent waits for a person and names none (RFC-0025).
     pub person: Option<String>,
 }
 
-/// What was remarked about a question when it was asked: a lint, as it is kept.
+/// A remark about a question, made when it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = MomentLint)]
 pub struct Remark {
-    /// Which, a stable word.
+    /// Stable code of the remark.
     #[schema(example = "synopsis.hedge_phrase")]
     pub code: String,
-    /// How much it weighs.
+    /// Severity.
     pub level: Level,
-    /// Where, a JSON Pointer into the question.
+    /// JSON Pointer to the place in the question.
     pub at: String,
-    /// What it is, in words.
+    /// Explanation in plain words.
     pub note: String,
 }
 
@@ -87,42 +90,43 @@ impl From<Lint> for Remark {
     }
 }
 
-/// As what somebody sees a moment.
+/// Role in which a caller sees a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It asked.
+    /// The agent that asked.
     Agent,
-    /// It is asked.
+    /// The person asked.
     Principal,
-    /// It looks after the server: it sees that there was an answer, not which words it has.
+    /// An admin of the server: sees that there was an answer, but not its words.
     Admin,
 }
 
-/// A moment as one of those finds it who may see it.
+/// A moment as shown to a caller.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// The moment; what time has done to it has happened.
+    /// The moment, with all due effects of time applied.
     pub moment: Moment,
-    /// What was remarked about the question.
+    /// Remarks about the question.
     pub lints: Vec<Remark>,
-    /// What was said, the earliest first; not in lists.
+    /// Words of the conversation, oldest first; empty in lists.
     pub words: Vec<Word>,
-    /// How much was said.
+    /// Number of words.
     pub said: usize,
-    /// What its job and its intent are like.
+    /// State of its job and intent.
     pub around: Around,
-    /// As what it is seen.
+    /// Role of the caller.
     pub role: Role,
-    /// Its place among all changes.
+    /// Number of its last change among all moments.
     pub changed_seq: i64,
-    /// When what took its place is, or was, over without an answer, as far as that is known.
+    /// End, if known, of the moment that superseded it, when that one ends or ended without an answer.
     pub next_over_at: Option<Timestamp>,
-    /// Why the stored question cannot be read, when it cannot: then it is not shown, and what stands in for it is.
+    /// Why the stored question cannot be read, if so; its fallback text is shown instead.
     pub malformed: Option<String>,
 }
 
-/// As what the caller sees a moment; `None` when it does not. A person's words are read with a key of that person's own: another
-/// key does not become the person by acting as it.
+/// Role in which the caller sees a moment; `None` if it may not see it.
+///
+/// A person's words require that person's own key: another key that acts as the person is not enough.
 fn role(caller: &Caller, moment: &Moment, now: Timestamp) -> Option<Role> {
     if caller.agent == moment.agent_id {
         Some(Role::Agent)
@@ -134,7 +138,7 @@ fn role(caller: &Caller, moment: &Moment, now: Timestamp) -> Option<Role> {
 }
 
 impl Shown {
-    /// A moment for this caller; `None` when it is not the caller's to see.
+    /// A moment for this caller; `None` if the caller may not see it.
     fn new(kept: Kept, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
         let role = role(caller, &kept.moment, now)?;
         let moment = seen(&kept, now).unwrap_or(kept.moment);
@@ -144,7 +148,7 @@ impl Shown {
         Some(if role == Role::Admin { shown.without_answers() } else { shown })
     }
 
-    /// Without what the person said.
+    /// Removes the person's text.
     fn without_answers(mut self) -> Self {
         if let Some(settled) = &mut self.moment.resolution {
             (settled.answer, settled.objection) = (None, None);
@@ -158,7 +162,7 @@ impl Shown {
     }
 }
 
-/// Who wants to answer, and by what right: the key's own principal, whatever the request says.
+/// The deciding principal and its authority: that of the key, regardless of the acting agent.
 pub(crate) fn decider(caller: &Caller) -> Decider<'_> {
     let key = &caller.grant.key;
     let via = match key.label.as_deref() {
@@ -176,14 +180,16 @@ pub(crate) fn decider(caller: &Caller) -> Decider<'_> {
     }
 }
 
-/// As who reads finds a moment: what has [`passed`], and a refused question is deliberated again the instant that what took
-/// its place is over without an answer; `None`: as it is stored.
+/// Current state for readers, if it differs from the stored one.
+///
+/// Applies due effects ([`passed`]); a refused question is restored as soon as its successor is over without
+/// an answer.
 fn seen(kept: &Kept, now: Timestamp) -> Option<Moment> {
     let over = kept.next_over_at.filter(|at| *at <= now);
     over.and_then(|at| kept.moment.restore_veto(at)).or_else(|| passed(kept, now))
 }
 
-/// What time, or the end of its job, has made of a moment and nobody has written down yet; `None`: nothing.
+/// Effect of time or of the job's end that is not written yet; `None` if there is none.
 fn passed(kept: &Kept, now: Timestamp) -> Option<Moment> {
     let moment = &kept.moment;
     let end = kept.around.job_ended_at.filter(|_| moment.job_id.is_some());
@@ -194,12 +200,12 @@ fn passed(kept: &Kept, now: Timestamp) -> Option<Moment> {
     }
 }
 
-/// The line on which it is told what becomes of a moment.
+/// Intent whose log records a moment.
 fn line_of(moment: &Moment) -> IntentId {
     moment.intent_id.unwrap_or(IntentId::HOUSE)
 }
 
-/// When time does something to a moment next.
+/// Time of the next due effect on a moment.
 fn due_at(moment: &Moment, settings: &MomentSettings) -> Option<Timestamp> {
     let long = |time: Duration| TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
     let after = |at: Timestamp, time: Duration| at.checked_add_signed(long(time)).unwrap_or(at);
@@ -218,12 +224,12 @@ fn due_at(moment: &Moment, settings: &MomentSettings) -> Option<Timestamp> {
     [read, unread].into_iter().flatten().min()
 }
 
-/// What an end is that nobody asked for: time's, or that of what the question was for.
+/// Event kind of an automatic end: by time, or with the question's job or intent.
 fn kind_of_end(moment: &Moment) -> Kind {
     if moment.state == MomentState::Expired { Kind::MomentExpired } else { Kind::MomentWithdrawn }
 }
 
-/// What an event tells of a moment: who and what, never the words.
+/// Payload of a moment's event: parties and state, never any text.
 fn described(moment: &Moment, more: &Value) -> Value {
     let second = moment.escalation.as_ref().filter(|one| one.told_at.is_some());
     let mut told = json!({

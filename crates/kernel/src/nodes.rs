@@ -1,8 +1,7 @@
-//! The servers that share the database: saying that one is there, seeing whether others are, and waking them. Table
-//! `nodes`.
+//! Servers that share the database: presence, detection of peers, and wake-up notifications. Table `nodes`.
 //!
-//! What is woken reads for itself. A lost wake-up costs a moment, because every server also looks around by itself
-//! (`streams::look_around`, `keys::refresh`).
+//! A woken server reads the changes from the database. A lost wake-up only costs a moment, because every
+//! server also polls (`streams::look_around`, `keys::refresh`).
 
 use std::time::Duration;
 
@@ -13,26 +12,27 @@ use entente_runtime::deadlines::within;
 use super::{Ctx, Outcome};
 use crate::feed::Touch;
 
-/// The PostgreSQL channel that servers wake each other on.
+/// PostgreSQL channel on which servers wake each other.
 pub const TOPIC: &str = "entente";
 
-/// Seconds without a sign after which a server is taken to be gone.
+/// Seconds without a sign after which a server counts as gone.
 const GONE_AFTER_SECONDS: f64 = 10.0;
 
-/// Seconds that the row of a server stays which writes it no more.
+/// Seconds after which the probe row of an inactive server is deleted.
 const PROBES_KEPT_SECONDS: f64 = 3_600.0;
 
-/// How long a writer may take to see whether it can write.
+/// Time limit of a writer's probe.
 const PROBE: Duration = Duration::from_millis(1_500);
 
-/// Bytes of a notification's text; PostgreSQL takes fewer than 8,000.
+/// Maximum bytes of a notification's text; PostgreSQL accepts fewer than 8,000.
 const PAYLOAD_BYTES: usize = 7_900;
 
-/// Says that this server is there; answers whether others are. A server that was not there before wakes the others, so
-/// that they know of it at once.
+/// Records that this server is alive and returns whether others are.
+///
+/// A new server wakes the others, so that they know of it at once.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn sign(ctx: &Ctx, node: NodeId, started_at: Timestamp) -> Outcome<bool> {
     let now = ctx.now();
     let row = sqlx::query!(
@@ -57,11 +57,12 @@ pub async fn sign(ctx: &Ctx, node: NodeId, started_at: Timestamp) -> Outcome<boo
     Ok(row.peers)
 }
 
-/// Writes something that means nothing, to see whether this server can: always the same row, so that it takes no room. Rows of
-/// servers that have written none for long are removed on the way.
+/// Performs a write without meaning, to check that this server can write.
+///
+/// It always updates the same row, which takes no more space, and deletes rows of long inactive servers.
 ///
 /// # Errors
-/// It cannot.
+/// The write fails.
 pub(crate) async fn probe(ctx: &Ctx, node: NodeId) -> Outcome<()> {
     let written = async {
         sqlx::query!(
@@ -82,10 +83,10 @@ pub(crate) async fn probe(ctx: &Ctx, node: NodeId) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads something.
+/// Performs a read, to check that this server can read.
 ///
 /// # Errors
-/// It cannot.
+/// The read fails.
 pub async fn look(ctx: &Ctx) -> Outcome<()> {
     sqlx::query_scalar!(
         r#"-- nodes::look
@@ -96,20 +97,22 @@ pub async fn look(ctx: &Ctx) -> Outcome<()> {
     Ok(())
 }
 
-/// Says that this server is going.
+/// Removes this server from the list.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn leave(ctx: &Ctx, node: NodeId) -> Outcome<()> {
     sqlx::query!("-- nodes::leave\n DELETE FROM nodes WHERE id = $1", node.uuid()).execute(&ctx.pool).await?;
     Ok(())
 }
 
-/// Wakes the other servers: this went on. Never inside a deed's transaction: a notification takes a lock that
-/// all committing transactions share.
+/// Wakes the other servers for these changes.
+///
+/// Never call it inside an operation's transaction: a notification takes a lock shared by all committing
+/// transactions.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = Touch>) -> Outcome<()> {
     let mut payloads = vec![node.to_string()];
     for touch in touched {
@@ -125,7 +128,7 @@ pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = Tou
     Ok(())
 }
 
-/// Reads a notification: who sent it and what went on. `None` when it is none of ours.
+/// Parses a notification into its sender and wake keys; `None` if it is not ours.
 #[must_use]
 pub fn read(payload: &str) -> Option<(NodeId, Vec<Touch>)> {
     let mut words = payload.split(' ');

@@ -1,5 +1,5 @@
-//! The overview: what the dashboard shows, read across nouns and never written. Everything is bounded, and only what the
-//! viewer may see; the scope `admin` sees all. What is done at work is `overview/work.rs`.
+//! Data of the dashboard, read across all resources and never written. Everything is bounded and limited to
+//! the viewer's access; the scope `admin` sees all. `overview/work.rs` covers jobs and webhooks.
 
 mod counts;
 mod work;
@@ -16,85 +16,85 @@ use super::{Caller, Ctx, Outcome, seats};
 pub use counts::{Counts, counts, health};
 pub use work::{Gauge, Receiver, Spend, Work, receivers, works};
 
-/// Intents on the overview.
+/// Maximum number of intents.
 const INTENTS: i64 = 40;
-/// Waits that are looked at.
+/// Maximum number of waits.
 const WAITS: i64 = 500;
-/// Entries of a timeline, of each kind.
+/// Maximum number of timeline entries of each kind.
 const ENTRIES: i64 = 60;
-/// Among how many of the last intents, and of an intent's last messages, those are looked for that the viewer may see.
+/// Number of latest intents, and of an intent's latest messages, searched for visible ones.
 const LOOKED_AT: i64 = 2_000;
 
-/// An intent at a glance.
+/// Summary of an intent.
 #[derive(Debug, Clone)]
 pub struct Glance {
     /// Its id.
     pub id: IntentId,
-    /// What it is about.
+    /// Its title.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: String,
-    /// Whose it is.
+    /// Its creator.
     pub created_by: String,
-    /// When something last happened on it.
+    /// Time of the last activity.
     pub last_at: Timestamp,
-    /// Requests on it that wait for an answer.
+    /// Number of its requests that wait for an answer.
     pub waiting: i64,
 }
 
-/// Somebody who waits for an answer.
+/// An agent that waits for an answer.
 #[derive(Debug, Clone)]
 pub struct Wait {
     /// The intent.
     pub intent_id: IntentId,
-    /// The name of the channel.
+    /// Name of the channel.
     pub channel: String,
     /// The request.
     pub message_id: MessageId,
-    /// Who waits.
+    /// Waiting agent.
     pub waiting: String,
-    /// For whom; nobody in particular when a role or everybody was asked.
+    /// Awaited agent; `None` if the request went to a role or to everybody.
     pub awaited: Option<String>,
-    /// Since when.
+    /// Start of the wait.
     pub since: Timestamp,
-    /// Until when.
+    /// Expiry of the request.
     pub until: Option<Timestamp>,
 }
 
-/// What kind of thing an entry of a timeline is.
+/// Kind of a timeline entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Somebody said something.
+    /// Messages.
     Messages,
-    /// The intent went on.
+    /// Events of the intent.
     Events,
-    /// A job went on.
+    /// Events of jobs.
     Jobs,
-    /// Somebody decided, or is asked to.
+    /// Decisions and questions to people.
     Decisions,
 }
 
 /// An entry of an intent's timeline.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its place on the intent's line.
+    /// Number in the intent's log.
     pub seq: i64,
-    /// When.
+    /// Time of the entry.
     pub at: Timestamp,
-    /// What kind of thing.
+    /// Kind of the entry.
     pub lane: Lane,
-    /// What happened: an event's type, a message's.
+    /// Type of the event or message.
     pub what: String,
-    /// Who did it.
+    /// Its author.
     pub who: String,
-    /// For whom, on which channel; what it is about.
+    /// Recipient and channel, or the subject.
     pub about: String,
 }
 
-/// The intents that the caller can read, the last ones that were made, those first on which something happened last.
+/// Lists the latest intents that the caller can read, those with the most recent activity first.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
     caller.require(Scope::IntentsRead)?;
     let rows = sqlx::query!(
@@ -130,10 +130,10 @@ pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
     Ok(found)
 }
 
-/// One intent, if the caller can read it.
+/// Returns one intent, if the caller can read it.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<Glance>> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
@@ -165,10 +165,10 @@ pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<
     }))
 }
 
-/// Who waits for whom, of the requests that the caller may see; an admin sees all of them.
+/// Lists the waits of requests that the caller may see; an admin sees all.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn waits(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Wait>> {
     caller.require(Scope::ChannelsRead)?;
     let rows = sqlx::query!(
@@ -204,10 +204,10 @@ pub async fn waits(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Wait>> {
     Ok(waits.collect())
 }
 
-/// What happened last on an intent, of all kinds in the order of its line, the newest first.
+/// Lists the latest entries of an intent, of all kinds by their numbers in the log, newest first.
 ///
 /// # Errors
-/// The scope is missing; the intent is not there or not readable.
+/// The caller lacks the scope; the intent does not exist or is not readable.
 pub async fn timeline(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<Entry>> {
     caller.require(Scope::IntentsRead)?;
     if !caller.has(Scope::Admin) {
@@ -222,7 +222,7 @@ pub async fn timeline(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<V
 }
 
 async fn events(ctx: &Ctx, intent: IntentId) -> Outcome<Vec<Entry>> {
-    // An audited message is on the line as a message already.
+    // An audited message is already in the log as a message.
     let rows = sqlx::query!(
         "-- overview::events
          SELECT seq, event_type, actor, payload, created_at FROM events
@@ -276,7 +276,7 @@ async fn messages(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<Vec<E
     Ok(entries.collect())
 }
 
-/// Which lane of a timeline a type of event is in.
+/// Timeline kind of an event type.
 fn lane(event_type: &str) -> Lane {
     let decides = ["moment", "decision", "arbitration"];
     if event_type.starts_with("job") {
@@ -288,7 +288,7 @@ fn lane(event_type: &str) -> Lane {
     }
 }
 
-/// What an event is about, in a few words: the members of its payload that people know things by.
+/// Short description of an event: the members of its payload that people recognise.
 fn about(payload: &str) -> String {
     const TELLING: [&str; 8] =
         ["title", "name", "status", "to", "agent_id", "principal_id", "synopsis", "reason"];
@@ -297,11 +297,13 @@ fn about(payload: &str) -> String {
     texts.take(2).collect::<Vec<_>>().join(", ")
 }
 
-/// A number that is another one once most things went on that the overview shows. What it misses (a transaction that commits
-/// after a later one, an agent that falls silent, a delivery that ends) a page sees when it looks again by itself.
+/// Returns a number that changes with most of the data on the overview.
+///
+/// A page finds the missed changes at its next regular reload: a transaction that commits after a later one,
+/// an agent that falls silent, a delivery that ends.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn pulse(ctx: &Ctx) -> Outcome<i64> {
     let pulse = sqlx::query_scalar!(
         r#"-- overview::pulse

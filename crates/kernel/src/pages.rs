@@ -1,6 +1,6 @@
-//! How many bytes a page of a list has. What is small is read at once. What is not is read again with more room, if the key
-//! has one of its few large answers left; else the page is cut short, and its reader goes on behind it. So nobody is refused,
-//! and a key whose answers are not read holds little memory.
+//! Byte limits of list pages. A small page is read at once. A larger one is read again with a higher limit if
+//! the key has a large-answer permit left; otherwise it is cut short and the reader continues from there. So
+//! no request is refused, and unread answers of one key hold little memory.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use super::{Caller, Grant};
 /// A page of a list.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// What is on it.
+    /// Items of the page.
     pub items: Vec<T>,
-    /// Whether it was cut short, so that there may be more although it has fewer than were asked for.
+    /// Whether the page was cut short: more items may follow although it has fewer than requested.
     pub cut: bool,
-    /// Held until the page is written, when it is a large one.
+    /// Permit of a large page, held until the page is written.
     pub large: Option<LargeAnswer>,
 }
 
-/// Measures what is read for a page.
+/// Byte limit of a page being read.
 pub(crate) struct Measure {
     grant: Arc<Grant>,
     bytes: i64,
@@ -29,17 +29,17 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// For a page that is read for this caller.
+    /// Starts with the small limit.
     pub fn of(caller: &Caller) -> Self {
         Self { grant: Arc::clone(&caller.grant), bytes: SMALL_PAGE_BYTES, cut: false, large: None }
     }
 
-    /// How many bytes of items to read, but for one item: rows are read as long as those before have fewer.
+    /// Byte limit: rows are read while those before them have fewer bytes, so the last may exceed it.
     pub fn bytes(&self) -> i64 {
         self.bytes
     }
 
-    /// Takes note of what was read; whether it is to be read again, with more room.
+    /// Notes the bytes read; returns whether to read again with the higher limit.
     pub fn again(&mut self, read: usize) -> bool {
         self.cut = i64::try_from(read).is_ok_and(|read| read >= self.bytes);
         if !self.cut || self.large.is_some() {
@@ -52,17 +52,17 @@ impl Measure {
         self.large.is_some()
     }
 
-    /// Whether what was read last was cut short.
+    /// Whether the last read was cut short.
     pub fn cut(&self) -> bool {
         self.cut
     }
 
-    /// The page.
+    /// Builds the page.
     pub fn page<T>(self, items: Vec<T>) -> Page<T> {
         Page { items, cut: self.cut, large: self.large }
     }
 
-    /// The right to the large answer, if it is one.
+    /// Permit of a large answer, if it is one.
     pub fn large(self) -> Option<LargeAnswer> {
         self.large
     }

@@ -1,5 +1,5 @@
-//! Pairs: a task and one who is to answer it (AEE §4). Table `aee_pairs`. When an answer counts is
-//! `entente_domain::envelopes::pairing`.
+//! Exchanges of a task and its expected respondent (AEE §4). Table `aee_pairs`.
+//! `entente_domain::envelopes::pairing` decides when an answer counts.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -35,7 +35,7 @@ impl Row {
     }
 }
 
-/// Locks the pairs of these tasks and respondents, in the order of their names.
+/// Locks the exchanges of these tasks and respondents, in the order of their names.
 pub(crate) async fn lock(
     conn: &mut PgConnection,
     named: &[(&str, &str)],
@@ -61,7 +61,7 @@ pub(crate) async fn lock(
         .collect()
 }
 
-/// Locks the pairs of a task, each with who decided about it and when.
+/// Locks the exchanges of a task, each with the deciding person and time, if decided.
 pub(crate) async fn lock_task(conn: &mut PgConnection, task: &str) -> Outcome<Vec<(Pair, Option<Decided>)>> {
     let rows = sqlx::query!(
         "-- aee_pairs::lock_task
@@ -81,7 +81,7 @@ pub(crate) async fn lock_task(conn: &mut PgConnection, task: &str) -> Outcome<Ve
         .collect()
 }
 
-/// Opens the pairs of a task that a person has agreed to.
+/// Opens the held exchanges of a task that a person has approved.
 pub(crate) async fn agree(
     conn: &mut PgConnection,
     task: &str,
@@ -102,7 +102,7 @@ pub(crate) async fn agree(
     Ok(())
 }
 
-/// Ends the pairs of a task that a person did not agree to, by the envelope that says so.
+/// Closes the held exchanges of a task that a person has declined, by the envelope of the refusal.
 pub(crate) async fn decline(
     conn: &mut PgConnection,
     task: &str,
@@ -125,7 +125,7 @@ pub(crate) async fn decline(
     Ok(())
 }
 
-/// The pairs of these tasks.
+/// Loads the exchanges of these tasks.
 pub(crate) async fn of(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<Vec<Pair>> {
     let rows = sqlx::query_as!(
         Row,
@@ -139,7 +139,7 @@ pub(crate) async fn of(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<Vec<P
     rows.into_iter().map(Row::pair).collect()
 }
 
-/// Writes new pairs.
+/// Inserts new exchanges.
 pub(crate) async fn insert(conn: &mut PgConnection, pairs: &[Pair], now: Timestamp) -> Outcome<()> {
     if pairs.is_empty() {
         return Ok(());
@@ -165,7 +165,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, pairs: &[Pair], now: Timesta
     Ok(())
 }
 
-/// Ends pairs: of these tasks and respondents, each by the envelope with this id.
+/// Closes exchanges, given as (task, respondent, id of the closing envelope).
 pub(crate) async fn close(conn: &mut PgConnection, ended: &[(String, String, String)]) -> Outcome<()> {
     if ended.is_empty() {
         return Ok(());
@@ -185,10 +185,10 @@ pub(crate) async fn close(conn: &mut PgConnection, ended: &[(String, String, Str
     Ok(())
 }
 
-/// Ends pairs whose time has run out, and tells who asked (AEE §11.6): up to `limit`; answers with how many.
+/// Times out up to `limit` overdue exchanges, notifies their askers (AEE §11.6) and returns their number.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let mut tx = ctx.pool.begin().await?;
@@ -211,7 +211,7 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if done == 0 {
         return Ok(0);
     }
-    // What the gateway asked on behalf of somebody has their own pair.
+    // Exchanges asked by the gateway on behalf of others are left out: the asker has one of its own.
     let due = due.into_iter().filter(|row| row.asker != ctx.settings.post.entity);
     let due = due.map(Row::pair).collect::<Outcome<Vec<Pair>>>()?;
     let tasks: BTreeSet<&str> = due.iter().map(|pair| pair.task_id.as_str()).collect();
@@ -221,14 +221,14 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let put = post::put(ctx, &mut tx, &mut HashSet::new(), &parcels, now).await?;
     tx.commit().await?;
     put.announce(ctx);
-    // Whoever asked may be somebody who has no mailbox: then there is nobody to tell.
+    // An asker without a mailbox cannot be notified.
     for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
         tracing::debug!(error = %refused, "a timeout was told to nobody");
     }
     Ok(done)
 }
 
-/// What these tasks are about, and the priority that each was handed out by.
+/// Purpose and effective priority of these tasks.
 async fn headings(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<HashMap<String, (String, Priority)>> {
     let rows = sqlx::query!(
         "-- aee_pairs::headings\n SELECT id, purpose, effective_priority FROM aee_envelopes WHERE id = ANY($1)",
@@ -240,7 +240,7 @@ async fn headings(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<HashMap<St
     rows.into_iter().map(|row| Ok((row.id, (row.purpose, read(&row.effective_priority)?)))).collect()
 }
 
-/// The gateway's own error to who asked.
+/// The gateway's error to the asker.
 fn notice(ctx: &Ctx, task: Option<&(String, Priority)>, pair: &Pair, now: Timestamp) -> Outcome<Parcel> {
     let message = format!("`{}` did not answer in time. Ask again, or somebody else.", pair.respondent);
     let letter = letters::Letter {
@@ -257,7 +257,7 @@ fn notice(ctx: &Ctx, task: Option<&(String, Priority)>, pair: &Pair, now: Timest
     Parcel::own(letter.write(now, &*ctx.chance)?)
 }
 
-/// Forgets the pairs of tasks that are no longer kept.
+/// Deletes the exchanges of deleted tasks.
 pub(crate) async fn forget(conn: &mut PgConnection, tasks: &[String]) -> Outcome<()> {
     sqlx::query!("-- aee_pairs::forget\n DELETE FROM aee_pairs WHERE task_id = ANY($1)", tasks)
         .execute(conn)

@@ -1,7 +1,7 @@
-//! What messages still wait for: a request for its response, any message for its expiry. Table `pending`; sends put rows
-//! in and take them out (`sends/write.rs`).
+//! Messages that still wait for something: a request for its response, any message for its expiry. Table `pending`;
+//! sends insert and delete its rows (`sends/write.rs`).
 //!
-//! A message whose `expires_at` has come is expired as long as it stands here, swept or not.
+//! A message whose `expires_at` has passed is expired as long as it is in this table, swept or not.
 
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::receipts::{Receipt, ReceiptKind};
@@ -11,7 +11,7 @@ use super::lines::Line;
 use super::rounds::round;
 use super::{Ctx, Outcome, receipts};
 
-/// A message was read: it waits no longer.
+/// Removes a message that was read, so that it no longer waits.
 pub(crate) async fn settle(conn: &mut PgConnection, channel: ChannelId, message: MessageId) -> Outcome<()> {
     sqlx::query!(
         "-- pending::settle
@@ -29,7 +29,7 @@ struct Row {
     message_id: uuid::Uuid,
 }
 
-/// Expires what waits on a channel that closes.
+/// Expires the messages that wait on a channel that closes.
 pub(crate) async fn expire_on_channel(
     conn: &mut PgConnection,
     line: &mut Line,
@@ -46,7 +46,7 @@ pub(crate) async fn expire_on_channel(
     expired(conn, line, rows).await
 }
 
-/// Expires what waits on an intent that is resolved (RFC-0021 §7.1).
+/// Expires the messages that wait on an intent that is resolved (RFC-0021 §7.1).
 pub(crate) async fn expire_on_intent(conn: &mut PgConnection, line: &mut Line) -> Outcome<()> {
     let rows = sqlx::query_as!(
         Row,
@@ -59,8 +59,7 @@ pub(crate) async fn expire_on_intent(conn: &mut PgConnection, line: &mut Line) -
     expired(conn, line, rows).await
 }
 
-/// Expires the requests on an intent that wait for an agent that has left (RFC-0021 §7.2). Answers with the channels on
-/// which there were any.
+/// Expires the requests on an intent that wait for an agent that has left (RFC-0021 §7.2); returns their channels.
 pub(crate) async fn expire_for_agent(
     conn: &mut PgConnection,
     line: &mut Line,
@@ -82,7 +81,7 @@ pub(crate) async fn expire_for_agent(
     Ok(channels)
 }
 
-/// The intents on which a request waits for an agent.
+/// Returns the intents on which a request waits for an agent.
 pub(crate) async fn intents_awaiting(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<IntentId>> {
     let rows = sqlx::query_scalar!(
         "-- pending::intents_awaiting
@@ -114,10 +113,10 @@ async fn expired(conn: &mut PgConnection, line: &mut Line, rows: Vec<Row>) -> Ou
     receipts::insert(conn, &made).await
 }
 
-/// Writes down that messages have expired whose time has come, up to `limit` of them, an intent at a time.
+/// Records the expiry of messages that are due, up to `limit` of them, one intent at a time.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let intents = sqlx::query_scalar!(
         "-- pending::due
@@ -131,7 +130,7 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     round(intents.into_iter().map(|intent_id| expire_due_on(ctx, intent_id.into(), limit))).await
 }
 
-/// As [`expire_due`], on one intent.
+/// Does the work of [`expire_due`] on one intent.
 async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
@@ -148,7 +147,7 @@ async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u6
     .fetch_all(&mut *tx)
     .await?;
     if rows.is_empty() {
-        // Another server was faster.
+        // Another server has expired them already.
         return Ok(0);
     }
     let count = rows.len() as u64;
@@ -159,7 +158,7 @@ async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u6
     Ok(count)
 }
 
-/// Forgets what a channel's messages up to a number waited for, because they are gone.
+/// Deletes the waiting entries of a channel's messages up to a number, because those messages are gone.
 pub(crate) async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<()> {
     sqlx::query!(
         "-- pending::forget\n DELETE FROM pending WHERE channel_id = $1 AND number <= $2",

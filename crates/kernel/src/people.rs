@@ -1,11 +1,12 @@
-//! People getting in (issue 6): passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
+//! Logins of people (issue 6): passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
 //!
-//! Logging in makes an ordinary key of the person, for a browser or for a terminal; logging out revokes it. So whatever
-//! holds for keys holds for logins, and the page that somebody looks at is a [`Caller`] like any other. How often somebody
-//! may try is the door's affair (`api/src/web/pace.rs`).
+//! Logging in creates an ordinary API key of the person, for a browser or for a terminal; logging out revokes it. All
+//! rules for keys therefore hold for logins, and the reader of a page is a [`Caller`] like any other. The API limits
+//! the rate of attempts (`api/src/web/pace.rs`).
 //!
-//! On what such a key rests is noted with it (`entente_domain::authority`): what somebody else made for a person decides nothing
-//! before that person has taken it over, by opening the link or by choosing a password of their own (`people/passwords.rs`).
+//! The basis of such a key is stored with it (`entente_domain::authority`). A login that somebody else set up for a
+//! person cannot decide anything until that person takes it over, by opening the link or by choosing a password of
+//! their own (`people/passwords.rs`).
 
 mod links;
 mod passwords;
@@ -37,42 +38,43 @@ use self::passwords::{Known, password_of};
 pub use links::tidy;
 pub use passwords::{change_password, set_password};
 
-/// The person that `entente dev` makes, for whoever looks at its pages.
+/// Id of the person that `entente dev` creates for viewing its pages.
 pub const DEVELOPER: &str = "human.dev";
 
-/// A one-time link, as it is ordered.
+/// Request for a one-time link.
 #[derive(Debug, Clone)]
 pub struct LinkAsk {
-    /// Whether whoever comes with it may also do what needs the scope `admin`.
+    /// Whether the login also has the scope `admin`.
     pub admin: bool,
-    /// Which page it opens.
+    /// Path of the page that the link opens.
     pub leads_to: String,
-    /// Seconds that it waits to be opened.
+    /// Seconds until the link expires.
     pub seconds: u32,
 }
 
-/// A one-time link that was just made: its path for this one time, and until when it waits.
+/// A one-time link that was just created: its path, shown only this once, and its expiry.
 #[derive(Debug)]
 pub struct NewLink {
-    /// The path, which opens the door; `None` when a repeated request finds that the link was made before.
+    /// The path, which is the secret; `None` if a repeated request finds that the link was created before.
     pub path: Option<Secret>,
-    /// When it is over.
+    /// Time at which the link expires.
     pub expires_at: Timestamp,
 }
 
-/// What a link is about, before it is opened.
+/// The contents of a link, shown before it is opened.
 #[derive(Debug)]
 pub struct Invitation {
-    /// Whom it lets in.
+    /// Person that the link logs in.
     pub principal_id: String,
-    /// Which page it opens.
+    /// Path of the page that the link opens.
     pub leads_to: String,
 }
 
-/// Makes a one-time link that logs a person in.
+/// Creates a one-time link that logs a person in.
 ///
 /// # Errors
-/// The scope `admin` or the power over that person is missing; there is no such person; it leads elsewhere.
+/// Fails if the scope `admin` or the power over that person is missing, if the person does not exist, or if the path
+/// leads to another site.
 pub async fn link(
     ctx: &Ctx,
     caller: &Caller,
@@ -100,10 +102,10 @@ pub async fn link(
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
-/// A link for whoever runs `entente dev`, as a person who may see everything.
+/// Creates a link for the operator of `entente dev`, as a person with the scope `admin`.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     let ticket = Ticket::mint(&*ctx.chance);
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
@@ -125,10 +127,11 @@ pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
-/// Logs a person in with a password: a key for the browser. `from` is who tries, for the log.
+/// Logs a person in with a password and creates a key for the browser; `from` is the client's address, for the log.
 ///
 /// # Errors
-/// [`Code::Unauthenticated`], the same after the same time whether the name, the password or both are wrong.
+/// [`Code::Unauthenticated`], with the same message after the same time whether the name, the password or both are
+/// wrong.
 pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr>) -> Outcome<NewKey> {
     let mut connection = ctx.pool.acquire().await?;
     let found = password_of(&mut connection, name).await?;
@@ -145,7 +148,7 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr
     }
     let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    // It may have been changed meanwhile.
+    // The password may have changed during the check.
     let current = password_of(&mut tx, name).await?;
     let Some(known) = current.filter(|now| found.is_some_and(|then| then.hash == now.hash)) else {
         return Err(nobody());
@@ -160,10 +163,10 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
-/// What a link that somebody presents is about. It is not opened by that.
+/// Returns the contents of a presented link without opening it.
 ///
 /// # Errors
-/// [`Code::Gone`] when it was opened, is over or is void; there is none.
+/// [`Code::Gone`] if the link was opened, has expired or is void; not found if it does not exist.
 pub async fn invitation(ctx: &Ctx, ticket: &str) -> Outcome<Invitation> {
     let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
     let mut connection = ctx.pool.acquire().await?;
@@ -171,19 +174,19 @@ pub async fn invitation(ctx: &Ctx, ticket: &str) -> Outcome<Invitation> {
     Ok(Invitation { principal_id: link.principal_id, leads_to: link.leads_to })
 }
 
-/// Opens a link, once: a key for the browser, and which page it leads to.
+/// Opens a link, once: returns a key for the browser and the page that the link leads to.
 ///
 /// # Errors
 /// As [`invitation`].
 pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let digest = Ticket::digest_of(ticket).ok_or_else(|| not_found("link"))?;
-    // Looked at before anybody is locked out, because everybody may come with anything.
+    // Checked before the lock is taken, because anybody may present anything.
     let mut connection = ctx.pool.acquire().await?;
     links::waiting(&mut connection, &digest, ctx.now()).await?;
     drop(connection);
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    // All who come with it wait here for one another: the house's lock.
+    // Everybody who presents the link waits here, for the lock of the system log.
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
     let link = links::waiting(&mut tx, &digest, line.now()).await?;
@@ -198,7 +201,7 @@ pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     Ok((NewKey { key, secret: Some(Secret(presented.reveal())) }, link.leads_to))
 }
 
-/// For what a person who is logged in makes a key of their own.
+/// Purpose of a key that a logged-in person creates for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
     /// A terminal, for a few minutes.
@@ -207,10 +210,10 @@ pub enum For {
     Program,
 }
 
-/// Makes a key of a person who is logged in, which rests on what the login rests on.
+/// Creates a key of a logged-in person, with the same basis as the login.
 ///
 /// # Errors
-/// The caller is no person, or comes with another key than a browser's.
+/// Fails if the caller is not a person, or uses another key than a browser's.
 pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     let key = &caller.grant.key;
     if caller.grant.kind != Kind::Human || key.label.as_deref() != Some(BROWSER) {
@@ -228,7 +231,7 @@ pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
         For::Terminal => (TERMINAL, TERMINAL_SECONDS),
         For::Program => (PROGRAM, PROGRAM_SECONDS),
     };
-    // It decides; it administers nothing.
+    // The key may decide, but not administer.
     let ask = ask(&scopes(false), label, seconds, line.now());
     let how = (&presented, &hashed, "page", caller.hands_on(&key.principal_id));
     let made = open(ctx, &mut tx, &mut line, &key.principal_id, ask, how).await?;
@@ -238,7 +241,7 @@ pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
 }
 
-/// Whether a password is the one that is kept. Where none is kept, it takes as long.
+/// Verifies a password against the stored hash; without a stored hash it takes the same time.
 async fn fits(ctx: &Ctx, known: Option<&Known>, password: String) -> Outcome<bool> {
     let Some(kept) = known.map(|known| known.hash.clone()) else {
         hash_password(ctx, password).await?;
@@ -248,7 +251,7 @@ async fn fits(ctx: &Ctx, known: Option<&Known>, password: String) -> Outcome<boo
     aside(move || verify(&password, &kept)).await
 }
 
-/// What every failed login is told.
+/// Returns the error of every failed login.
 fn nobody() -> AppError {
     let message =
         "This name and this password open nothing here. Check both; an admin can send you a one-time link.";
@@ -268,14 +271,14 @@ fn ask(scopes: &[Scope], label: &str, seconds: u32, now: Timestamp) -> KeyAsk {
     }
 }
 
-/// Requires that the caller may let this person in: as for making a key of that person with those scopes.
+/// Requires that the caller may let this person in, by the rule for creating a key of that person with those scopes.
 fn require_power(caller: &Caller, principal_id: &str, admin: bool) -> Outcome<()> {
     caller.require(Scope::Admin)?;
     let ask = KeyAsk { scopes: Some(scopes(admin)), ..KeyAsk::default() };
     Ok(caller.grant.key.may_make(&ask, principal_id)?)
 }
 
-/// A person by its id, whom somebody of this kind may let in.
+/// Loads a person by id, if a principal of the kind `by` may let that person in.
 async fn person(conn: &mut PgConnection, by: Kind, id: &str) -> Outcome<Principal> {
     let found = principals::find(conn, id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(by, found.kind, None)?;
@@ -286,7 +289,7 @@ async fn person(conn: &mut PgConnection, by: Kind, id: &str) -> Outcome<Principa
     Err(Refusal::new(Code::Unprocessable, message).into())
 }
 
-/// Makes the key that a login is.
+/// Creates the key of a login.
 async fn open(
     ctx: &Ctx,
     conn: &mut PgConnection,

@@ -1,8 +1,8 @@
-//! Permits (RFC-0013, the wire's approvals): asking for one, approving, denying, using up. Table `permits`. Who may is
-//! `entente_domain::permits`; what completions need is asked by `governance.rs`.
+//! Approvals (RFC-0013; `Permit` in the code): requesting, approving, denying and using them. Table `permits`. The
+//! rules are in `entente_domain::permits`; `governance.rs` asks for the approvals that completions need.
 //!
-//! All of it happens under the intent's lock: of two who approve at the same moment one sees the other's approval, and a
-//! permit is used once.
+//! All operations run under the intent's lock: of two concurrent approvals the second sees the first, and an approval
+//! is used only once.
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
@@ -20,10 +20,11 @@ use super::{
     AppError, Caller, Ctx, Outcome, escalations, governance, idempotency, not_found, seats, tasks, unknown,
 };
 
-/// Asks for a permit. Whoever may write may ask, also where the policy lets it do nothing else.
+/// Requests an approval; write access suffices, even if the policy permits nothing else.
 ///
 /// # Errors
-/// The intent is not there, not writable or resolved; the ask is not lawful; too many wait.
+/// Fails if the intent does not exist, is not writable or is resolved, if the request is invalid, or if too many
+/// wait.
 pub async fn request(
     ctx: &Ctx,
     caller: &Caller,
@@ -56,10 +57,10 @@ pub async fn request(
     Ok(permit)
 }
 
-/// One permit.
+/// Returns one approval.
 ///
 /// # Errors
-/// The intent is not there or not readable; it has no such permit.
+/// Fails if the intent does not exist or is not readable, or if it has no such approval.
 pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: PermitId) -> Outcome<Permit> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -67,21 +68,21 @@ pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: PermitId) 
     load(&mut connection, intent_id, id).await?.ok_or_else(|| not_found("approval"))
 }
 
-/// Which permits of an intent to list.
+/// Filter for an intent's approvals.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this status.
+    /// Only approvals in this status.
     pub status: Option<PermitStatus>,
-    /// Only older than this one: the cursor.
+    /// Only approvals older than this one: the cursor.
     pub before: Option<PermitId>,
-    /// How many at the most.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
-/// An intent's permits, the newest first.
+/// Lists an intent's approvals, newest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// Fails if the intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Permit>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -89,20 +90,22 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
     page(&mut connection, intent_id, filter).await
 }
 
-/// How a permit is decided.
+/// Decision about an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// One more approves.
+    /// Adds one approving vote.
     Approve,
-    /// It is not approved.
+    /// Refuses it.
     Deny,
 }
 
-/// Approves a permit or denies it. With a quorum it takes several who approve, each once; who has approved already
-/// changes nothing by doing it again.
+/// Approves or denies a requested approval.
+///
+/// A quorum takes several approvers, each counted once; approving a second time changes nothing.
 ///
 /// # Errors
-/// The intent is not there or not readable; it has no such permit; the caller may not decide; it is decided.
+/// Fails if the intent does not exist or is not readable, if it has no such approval, if the caller may not decide,
+/// or if it is decided already.
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
@@ -119,7 +122,7 @@ pub async fn decide(
         return Ok(done);
     }
     if escalations::is_person(&mut tx, &caller.agent).await? {
-        // What is put before a person, that person decides (design §3).
+        // A question that is put before a person is decided by that person (design §3).
         caller.require_person()?;
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
@@ -153,7 +156,7 @@ pub async fn decide(
     Ok(permit)
 }
 
-/// Uses permits up, within the deed that they permit.
+/// Marks approvals as used, within the operation that they permit.
 pub(crate) async fn use_up(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -184,7 +187,7 @@ pub(crate) async fn use_up(
     Ok(())
 }
 
-/// Ends the permits of an intent that is resolved: what was not used by then never will be. The change of its status tells.
+/// Expires the unused approvals of an intent that is resolved; the event of its status change announces this.
 pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<()> {
     sqlx::query!(
         "-- permits::end_of_intent
@@ -197,7 +200,7 @@ pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent_id: IntentId) 
     Ok(())
 }
 
-/// Reads permits: the query's name, and what follows its `FROM permits`.
+/// Selects permits: the query's name, and the clauses after `FROM permits`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -276,7 +279,7 @@ async fn page(conn: &mut PgConnection, intent_id: IntentId, filter: &Filter) -> 
     rows.into_iter().map(Permit::try_from).collect()
 }
 
-/// The permits for an action that can still be used, or become so; the oldest first.
+/// Returns the approvals for an action that can still be used or decided, oldest first.
 pub(crate) async fn open(conn: &mut PgConnection, intent_id: IntentId, action: &str) -> Outcome<Vec<Permit>> {
     let rows = select!(
         "permits::open",
@@ -291,7 +294,7 @@ pub(crate) async fn open(conn: &mut PgConnection, intent_id: IntentId, action: &
     rows.into_iter().map(Permit::try_from).collect()
 }
 
-/// How many permits of an intent nobody has decided about; counted no further than there may be.
+/// Counts the open approvals of an intent, up to the maximum that may be open.
 async fn waiting(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize> {
     let count = sqlx::query_scalar!(
         r#"-- permits::waiting

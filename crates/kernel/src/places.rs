@@ -1,5 +1,5 @@
-//! Reading the lines: what happened on one intent, or on all, after a place. Messages, events and receipts are three
-//! tables and one line; this file puts them together.
+//! Reads the logs of intents: the records of one intent, or of all, after a position. Messages, events and receipts
+//! are three tables and one log; this file merges them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::feed::{Place, Record};
 /// Rows of each table read at once when a follower catches up.
 const STEP: i64 = 256;
 
-/// What was read: records with their places in order, and the place up to which there is nothing else.
+/// A page of the log: the records in order, and the position up to which nothing else exists.
 pub(crate) struct Stretch<P> {
-    /// The records.
+    /// The records with their positions.
     pub records: Vec<(P, Record)>,
-    /// Everything up to here is among them.
+    /// All records up to this position are included.
     pub reached: P,
 }
 
-/// What happened on an intent after `position`.
+/// Reads an intent's log after `position`.
 pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<Stretch<i64>> {
     let mut conn = ctx.pool.acquire().await?;
     let tails = super::lines::tails(&mut conn, &[intent]).await?;
@@ -43,28 +43,30 @@ pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<
     rows.gather(ctx, &mut conn, end, Kept::Shown, |place| place.seq).await
 }
 
-/// What happened anywhere after `place`. Only what is older than every transaction still under way is read: nothing can
-/// appear before it any more. What was reached is the place of something that was written, never the horizon: when
-/// PostgreSQL crashes, numbers of transactions that had written nothing are given out again.
+/// Reads the records of all intents after `place`.
+///
+/// Only records older than every running transaction are read, so nothing can appear before them any more. The
+/// position reached is always that of a written record, never the horizon: if PostgreSQL crashes, the ids of
+/// transactions that had written nothing are assigned again.
 pub(crate) async fn house(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
     Ok(everywhere(ctx, place, Kept::Shown).await?.0)
 }
 
-/// As [`house`], with messages that are over their channel's limit and not deleted yet: who is told of everything is told
-/// of them, if it was slow to come to them.
+/// Like [`house`], with messages that exceed their channel's limit and are not deleted yet, because a webhook
+/// receiver gets them even if it is slow.
 pub(crate) async fn outbox(ctx: &Ctx, place: Place) -> Outcome<Stretch<Place>> {
     Ok(everywhere(ctx, place, Kept::Stored).await?.0)
 }
 
-/// As [`house`]; and whether everything was read that was written before the transaction `until`.
+/// Like [`house`]; also returns whether everything written before the transaction `until` has been read.
 pub(crate) async fn past(ctx: &Ctx, place: Place, until: i64) -> Outcome<(Stretch<Place>, bool)> {
     let (stretch, horizon) = everywhere(ctx, place, Kept::Shown).await?;
     let over = stretch.records.is_empty() && stretch.reached == place && horizon > until;
     Ok((stretch, over))
 }
 
-/// What was logged anywhere after a place, as [`house`] reads it, without what was said; and the place up to which there is
-/// nothing else.
+/// Reads the events of all intents after a position, as [`house`] does, without messages and receipts; returns them
+/// with the position reached.
 pub(crate) async fn logged(conn: &mut PgConnection, place: Place) -> Outcome<(Vec<(Place, Event)>, Place)> {
     let horizon = horizon(conn).await?;
     if horizon <= place.xid {
@@ -75,12 +77,12 @@ pub(crate) async fn logged(conn: &mut PgConnection, place: Place) -> Outcome<(Ve
     Ok((found, reached))
 }
 
-/// Which messages are read.
+/// Selection of messages to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// Those that anybody is still shown.
+    /// Messages that can still be read on their channel.
     Shown,
-    /// Those that are there.
+    /// All messages that are stored.
     Stored,
 }
 
@@ -99,7 +101,7 @@ async fn everywhere(ctx: &Ctx, place: Place, kept: Kept) -> Outcome<(Stretch<Pla
     Ok((rows.gather(ctx, &mut conn, end, kept, |place| place).await?, horizon))
 }
 
-/// What is at these places, for those where anything still is.
+/// Returns the records at these positions, as far as they still exist.
 pub(crate) async fn at(ctx: &Ctx, places: &[(IntentId, i64)]) -> Outcome<HashMap<(IntentId, i64), Record>> {
     if places.is_empty() {
         return Ok(HashMap::new());
@@ -110,15 +112,17 @@ pub(crate) async fn at(ctx: &Ctx, places: &[(IntentId, i64)]) -> Outcome<HashMap
         events: events::at(&mut conn, places).await?,
         receipts: receipts::at(&mut conn, places).await?,
     };
-    // They come in no order, and all of them count: fewer are asked for than would be a step.
+    // They come in no order, and all of them count: callers ask for fewer than `STEP`.
     let end = Place { xid: i64::MAX, intent_id: IntentId::HOUSE, seq: i64::MAX };
     let stretch = rows.gather(ctx, &mut conn, end, Kept::Stored, |place| place).await?;
     Ok(stretch.records.into_iter().map(|(place, record)| ((place.intent_id, place.seq), record)).collect())
 }
 
-/// The place from which on a new follower of everything hears: after the last thing that was written below the horizon.
-/// And what was committed above it already: one transaction that takes long holds the horizon back for all, and who
-/// begins to follow meanwhile does not hear again what was there before.
+/// Returns the position at which a new follower of all intents starts: after the last record written below the
+/// horizon.
+///
+/// Also returns the transactions above the horizon that are committed already. One long transaction holds the horizon
+/// back for everybody, and a follower that starts meanwhile must not receive older records again.
 pub(crate) async fn now(ctx: &Ctx) -> Outcome<(Place, HashSet<i64>)> {
     let row = sqlx::query!(
         r#"-- places::now
@@ -137,7 +141,7 @@ pub(crate) async fn now(ctx: &Ctx) -> Outcome<(Place, HashSet<i64>)> {
     Ok((Place { xid: next, intent_id: IntentId::HOUSE, seq: 0 }, row.past.into_iter().collect()))
 }
 
-/// The oldest transaction that is still under way: every older one has committed or never will.
+/// Returns the oldest running transaction: every older one has committed or never will.
 async fn horizon(conn: &mut PgConnection) -> Outcome<i64> {
     let horizon = sqlx::query_scalar!(
         r#"-- places::horizon
@@ -148,7 +152,7 @@ async fn horizon(conn: &mut PgConnection) -> Outcome<i64> {
     Ok(horizon)
 }
 
-/// What the three tables have, before it is one line.
+/// The rows of the three tables, before they are merged.
 struct Rows {
     messages: Vec<(Place, messages::Row)>,
     events: Vec<(Place, Event)>,
@@ -156,7 +160,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// The last place of all.
+    /// Returns the last position among all rows.
     fn last(&self) -> Option<Place> {
         let messages = self.messages.last().map(|(place, _)| *place);
         let events = self.events.last().map(|(place, _)| *place);
@@ -172,7 +176,7 @@ impl Rows {
         kept: Kept,
         place: impl Fn(Place) -> P,
     ) -> Outcome<Stretch<P>> {
-        // A table that was not read to its end limits how far the others count.
+        // A table that was not read to its end limits how much of the others counts.
         let full = usize::try_from(STEP).unwrap_or(usize::MAX);
         let cut = |len: usize, last: Option<Place>| last.filter(|_| len >= full).map(&place);
         let cuts = [
@@ -208,7 +212,7 @@ impl Rows {
     }
 }
 
-/// The channels and messages that a stretch speaks of. What was deleted or evicted since is no longer shown.
+/// The channels and messages that a page of the log refers to; deleted or evicted ones are no longer shown.
 struct Talk {
     kept: Kept,
     channels: HashMap<ChannelId, Arc<Channel>>,

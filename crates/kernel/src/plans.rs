@@ -1,5 +1,6 @@
-//! Plans (RFC-0012): making, finding and changing them, deciding their checkpoints, and what the ends of tasks come to. Table
-//! `plans`, whose rows are in `plans/rows.rs`; which tasks a plan has is said by the tasks (`tasks/rows.rs`).
+//! Plans (RFC-0012): creating, reading and changing them, deciding their checkpoints, and the consequences of
+//! finished tasks. Table `plans` (`plans/rows.rs`); the tasks themselves record the plan that they belong to
+//! (`tasks/rows.rs`).
 
 mod rows;
 
@@ -23,11 +24,11 @@ use super::lines::Line;
 use super::tasks::{self, no_task, record, require_unresolved, visit};
 use super::{Caller, Ctx, Outcome, Tx, governance, idempotency, not_found, seats};
 
-/// Makes a plan on an intent.
+/// Creates a plan on an intent.
 ///
 /// # Errors
-/// The intent is not there, not writable or resolved; a task of it is not on the intent, or in another plan; the ask is not
-/// lawful.
+/// Fails if the intent does not exist, is not writable or is resolved, if one of its tasks is not on the intent or
+/// belongs to another plan, or if the request is invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -61,7 +62,7 @@ pub async fn create(
     Ok(plan)
 }
 
-/// The tasks of a plan are tasks of its intent, and of no other plan; their statuses.
+/// Checks that the tasks of a plan are on its intent and in no other plan; returns their statuses.
 async fn check_tasks(conn: &mut PgConnection, plan: &Plan) -> Outcome<Vec<(TaskId, TaskStatus)>> {
     let found = tasks::among(conn, plan.intent_id, &plan.tasks).await?;
     for id in &plan.tasks {
@@ -76,10 +77,10 @@ async fn check_tasks(conn: &mut PgConnection, plan: &Plan) -> Outcome<Vec<(TaskI
     Ok(found.into_iter().map(|(id, status, _)| (id, status)).collect())
 }
 
-/// One plan.
+/// Returns one plan.
 ///
 /// # Errors
-/// It is not there, or its intent is not readable.
+/// Fails if the plan does not exist or its intent is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Plan> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -88,10 +89,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Plan> {
     Ok(plan)
 }
 
-/// An intent's plans, the oldest first: up to `limit` of them, `offset` passed over.
+/// Lists an intent's plans, oldest first: up to `limit` of them, after skipping `offset`.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// Fails if the intent does not exist or is not readable.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,
@@ -104,7 +105,7 @@ pub async fn list(
     of_intent(&mut connection, intent_id, limit, offset).await
 }
 
-/// A plan on which a deed is done, under its intent's lock.
+/// A plan that an operation works on, under its intent's lock.
 struct Bench {
     tx: Tx,
     line: Line,
@@ -130,7 +131,7 @@ impl Bench {
         Ok(Self { tx, line, course: PlanCourse::of(plan), manages })
     }
 
-    /// Writes what has become of the plan and of its tasks, and commits.
+    /// Writes the changes of the plan and of its tasks, and commits.
     async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<Plan> {
         let Self { mut tx, mut line, course, .. } = self;
         if course.told.is_empty() {
@@ -146,10 +147,11 @@ impl Bench {
     }
 }
 
-/// Changes a plan, if the caller has seen its current version.
+/// Changes a plan, if `seen` is its current version or is not given.
 ///
 /// # Errors
-/// It is not there or not writable; the version is stale; it is over; a task of it is not on the intent, or in another plan.
+/// Fails if the plan does not exist or is not writable, if the version is stale, if the plan is over, or if one of
+/// its tasks is not on the intent or belongs to another plan.
 pub async fn change(
     ctx: &Ctx,
     caller: &Caller,
@@ -172,10 +174,11 @@ pub async fn change(
     bench.close(ctx, &caller.agent).await
 }
 
-/// Decides a checkpoint that the plan has come to: it goes on, or rests.
+/// Decides a checkpoint that the plan has reached: the plan continues or pauses.
 ///
 /// # Errors
-/// The plan is not there or not writable; no such checkpoint waits; it is not for the caller to decide.
+/// Fails if the plan does not exist or is not writable, if no such checkpoint waits, or if the caller may not decide
+/// it.
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
@@ -197,7 +200,7 @@ async fn statuses(conn: &mut PgConnection, plan: PlanId) -> Outcome<Vec<(TaskId,
     Ok(found.into_iter().map(|(_, id, status)| (id, status)).collect())
 }
 
-/// Requires that a new task may join a plan: one of its intent that is not over.
+/// Requires that a new task may join a plan: it belongs to the same intent, is not over and is not full.
 pub(crate) async fn require_joinable(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -217,7 +220,7 @@ pub(crate) async fn require_joinable(
     }
 }
 
-/// Tasks are over: what follows for their plans. Answers with the tasks that end with a plan that ended.
+/// Updates the plans of finished tasks; returns the tasks that end because their plan ended.
 pub(crate) async fn tasks_ended(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -243,7 +246,7 @@ pub(crate) async fn tasks_ended(
     Ok(follow)
 }
 
-/// Writes a plan that has gone on; answers with its tasks that end with it, if it ended.
+/// Writes a plan that has changed; returns the tasks that end with it, if it ended.
 async fn write(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -270,7 +273,7 @@ async fn write(
     Ok(tasks::load_all(conn, &open).await?.into_iter().map(end).collect())
 }
 
-/// Calls off every plan of an intent that is resolved. Its tasks are called off already.
+/// Cancels every plan of an intent that is resolved; its tasks are cancelled already.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -1,9 +1,10 @@
-//! Portfolios (RFC-0004): making them, what is in them, and what that comes to. Tables `portfolios` and `portfolio_members`,
-//! whose rows are in `portfolios/rows.rs`.
+//! Portfolios (RFC-0004): creating them, their members, and totals over these. Tables `portfolios` and
+//! `portfolio_members` (`portfolios/rows.rs`).
 //!
-//! A portfolio is its creator's: nobody else sees it but keys with the scope `admin`, for everybody else there is none. It
-//! opens no intent. Whoever looks at it is shown those of its intents that they may read, and sums over no others; so one
-//! portfolio may look different to two who see it. What happens to portfolios is on the house's log, and under its lock.
+//! A portfolio belongs to its creator. Nobody else sees it, except keys with the scope `admin`; to all others it does
+//! not exist. It grants no access to intents: a caller sees, and gets totals of, only those intents that it may read.
+//! One portfolio may therefore look different to two callers. Changes of portfolios are recorded in the system log,
+//! under its lock.
 
 mod rows;
 
@@ -26,10 +27,10 @@ use super::{Caller, Ctx, Outcome, idempotency, intents, not_found, seats, suspen
 
 pub(crate) use rows::{Onlooker, members};
 
-/// Makes a portfolio, without any intents.
+/// Creates a portfolio without any intents.
 ///
 /// # Errors
-/// The ask is not lawful.
+/// Fails if the request is invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -54,7 +55,7 @@ pub async fn create(
     Ok(portfolio)
 }
 
-/// What is logged of a portfolio. As `agent_id` stands whose it is, so that its creator hears of it.
+/// Builds the log event of a portfolio; its `agent_id` names the creator, so that the creator is notified.
 fn told(kind: Kind, portfolio: &Portfolio, actor: &str, more: Value) -> Draft {
     let mut payload = json!({ "portfolio_id": portfolio.id, "agent_id": portfolio.created_by });
     if let (Some(members), Value::Object(more)) = (payload.as_object_mut(), more) {
@@ -63,39 +64,39 @@ fn told(kind: Kind, portfolio: &Portfolio, actor: &str, more: Value) -> Draft {
     Draft::of(kind, actor, payload)
 }
 
-/// Which portfolios to list.
+/// Filter for portfolios.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// Only by this creator.
+    /// Only portfolios of this creator.
     pub created_by: Option<String>,
-    /// Only older than this one: the cursor.
+    /// Only portfolios older than this one: the cursor.
     pub before: Option<PortfolioId>,
-    /// How many at the most.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
-/// A portfolio and what its intents come to.
+/// A portfolio with the totals of its intents.
 #[derive(Debug)]
 pub struct Summed {
     /// The portfolio.
     pub portfolio: Portfolio,
-    /// What those of its intents come to that the caller can read.
+    /// Totals over those of its intents that the caller can read.
     pub sums: Aggregate,
 }
 
-/// A page of portfolios, and the cursor that goes on behind it when there are more.
+/// A page of portfolios, and the cursor of the next page if there is one.
 #[derive(Debug)]
 pub struct Page {
-    /// The portfolios, the newest first.
+    /// The portfolios, newest first.
     pub portfolios: Vec<Summed>,
     /// The last of them, if others follow.
     pub next: Option<PortfolioId>,
 }
 
-/// The portfolios that the caller sees.
+/// Lists the portfolios that the caller can see.
 ///
 /// # Errors
-/// The scope is missing.
+/// Fails if the scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page> {
     caller.require(Scope::IntentsRead)?;
     let asked = filter.created_by.as_deref();
@@ -108,10 +109,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page> 
     summed(ctx, caller, found, filter.limit).await
 }
 
-/// The portfolios that the caller sees and that an intent is in.
+/// Lists the portfolios that contain an intent and that the caller can see.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// Fails if the intent does not exist or is not readable.
 pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent: IntentId, filter: &Filter) -> Outcome<Page> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -136,26 +137,26 @@ async fn summed(ctx: &Ctx, caller: &Caller, mut found: Vec<Portfolio>, limit: u3
     Ok(Page { portfolios: found.into_iter().map(shown).collect(), next })
 }
 
-/// Which part of what is in a portfolio to show.
+/// The page of a portfolio's intents to return.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// Only after this place.
+    /// Only intents after this position.
     pub after: Option<Cursor>,
-    /// How many intents at the most.
+    /// Maximum number of intents.
     pub limit: u32,
 }
 
-/// Where a page of a portfolio's intents ends. It stays a place in their order when the intent there is taken out.
+/// The end of a page of a portfolio's intents; it stays a valid position when the intent there is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// The priority there.
+    /// Priority of the last intent.
     pub priority: i32,
-    /// Which of those of that priority.
+    /// Id of its membership, which orders those of equal priority.
     pub id: MembershipId,
 }
 
 impl Cursor {
-    /// Reads a cursor; `None` when it is none.
+    /// Parses a cursor; returns `None` if it is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (priority, id) = text.split_once('.')?;
@@ -169,25 +170,26 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// A portfolio with a page of what is in it.
+/// A portfolio with a page of its intents.
 #[derive(Debug)]
 pub struct Shown {
     /// The portfolio.
     pub portfolio: Portfolio,
-    /// Those of its intents that the caller can read: the highest priority first, and then the order in which they came.
+    /// Those of its intents that the caller can read: highest priority first, then in the order in which they were
+    /// added.
     pub intents: Vec<Intent>,
-    /// Their places in it, in the same order.
+    /// Their memberships, in the same order.
     pub memberships: Vec<Membership>,
-    /// What all of its intents come to that the caller can read, whatever the page.
+    /// Totals over all of its intents that the caller can read, independent of the page.
     pub sums: Aggregate,
-    /// Where the next page begins, if others follow.
+    /// Start of the next page, if others follow.
     pub next: Option<Cursor>,
 }
 
-/// One portfolio.
+/// Returns one portfolio.
 ///
 /// # Errors
-/// There is none that the caller sees.
+/// Fails if it does not exist or the caller cannot see it.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outcome<Shown> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -203,7 +205,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outco
     let next = last.filter(|_| memberships.len() < there);
     let intents = intents::load_all(&mut conn, &ids).await?;
     let intents = suspensions::seen(&mut conn, ctx, intents).await?;
-    // A page that has all is summed as it is shown.
+    // If the page contains all intents, the totals are computed from it.
     let sums = if cut.after.is_none() && next.is_none() {
         intents.iter().map(|intent| intent.status).collect()
     } else {
@@ -212,7 +214,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outco
     Ok(Shown { portfolio, intents, memberships, sums, next })
 }
 
-/// The portfolio, if the caller sees it.
+/// Loads a portfolio, if the caller can see it.
 pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, id: PortfolioId) -> Outcome<Portfolio> {
     let found = rows::load(conn, id).await?;
     let visible = |portfolio: &Portfolio| portfolio.created_by == caller.agent || caller.has(Scope::Admin);
@@ -222,7 +224,7 @@ pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, id: Portfo
 /// Changes a portfolio's status.
 ///
 /// # Errors
-/// There is none that the caller sees; its rule `require_all_completed` does not let it.
+/// Fails if the caller sees no such portfolio, or if its rule `require_all_completed` forbids the change.
 pub async fn set_status(
     ctx: &Ctx,
     caller: &Caller,
@@ -245,22 +247,23 @@ pub async fn set_status(
     Ok(Summed { portfolio, sums })
 }
 
-/// What to put into a portfolio.
+/// Request to add an intent to a portfolio.
 #[derive(Debug, Clone, Copy)]
 pub struct MembershipAsk {
     /// The intent.
     pub intent_id: IntentId,
-    /// As what.
+    /// Its role in the portfolio.
     pub role: MembershipRole,
-    /// The higher, the earlier it is listed.
+    /// Intents of a higher priority are listed first.
     pub priority: i32,
 }
 
-/// Puts an intent into a portfolio. One that is there already keeps its place's id, and gets the role and the priority that
-/// are said now.
+/// Adds an intent to a portfolio; one that is a member already keeps its membership id and gets the new role and
+/// priority.
 ///
 /// # Errors
-/// There is no portfolio that the caller sees; the intent is not there or not readable; the portfolio is full.
+/// Fails if the caller sees no such portfolio, if the intent does not exist or is not readable, or if the portfolio
+/// is full.
 pub async fn add(
     ctx: &Ctx,
     caller: &Caller,
@@ -297,10 +300,10 @@ pub async fn add(
     Ok(place)
 }
 
-/// Takes an intent out of a portfolio, also one that the caller can no longer read.
+/// Removes an intent from a portfolio, even one that the caller can no longer read.
 ///
 /// # Errors
-/// There is no portfolio that the caller sees, or the intent is not in it.
+/// Fails if the caller sees no such portfolio, or if the intent is not in it.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: PortfolioId, intent: IntentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;

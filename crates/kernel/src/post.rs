@@ -1,6 +1,8 @@
-//! The post (AEE): where envelopes are handed in to be kept and put into mailboxes, many in one commit (`store/src/commit.rs`).
+//! Ingest of envelopes (AEE): envelopes are stored and put into mailboxes, many in one commit
+//! (`store/src/commit.rs`).
 //!
-//! Whether one may be sent is `envelopes.rs`; what a batch does is `post/batch.rs`; the rows are their nouns'.
+//! `envelopes.rs` decides whether an envelope may be sent; `post/batch.rs` processes a batch; the rows are in the
+//! modules of their tables.
 
 mod batch;
 mod desk;
@@ -36,126 +38,127 @@ use crate::feed::Touch;
 /// When envelopes must be signed (AEE §11.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signatures {
-    /// Where a rule says so, and where another's envelope is passed on.
+    /// Only where a rule requires it, and where an envelope of another entity is relayed.
     Never,
-    /// Besides, wherever any rule is for the link: there is a boundary.
+    /// In addition, wherever any rule applies to the link: there is a boundary.
     Boundary,
     /// Always.
     Always,
 }
 
-/// A principal that may hand in the signed envelopes of others.
+/// A principal that may hand in the signed envelopes of other entities.
 #[derive(Debug, Clone)]
 pub struct Relay {
-    /// Who.
+    /// Id of the principal.
     pub principal: String,
-    /// Whose: a pattern over entities.
+    /// Pattern over the entities that it may relay for.
     pub entities: Pattern,
 }
 
-/// What the operator says about the post.
+/// The operator's settings for envelopes.
 #[derive(Debug, Clone)]
 pub struct PostSettings {
-    /// The name under which the server itself is written to, and writes.
+    /// Name of the server's own entity, as sender and recipient.
     pub entity: String,
-    /// How old an envelope may be.
+    /// Accepted age of an envelope.
     pub window: Window,
     /// When envelopes must be signed.
     pub signatures: Signatures,
-    /// The longest time that a task may take.
+    /// Upper bound of a task's timeout.
     pub max_timeout: Duration,
-    /// How long envelopes are kept.
+    /// Retention of envelopes.
     pub retention: Duration,
-    /// Who may hand in the signed envelopes of others.
+    /// Principals that may hand in the signed envelopes of other entities.
     pub relays: Vec<Relay>,
-    /// Names in the protocol's space that are taken although it does not define them.
+    /// Names in the protocol's namespace that are accepted although the protocol does not define them.
     pub tolerated: Vec<Pattern>,
-    /// Whether a reference's wrong hash is refused; else it is a warning.
+    /// Whether a wrong hash in a reference is refused; otherwise it is a warning.
     pub strict_references: bool,
-    /// How pressing each sender may be.
+    /// Per-minute limits of each sender, by priority.
     pub quotas: Rates,
-    /// The person who agrees to tasks that need one; anybody who is a person when there is none.
+    /// The person that approves tasks which need it; `None` means any person.
     pub approver: Option<String>,
 }
 
 impl PostSettings {
-    /// How long envelopes are kept: never shorter than one with the same id could be taken in (AEE §11.1), nor than a task
-    /// may take.
+    /// Returns how long envelopes are kept.
+    ///
+    /// This is at least as long as one with the same id could be accepted (AEE §11.1), and as a task may take.
     pub(crate) fn memory(&self) -> TimeDelta {
         let long = |time: Duration| TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
         long(self.retention).max(long(self.max_timeout)).max(self.window.memory())
     }
 }
 
-/// An envelope that may be sent, with what stands beside it.
+/// A prepared envelope: it may be sent, and carries the facts established about it.
 #[derive(Debug, Clone)]
 pub struct Parcel {
-    /// What it says.
+    /// The parsed envelope.
     pub envelope: Envelope,
-    /// The text it came in.
+    /// The text as it was received.
     pub body: String,
-    /// Whose key it came with; none for the gateway's own.
+    /// Principal of the key that handed it in; `None` for the gateway's own.
     pub principal: Option<String>,
-    /// What vouches for its sender.
+    /// Proof of its sender.
     pub verified: Verified,
-    /// The priority that it is handed out by.
+    /// Priority for its delivery.
     pub effective: Priority,
-    /// Until when a task's answer counts.
+    /// Time until which a task's answer counts.
     pub deadline: Option<Timestamp>,
-    /// What is not as it should be.
+    /// Warnings for the sender.
     pub warnings: Vec<Warning>,
-    /// The envelope that the gateway made it from.
+    /// The envelope that the gateway derived it from.
     pub original: Option<Original>,
-    /// What is done with it.
+    /// How it is processed.
     pub way: Way,
-    /// What the gateway made from it: it is taken in with it, in one transaction, or not at all.
+    /// The envelope that the gateway derived from it; both are accepted in one transaction, or neither.
     pub made: Option<Box<Parcel>>,
-    /// What it rejects, which counts once it is taken in.
+    /// Refutation that it states, which takes effect once it is accepted.
     pub refutation: Option<Refutation>,
-    /// The version of the rulebook that it was judged by; none for what is judged by nobody's rules.
+    /// Version of the policy snapshot that admitted it; `None` if no policy applies.
     pub judged: Option<i64>,
-    /// SHA-256 of the text it came in.
+    /// SHA-256 of the received text.
     pub digest: Digest,
-    /// What references name it by.
+    /// Hash that references to it carry.
     pub hash: String,
 }
 
-/// An envelope that the gateway made another one from.
+/// An envelope that the gateway derived another one from.
 #[derive(Debug, Clone)]
 pub struct Original {
     /// Its id.
     pub id: String,
-    /// Who sent it.
+    /// Its sender.
     pub sender: String,
     /// Whether it was signed.
     pub signed: bool,
-    /// Whether it was taken in before; else it is in the same batch, and what was made from it falls if it is refused.
+    /// Whether it was accepted earlier; otherwise it is in the same batch, and the derived envelope falls with it.
     pub kept: bool,
 }
 
 impl Original {
-    /// One that is taken in with what was made from it.
+    /// Describes an envelope that is accepted together with the one derived from it.
     pub(crate) fn of(envelope: &Envelope) -> Self {
         let signed = envelope.sig().is_some();
         Self { id: envelope.id.clone(), sender: envelope.sender.clone(), signed, kept: false }
     }
 }
 
-/// What is done with an envelope.
+/// Processing of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// It goes into mailboxes.
+    /// It is put into mailboxes.
     Deliver,
-    /// A person has to agree first.
+    /// A person must approve it first.
     Hold,
-    /// It is kept, and goes nowhere: it was answered at once, or is such an answer.
+    /// It is stored but not delivered: it was answered at once, or is such an answer.
     Keep,
-    /// It is kept, and its recipients get what the gateway made from it.
+    /// It is stored, and its recipients get the envelope that the gateway derived from it.
     Withhold,
 }
 
 impl Parcel {
-    /// An envelope that the gateway wrote itself.
+    /// Prepares an envelope that the gateway wrote itself.
     pub(crate) fn own(envelope: Envelope) -> Outcome<Self> {
         let body = serde_json::to_string(&envelope.members)?;
         let warnings = envelope.warnings.clone();
@@ -177,8 +180,9 @@ impl Parcel {
         })
     }
 
-    /// As [`Self::own`], of a letter that repeats what others have written: what is more than anybody may send is
-    /// refused, because whoever gets it may be as strict as this server.
+    /// Like [`Self::own`], for an envelope that repeats content of others.
+    ///
+    /// It is refused if it exceeds the limits for senders, because its recipient may be as strict as this server.
     pub(crate) fn repeating(envelope: Envelope) -> Outcome<Self> {
         let parcel = Self::own(envelope)?;
         read(parcel.body.as_bytes()).map_err(|refusal| {
@@ -188,31 +192,31 @@ impl Parcel {
         Ok(parcel)
     }
 
-    /// Who says what it says: of what the gateway made from an envelope, that one's sender.
+    /// Returns the author of the content: for a derived envelope, the sender of the original.
     pub(crate) fn speaker(&self) -> &str {
         self.original.as_ref().map_or(self.envelope.sender.as_str(), |original| original.sender.as_str())
     }
 
-    /// Whether what it says was signed by who says it.
+    /// Whether the author signed the content.
     pub(crate) fn is_signed(&self) -> bool {
         self.original.as_ref().map_or(self.verified.by == Voucher::Sig, |original| original.signed)
     }
 }
 
-/// What came of a batch.
+/// The result of a batch.
 pub(crate) struct Put {
-    /// An answer for each parcel.
+    /// One answer for each prepared envelope.
     pub answers: Vec<Outcome<Receipt>>,
-    /// Whose mailboxes have something new.
+    /// Entities with new entries in their mailboxes.
     pub touched: Vec<String>,
-    /// Whether something of it is to be sent to somebody.
+    /// Whether there is something to push to endpoints.
     pub pushed: bool,
-    /// What is written down of it (AEE §6.8), and as what.
+    /// Envelopes to log (AEE §6.8), with the kind of entry.
     pub noted: Vec<(&'static str, Envelope)>,
 }
 
 impl Put {
-    /// Wakes whoever waits at the mailboxes, and who sends, and writes down what went on. After the commit.
+    /// Wakes the readers of the mailboxes and the webhook sender, and writes the log entries; runs after the commit.
     pub fn announce(&self, ctx: &Ctx) {
         for entity in &self.touched {
             ctx.feed.ring(Touch::Mailbox(entity.clone()));
@@ -226,39 +230,42 @@ impl Put {
     }
 }
 
-/// Where envelopes are handed in.
+/// The group commit for envelopes.
 pub struct Post(GroupCommit<Posting>);
 
 impl Post {
-    /// Starts the writers, which work with this context.
+    /// Starts the writers with this context.
     #[must_use]
     pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
         Self(GroupCommit::start(Posting::new(ctx, node), writers, tasks, &ctx.metrics))
     }
 
-    /// Has every writer write something, within `limit`.
+    /// Has every writer commit a probe write within `limit`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns a description of the failure.
     pub async fn probe(&self, limit: Duration) -> Result<(), String> {
         self.0.probe(limit).await
     }
 
-    /// Has envelopes kept and delivered, each with what stands or falls with it; resolves after they are committed, with
-    /// the receipt of the first of each bundle. Those of one call go to one writer, in their order.
+    /// Stores and delivers bundles of envelopes; each bundle is accepted or refused as a whole.
+    ///
+    /// Resolves after the commit with the receipt of the first of each bundle. The bundles of one call go to one
+    /// writer, in order.
     pub(crate) async fn hand_in(&self, mut bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
-        // A writer needs the text and what was read of it; the tree may be many times as large, and thousands may wait.
+        // A writer needs the text and the parsed fields; the JSON tree may be many times as large, and thousands may
+        // wait.
         for parcel in bundles.iter_mut().flatten() {
             parcel.envelope.members.clear();
         }
-        // Those to one recipient meet in one queue, so that writers rarely wait for each other.
+        // Envelopes to one recipient share a queue, so that writers rarely wait for each other.
         let shard = bundles.first().map_or(0, |bundle| shard_of(bundle));
         let answers = self.0.submit(shard, bundles).await;
         answers.into_iter().map(|answer| answer?).collect()
     }
 }
 
-/// Where an envelope meets others to its recipient.
+/// Returns the queue for a bundle, by its recipient.
 fn shard_of(bundle: &[Parcel]) -> u64 {
     bundle.first().map_or(0, |parcel| shard(&parcel.envelope.recipient))
 }

@@ -1,4 +1,4 @@
-//! Principals: creating them and looking them up. Table `principals`; their keys are `keys.rs`.
+//! Principals: creating and reading them. Table `principals`; their keys are in `keys.rs`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::events::{Draft, Kind as EventKind};
@@ -16,7 +16,8 @@ use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 /// Creates a principal.
 ///
 /// # Errors
-/// The scope `admin` is missing; the id is no name or is taken; the display name is none.
+/// Fails if the scope `admin` is missing, if the id is malformed or taken, or if the display name is
+/// malformed.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -36,7 +37,7 @@ pub async fn create(
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     if find(&mut tx, &id).await?.is_some() {
-        // The id is not repeated: letters in it could be taken for a sign (contract 3.5).
+        // The id is not repeated: clients could mistake a part of it for another conflict (contract 3.5).
         return Err(super::refuse(Code::AlreadyExists, "There is a principal with this id already."));
     }
     let principal = Principal {
@@ -56,10 +57,10 @@ pub async fn create(
     Ok(principal)
 }
 
-/// The principals in the order of their ids, up to `limit` after `after`.
+/// Lists principals in the order of their ids, up to `limit` after `after`.
 ///
 /// # Errors
-/// The scope `admin` is missing.
+/// Fails if the scope `admin` is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Principal>> {
     caller.require(Scope::Admin)?;
     let rows = sqlx::query_as!(
@@ -74,10 +75,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -
     rows.into_iter().map(Principal::try_from).collect()
 }
 
-/// One principal. Anybody may look at its own.
+/// Returns one principal; every caller may read its own.
 ///
 /// # Errors
-/// There is none, or the scope `admin` is missing to look at another's.
+/// Fails if it does not exist, or if the scope `admin` is missing for another's.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Principal> {
     if id != caller.principal() {
         caller.require(Scope::Admin)?;
@@ -108,7 +109,7 @@ impl TryFrom<Row> for Principal {
     }
 }
 
-/// A principal by its id.
+/// Loads a principal by id.
 pub(crate) async fn find(conn: &mut PgConnection, id: &str) -> Outcome<Option<Principal>> {
     let row = sqlx::query_as!(
         Row,
@@ -121,7 +122,7 @@ pub(crate) async fn find(conn: &mut PgConnection, id: &str) -> Outcome<Option<Pr
     row.map(Principal::try_from).transpose()
 }
 
-/// Adds a principal; one that is there stays as it is.
+/// Inserts a principal; an existing one stays unchanged.
 pub(crate) async fn insert(conn: &mut PgConnection, principal: &Principal) -> Outcome<()> {
     sqlx::query!(
         "-- principals::insert

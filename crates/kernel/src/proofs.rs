@@ -1,5 +1,5 @@
-//! The proofs on messages (RFC-0018, RFC-0021): looked at before a message is handed to the writers, so that one without a
-//! proof costs no look-up. Those on events are checked by `events.rs`. Only reads.
+//! Proofs on messages (RFC-0018, RFC-0021): checked before a message reaches the writers, so that a message without a
+//! proof costs no look-up. `events.rs` checks those on events. This file only reads.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,14 @@ use serde_json::Value;
 
 use super::{Ctx, Outcome, identities};
 
-/// What is wrong with the proofs in these messages' metadata, in their order: the sender has an identity, and the proof is
-/// not its; in strict mode also one that cannot be checked. It is for the writer to say so: a retry of what was done, and a
-/// channel that is not there for the sender, come first.
+/// Checks the proofs in the metadata of these messages and returns a refusal or `None` for each, in order.
+///
+/// A proof is refused if it is malformed, or if the sender has an identity that it does not match; in strict mode
+/// also if it cannot be checked. The writer returns the refusal, because a repeated request, and a channel that the
+/// sender cannot see, are answered first.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn objections(
     ctx: &Ctx,
     channel_id: ChannelId,
@@ -43,7 +45,7 @@ pub async fn objections(
     Ok(drafts.iter().zip(proofs).map(objection).collect())
 }
 
-/// As [`objections`], of one message.
+/// Checks the proof of one message, as [`objections`] does.
 ///
 /// # Errors
 /// As [`objections`].
@@ -66,10 +68,10 @@ fn check(
     judge(&draft.sender, proof, &form, known, ctx.now(), strict).map(drop)
 }
 
-/// Refuses a proof on a message whose channel the client does not know by its id, which is signed.
+/// Refuses a proof on a message whose client does not know the channel's id, because the signature covers that id.
 ///
 /// # Errors
-/// The sender has an identity, and the proof is of the type that is checked.
+/// Fails if the sender has an identity and the proof is of the type that is checked.
 pub async fn refuse_unplaced(ctx: &Ctx, draft: &Draft) -> Outcome<()> {
     let Some(proof) = in_metadata(draft.metadata.as_ref())? else { return Ok(()) };
     if !is_checked(&proof) {

@@ -1,5 +1,5 @@
-//! What each sender of envelopes has spent of its priorities (AEE §11.6), in memory: each server counts for itself, and a
-//! restart forgets. What a quota is, is `entente_domain::envelopes::quotas`.
+//! Priority quotas of envelope senders (AEE §11.6), in memory: each server counts separately, and a restart resets
+//! them. The rules are in `entente_domain::envelopes::quotas`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use entente_domain::envelopes::Priority;
 use entente_domain::envelopes::quotas::{Rates, Spent, Verdict, charge, judge};
 use entente_domain::refusal::{Code, Refusal};
 
-/// Senders remembered at the most, and principals.
+/// Maximum number of senders remembered, and of principals.
 const REMEMBERED: usize = 20_000;
 
-/// How many times a sender's rates a principal has for all whom it speaks for: names cost nothing.
+/// A principal's rates for all its senders together, as a multiple of one sender's: entity names cost nothing.
 const FOR_ALL: u32 = 10;
 
-/// What senders and principals have spent.
+/// Quotas of senders and principals, with their use so far.
 #[derive(Debug)]
 pub struct Quotas {
     senders: Buckets,
@@ -24,24 +24,25 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Quotas of which nothing is spent.
+    /// Creates unused quotas.
     #[must_use]
     pub fn new(rates: Rates) -> Self {
         let (senders, principals) = (Buckets::new(rates), Buckets::new(rates.times(FOR_ALL)));
         Self { senders, principals, started: Instant::now() }
     }
 
-    /// How long these quotas have been, on a steady clock: no correction of the time gives or takes any.
+    /// Returns the age of these quotas on a monotonic clock, which no correction of the time affects.
     #[must_use]
     pub fn since_start(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Takes one more envelope of a sender, handed in by a principal, at `since_start`. Answers with the priority that it
-    /// goes with: its own, or a lower one that has room with both.
+    /// Admits one more envelope of a sender, handed in by a principal, at `since_start`.
+    ///
+    /// Returns the priority to use: its own, or the next lower one that both have room for.
     ///
     /// # Errors
-    /// [`Code::RateLimited`] when either has sent as many as it may at all.
+    /// [`Code::RateLimited`] if either has reached its total limit.
     pub fn admit(
         &self,
         (principal, sender): (&str, &str),
@@ -52,13 +53,13 @@ impl Quotas {
         if principal == sender { Ok(own) } else { self.principals.admit(principal, own, since_start) }
     }
 
-    /// Whether all that is sent is counted, and not only what is pressing.
+    /// Returns whether all envelopes count, and not only those of a high priority.
     #[must_use]
     pub fn counts_all(&self) -> bool {
         self.senders.rates.total > 0
     }
 
-    /// Counts that an envelope that was admitted goes to so many others besides.
+    /// Counts `others` further recipients of an envelope that was admitted.
     pub fn charge(&self, (principal, sender): (&str, &str), others: u32, since_start: Duration) {
         self.senders.charge(sender, others, since_start);
         if principal != sender {
@@ -66,14 +67,14 @@ impl Quotas {
         }
     }
 
-    /// How many senders are remembered.
+    /// Returns the number of senders remembered.
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.senders.lock().len()
     }
 }
 
-/// What each of many has spent.
+/// Use of one quota by many names.
 #[derive(Debug)]
 struct Buckets {
     rates: Rates,
@@ -137,7 +138,7 @@ fn remember(known: &mut HashMap<String, Spent>, who: &str, spent: Spent, now: u6
     known.insert(who.to_owned(), spent);
 }
 
-/// Forgets those of whom nothing is left to remember; when that makes no room, the half that has spent the least.
+/// Drops the entries that have recovered completely; if that is not enough, the half that has used the least.
 fn make_room(known: &mut HashMap<String, Spent>, now: u64) {
     if known.len() < REMEMBERED {
         return;

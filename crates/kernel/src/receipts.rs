@@ -1,4 +1,4 @@
-//! Receipts: what happened to messages after they were sent. Table `receipts`; written once, in the intent's line.
+//! Receipts: events of messages after they were sent. Table `receipts`; written once, in the intent's log.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use super::{Outcome, unknown};
 use crate::feed::Place;
 
-/// Writes receipts; a message that has the same one already keeps the older.
+/// Inserts receipts; if a message has the same one already, the older one stays.
 pub(crate) async fn insert(conn: &mut PgConnection, receipts: &[Receipt]) -> Outcome<()> {
     if receipts.is_empty() {
         return Ok(());
@@ -33,7 +33,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, receipts: &[Receipt]) -> Out
     Ok(())
 }
 
-/// Forgets the receipts of a channel's messages up to a number.
+/// Deletes the receipts of a channel's messages up to a number.
 pub(crate) async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<()> {
     sqlx::query!(
         "-- receipts::forget\n DELETE FROM receipts WHERE channel_id = $1 AND number <= $2",
@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// The receipts of an intent's line after a place, up to another.
+/// Returns the receipts of an intent's log after one number, up to another.
 pub(crate) async fn of_line(
     conn: &mut PgConnection,
     intent: IntentId,
@@ -94,7 +94,7 @@ pub(crate) async fn of_line(
     rows.into_iter().map(Row::placed).collect()
 }
 
-/// The receipts of all lines after a place, written by transactions older than `horizon`.
+/// Returns the receipts of all intents after a position, written by transactions older than `horizon`.
 pub(crate) async fn of_house(
     conn: &mut PgConnection,
     place: Place,
@@ -118,7 +118,7 @@ pub(crate) async fn of_house(
     rows.into_iter().map(Row::placed).collect()
 }
 
-/// The receipts at these places.
+/// Returns the receipts at these positions.
 pub(crate) async fn at(
     conn: &mut PgConnection,
     places: &[(IntentId, i64)],

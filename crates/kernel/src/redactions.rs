@@ -1,8 +1,8 @@
-//! What is handed on instead of an envelope that a rule leaves something out of (AEE §11.5), and how the answer to it comes
-//! back. What it looks like is `entente_domain::envelopes::redaction`; which rules there are `rules.rs`.
+//! Redacted envelopes: forwarding an envelope when a rule removes parts of it (AEE §11.5), and returning its answer.
 //!
-//! The original is kept for its sender alone. Its recipients have a task, a result, … of the gateway's, and answer the
-//! gateway, which hands the answer on to who asked: with both ends of the link the gateway is the only one who saw all.
+//! The form is in `entente_domain::envelopes::redaction`, the rules are in `rules.rs`. Only the original's sender can
+//! read the original. Its recipients get a task, a result, … from the gateway and answer the gateway, which forwards
+//! the answer to the original sender. On both ends of the link, only the gateway has seen everything.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::envelopes::receipt::{Receipt, Voucher};
@@ -14,7 +14,7 @@ use super::post::{Original, Parcel, Way};
 use super::rulebook::Rulebook;
 use super::{Ctx, Outcome, envelopes, pairs};
 
-/// An envelope, and what is handed on instead if something is left out. What waits for a person is handed on later
+/// Adds the redacted envelope to be forwarded, if anything is removed; a held envelope is forwarded later
 /// (`approvals.rs`).
 pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outcome<Parcel> {
     if without.is_empty() || parcel.way == Way::Hold {
@@ -34,7 +34,7 @@ pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outc
     Ok(parcel)
 }
 
-/// What is handed on to somebody instead of a task that was taken in before.
+/// Builds the redacted form of a task that was accepted earlier, for one recipient.
 pub(crate) fn stand_in(
     ctx: &Ctx,
     (task, receipt): (&Envelope, &Receipt),
@@ -49,7 +49,7 @@ pub(crate) fn stand_in(
     Ok(Parcel { deadline: receipt.deadline, original, ..made })
 }
 
-/// What the gateway hands on of an envelope that is taken in with it.
+/// Builds the redacted form of an envelope that is accepted together with it.
 pub(crate) fn handed_on(
     ctx: &Ctx,
     letter: Instead<'_>,
@@ -60,8 +60,9 @@ pub(crate) fn handed_on(
     Ok(Parcel { effective, original, ..Parcel::repeating(letter.write(now, &*ctx.chance)?)? })
 }
 
-/// What was sent to the gateway, and what is handed on of it when it answers what the gateway asked for somebody else: by the
-/// rules for the one who answers and the one who asked.
+/// Adds the forwarded answer to an envelope that answers one of the gateway's derived tasks.
+///
+/// The rules of the link from the respondent to the original sender decide about its parts.
 pub(crate) async fn passed_back(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -76,7 +77,7 @@ pub(crate) async fn passed_back(
     let own = envelopes::load(conn, asked).await?;
     let own = own.filter(|kept| kept.sender == *entity && kept.kind == EnvelopeType::Task);
     let Some(original) = own.and_then(|kept| kept.original_id) else { return Ok(answer) };
-    // Only from who was asked: the law of answers lets everybody else's pass, as what answers nothing.
+    // Only the respondents of the task count; answers of others are accepted but answer nothing.
     let asked_of = pairs::of(conn, &[asked]).await?;
     let original = envelopes::load(conn, &original).await?;
     let Some(original) = original.filter(|_| asked_of.iter().any(|pair| pair.respondent == envelope.sender))

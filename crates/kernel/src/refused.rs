@@ -1,37 +1,40 @@
-//! Lines of the log for whoever watches over the server (a SIEM): keys, passwords and links that opened nothing. A line says
-//! what was presented, from where, whose it would be where that is known, and why it opened nothing; never what was presented.
-//! One address gets a few lines a minute, so that nobody fills the disk with guesses: what it did besides is counted.
+//! Log entries for security monitoring (a SIEM): refused keys, passwords and links.
+//!
+//! An entry gives the kind of credential, the address, the owner if known, and the reason for the refusal; never the
+//! credential itself. Each address gets a few entries a minute, so that guessing cannot fill the disk; the rest is
+//! counted.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines of one address in [`SPAN`].
+/// Maximum log entries of one address in [`SPAN`].
 const LINES: u32 = 20;
-/// For how long the lines of an address are counted.
+/// Period over which the entries of an address are counted.
 const SPAN: Duration = Duration::from_mins(1);
-/// Addresses that are counted at once; beyond, those are forgotten whose time is over, and then all.
+/// Maximum number of addresses counted at once; beyond it, expired ones are dropped first, and then all.
 const ADDRESSES: usize = 10_000;
-/// Lines of all addresses together in [`SPAN`]: who has many addresses is one guesser too.
+/// Maximum log entries of all addresses together in [`SPAN`], because one attacker may have many addresses.
 const ALL_LINES: u32 = 600;
 
-/// What opened nothing.
+/// A refused credential.
 #[derive(Debug, Clone, Copy)]
 pub struct Refused<'a> {
-    /// What was presented: `key`, `password` or `link`.
+    /// Kind of credential: `key`, `password` or `link`.
     pub credential: &'static str,
-    /// Where it came from.
+    /// Address of the client.
     pub address: Option<IpAddr>,
-    /// The record of the key, where there is one.
+    /// Id of the key's record, if there is one.
     pub key: Option<&'a str>,
-    /// Whose it is, where that is known. A name that nobody has is not told: it may be a password in the wrong field.
+    /// Owner of the credential, if known; an unknown name is not logged, because it may be a password in the wrong
+    /// field.
     pub principal: Option<&'a str>,
-    /// Why it opened nothing.
+    /// Reason for the refusal.
     pub reason: &'a str,
 }
 
-/// Who writes the lines.
+/// Writer of the log entries.
 #[derive(Debug, Default)]
 pub struct Watch(Mutex<Counts>);
 
@@ -41,7 +44,7 @@ struct Counts {
     each: HashMap<Option<IpAddr>, Count>,
 }
 
-/// The lines of a while.
+/// Entries of the current period.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     since: Option<Instant>,
@@ -50,7 +53,7 @@ struct Count {
 }
 
 impl Count {
-    /// Counts one more; how many were not told before it, when it is to be told itself.
+    /// Counts one entry; returns the number of suppressed entries before it, or `None` if it is suppressed itself.
     fn admit(&mut self, most: u32, now: Instant) -> Option<u64> {
         let over = self.since.is_none_or(|since| now.duration_since(since) >= SPAN);
         if over {
@@ -66,7 +69,7 @@ impl Count {
 }
 
 impl Watch {
-    /// Writes a line, unless there were too many.
+    /// Writes a log entry, unless there were too many.
     pub fn tell(&self, refused: &Refused<'_>) {
         let Some(untold) = self.admit(refused.address, Instant::now()) else { return };
         tracing::warn!(
@@ -99,7 +102,7 @@ impl Watch {
     }
 }
 
-/// An address as it is counted. Whoever has one of version 6 has 2^64 of them.
+/// Returns the address to count: for IPv6 the /64 network, because one client has 2^64 addresses there.
 fn counted(address: Option<IpAddr>) -> Option<IpAddr> {
     match address.map(|address| address.to_canonical()) {
         Some(IpAddr::V6(address)) => {

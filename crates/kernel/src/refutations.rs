@@ -1,5 +1,5 @@
-//! What somebody rejects of what was said to them (`aee.context.refute`, AEE §9.2). Table `aee_refutations`. A refutation
-//! changes nothing about the envelope: it is shown beside it, and its sender hears of it.
+//! Refutations of envelopes by their recipients (`aee.context.refute`, AEE §9.2). Table `aee_refutations`. A
+//! refutation does not change the envelope: it is returned beside it, and the sender is notified.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use sqlx::PgConnection;
 
 use super::Outcome;
 
-/// A refutation.
+/// A refutation of an envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refutation {
-    /// Of which envelope.
+    /// Id of the refuted envelope.
     pub envelope_id: String,
-    /// Who rejects it.
+    /// Entity that refutes it.
     pub entity: String,
-    /// Why.
+    /// Reason given.
     pub reason: String,
-    /// Since when.
+    /// Time of the refutation.
     pub at: Timestamp,
 }
 
-/// The refutations of these envelopes, the earliest first.
+/// Returns the refutations of these envelopes, earliest first.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn of(conn: &mut PgConnection, envelopes: &[&str]) -> Outcome<Vec<Refutation>> {
     let found = sqlx::query_as!(
         Refutation,
@@ -37,12 +37,12 @@ pub async fn of(conn: &mut PgConnection, envelopes: &[&str]) -> Outcome<Vec<Refu
     Ok(found)
 }
 
-/// Keeps refutations; a later one by the same entity takes its place.
+/// Stores refutations; a later one by the same entity replaces an earlier one.
 pub(super) async fn keep(conn: &mut PgConnection, all: &[&Refutation]) -> Outcome<()> {
     if all.is_empty() {
         return Ok(());
     }
-    // Each once, the last one said, and always in this order: two batches wait for each other in one direction.
+    // Each once, with its last value, and always in this order, so that two batches cannot deadlock.
     let all: BTreeMap<(&str, &str), &Refutation> =
         all.iter().map(|one| ((one.envelope_id.as_str(), one.entity.as_str()), *one)).collect();
     let text = |of: fn(&Refutation) -> &str| -> Vec<&str> { all.values().map(|one| of(one)).collect() };
@@ -62,10 +62,10 @@ pub(super) async fn keep(conn: &mut PgConnection, all: &[&Refutation]) -> Outcom
     Ok(())
 }
 
-/// Forgets the refutations of envelopes that are forgotten.
+/// Deletes the refutations of purged envelopes.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn forget(conn: &mut PgConnection, envelopes: &[String]) -> Outcome<()> {
     sqlx::query!(
         "-- refutations::forget

@@ -1,7 +1,8 @@
-//! Replays: an endpoint's past, handed out again from a time on. Table `webhook_replays`.
+//! Replays: past records of the log, delivered again to an endpoint from a given time on. Table `webhook_replays`.
 //!
-//! A replay reads the lines once more, step by step, and queues what the endpoint's owner sees of them now, under the same
-//! ids. So a receiver that was down, disabled or not there yet catches up, and one that had something already knows it.
+//! A replay reads the logs again, page by page, and queues the records that the endpoint's owner can see now, under
+//! the same ids. A receiver that was down, disabled or not registered yet catches up, and recognises the records that
+//! it already has.
 
 use std::time::Duration;
 
@@ -18,14 +19,15 @@ use super::lines::Line;
 use super::{Caller, Ctx, Outcome, endpoints, places};
 use crate::feed::{Place, Record};
 
-/// The advisory lock of the one who replays.
+/// Advisory lock of the server that runs replays.
 const LOCK: i64 = 0x656e_7465_6e74_6502;
 
-/// Deliveries that may wait for an endpoint while more of its past is queued: a long replay to a slow receiver takes no
-/// more room than this, and lets others go on meanwhile.
+/// Maximum deliveries that wait for an endpoint while more of its replay is queued.
+///
+/// A long replay to a slow receiver uses no more space than this and does not block other replays.
 const ROOM: i64 = 2_000;
 
-/// How far apart the clocks of servers may be: that much earlier is looked for.
+/// Assumed difference between the clocks of servers: the search starts this much earlier.
 const SKEW: Duration = Duration::from_mins(1);
 
 struct Replay {
@@ -35,10 +37,10 @@ struct Replay {
     until_xid: i64,
 }
 
-/// Begins to hand out again what happened since a time. Another replay of the endpoint that is under way is replaced.
+/// Starts a replay of the records since a time; replaces a running replay of the endpoint.
 ///
 /// # Errors
-/// There is no such endpoint of the caller's, or it is not sent to.
+/// Fails if the caller has no such endpoint, or if nothing is delivered to it.
 pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp) -> Outcome<()> {
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
     let stored = endpoints::reachable(&mut tx, caller, id).await?;
@@ -63,10 +65,10 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp)
     Ok(())
 }
 
-/// Does a step of one replay; true when there may be more.
+/// Processes one page of one replay; returns true if there may be more.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     let mut tx = ctx.pool.begin().await?;
     let Some(replay) = next(&mut tx).await? else { return Ok(false) };
@@ -124,8 +126,9 @@ fn told_at(record: &Record) -> Timestamp {
     }
 }
 
-/// The place before which everything was written before `since`: looked for by halves, because time goes on with the
-/// transactions, and they are what there is an index of.
+/// Finds a position before which everything was written before `since`.
+///
+/// It uses binary search, because times grow with the transactions, and only those are indexed.
 async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<Place> {
     let last = sqlx::query_scalar!(
         r#"-- replays::last
@@ -146,7 +149,7 @@ async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<Place> 
     Ok(Place { xid: low, intent_id: IntentId::HOUSE, seq: 0 })
 }
 
-/// When the last thing was written by a transaction before this one.
+/// Returns the time of the last record written by an earlier transaction.
 async fn written_before(conn: &mut PgConnection, xid: i64) -> Outcome<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         "-- replays::written_before
@@ -160,8 +163,9 @@ async fn written_before(conn: &mut PgConnection, xid: i64) -> Outcome<Option<Tim
     Ok(at)
 }
 
-/// One of the replays whose endpoints have room, whichever: none waits for the end of another. `None` also when another
-/// server is at one.
+/// Selects a random replay among those with room at their endpoint, so that none waits for the end of another.
+///
+/// Returns `None` also if another server holds the lock.
 async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     let row = sqlx::query!(
         "-- replays::next
@@ -180,7 +184,7 @@ async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     if held != Some(true) {
         return Ok(None);
     }
-    // Another may have moved it before its lock was had.
+    // Another server may have advanced it before the lock was acquired.
     let row = sqlx::query!(
         "-- replays::again
          SELECT since, xid, intent_id, seq, until_xid FROM webhook_replays WHERE endpoint_id = $1",

@@ -1,4 +1,4 @@
-//! Retry policies of intents (RFC-0010). Table `retry_policies`; what failures come to by them is `failures.rs`.
+//! Retry policies of intents (RFC-0010). Table `retry_policies`; `failures.rs` applies them to failures.
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
@@ -14,10 +14,10 @@ use super::governance::Attempt;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, governance, not_found, seats, unknown};
 
-/// An intent's retry policy.
+/// Returns an intent's retry policy.
 ///
 /// # Errors
-/// The intent is not there or not readable; it has none.
+/// Fails if the intent does not exist or is not readable, or if it has no retry policy.
 pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<RetryPolicy> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -25,11 +25,13 @@ pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ret
     Ok(load(&mut connection, intent_id).await?.ok_or_else(|| not_found("retry policy"))?.policy)
 }
 
-/// Sets an intent's retry policy. With a change of it, failures are counted anew and the fallback may have its turn again; one
-/// that says what is so already changes nothing.
+/// Sets an intent's retry policy; equal rules change nothing.
+///
+/// A change restarts the count of failures, and allows another handover to the fallback agent.
 ///
 /// # Errors
-/// The intent is not there or not writable; a rule is not lawful; the fallback may not write on the intent.
+/// Fails if the intent does not exist or is not writable, if a rule is invalid, or if the fallback agent may not
+/// write to the intent.
 pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) -> Outcome<RetryPolicy> {
     caller.require(Scope::IntentsWrite)?;
     rules.check()?;
@@ -38,7 +40,7 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "set_retry_policy" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     if let Some(agent) = &rules.fallback_agent_id {
-        // Whoever it names is assigned one day, by the server.
+        // The server may assign this agent later.
         tx = governance::admit_assignment(ctx, caller, tx, attempt, agent, false).await?;
     }
     if let Some(agent) = &rules.fallback_agent_id
@@ -63,8 +65,8 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     };
     let rules = &policy.rules;
     if rules.strategy == Strategy::None || rules.max_retries == 0 {
-        // There are no retries any more, so none waits: as when the intent is given up, nothing is settled by it. Where
-        // there are still some, whoever waits for one would otherwise hear of none.
+        // Without retries none may stay scheduled; this resolves no failure, as when the intent is abandoned. If
+        // retries remain, the scheduled ones stay, because their agents wait for the notification.
         super::failures::end_of_intent(
             &mut tx,
             intent_id,
@@ -87,18 +89,18 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     Ok(policy)
 }
 
-/// A policy with what is only the server's to know.
+/// A retry policy with its internal state.
 #[derive(Debug)]
 pub(crate) struct Stored {
     /// The policy.
     pub policy: RetryPolicy,
-    /// After which place on the intent's line failures count.
+    /// Position in the intent's log after which failures count.
     pub since_seq: i64,
-    /// Whether the fallback has had its turn.
+    /// Whether the work was handed over to the fallback agent.
     pub handed_over: bool,
 }
 
-/// An intent's retry policy, if it has one.
+/// Loads an intent's retry policy.
 pub(crate) async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Option<Stored>> {
     let row = sqlx::query!(
         "-- retry_policies::load
@@ -170,7 +172,7 @@ async fn save(conn: &mut PgConnection, policy: &RetryPolicy, seq: i64) -> Outcom
     Ok(())
 }
 
-/// Writes down that the fallback has its turn.
+/// Records the handover to the fallback agent.
 pub(crate) async fn hand_over(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- retry_policies::hand_over

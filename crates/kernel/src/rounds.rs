@@ -1,19 +1,20 @@
-//! Rounds: what is due is done, one thing after another. What a sweep does is in the file of its noun.
+//! Batch runs of due operations; the sweeps themselves are in the modules of their tables.
 
 use super::{AppError, Outcome};
 
-/// Does each of these, and answers with how much that was. One that cannot be done keeps none of the others from being
-/// done: what is broken is due again in every round, and often comes first. The first such failure is the answer, when all
-/// are through; only a database that is away ends a round.
+/// Runs a batch of due operations and returns the sum of their counts; one failure does not stop the rest.
+///
+/// A broken item is due again in every run and often comes first. The first failure is returned at the end; only an
+/// unavailable database ends the run.
 ///
 /// # Errors
-/// What one of them failed with.
+/// Returns the first failure.
 pub(crate) async fn round(
     deeds: impl IntoIterator<Item = impl Future<Output = Outcome<u64>>>,
 ) -> Outcome<u64> {
     let (mut done, mut failed) = (0, None);
     for deed in deeds {
-        // Boxed: who goes round is then no larger than the largest of what is done on it.
+        // Boxed, so that the future of the run is no larger than the largest operation.
         match Box::pin(deed).await {
             Ok(count) => done += count,
             Err(away @ AppError::Unavailable(_)) => return Err(away),

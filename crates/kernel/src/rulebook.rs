@@ -1,9 +1,9 @@
-//! What a server remembers of rules (`rules.rs`) and schemas (`schemas.rs`), so that judging an envelope asks the database
-//! for nothing. Table `aee_version`.
+//! The policy snapshot: a cache of rules (`rules.rs`) and schemas (`schemas.rs`), so that deciding about an envelope
+//! needs no query. Table `aee_version`.
 //!
-//! Every change of either raises the version in its own transaction. Whoever judges goes by what is remembered; the commit
-//! compares the version and has it judged anew when it differs. So a change counts for every envelope that is not yet
-//! committed, on every server.
+//! Every change of either raises the version in its own transaction. Decisions use the cached snapshot; the commit
+//! compares its version and has the envelope decided again if it differs. A change therefore applies to every
+//! envelope that is not yet committed, on every server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,40 +19,41 @@ use tracing::error;
 
 use super::{AppError, Ctx, Outcome, aside, rules, schemas};
 
-/// What was published for one type of an intent.
+/// The published schema for one type of an intent.
 #[derive(Debug, Clone)]
 struct Entry {
     kind: EnvelopeType,
     strictness: Strictness,
     text: Arc<str>,
-    /// `None` when this version of the server does not understand it any more: then nothing fits.
+    /// `None` if this version of the server cannot read it any more: then every payload is invalid.
     schema: Option<Arc<Schema>>,
 }
 
-/// Rules and schemas as they were at a version.
+/// Rules and schemas at one version.
 #[derive(Debug, Default)]
 pub struct Rulebook {
     /// The version.
     pub version: i64,
     /// The rules, in the order of their names.
     pub rules: Vec<Checked>,
-    /// By intent.
+    /// The schemas, by intent.
     schemas: HashMap<String, Vec<Entry>>,
 }
 
-/// Checks of some size that go on at once: they must not take all cores from those who send little.
+/// Maximum number of concurrent checks of large payloads, which must not occupy all cores.
 const CHECKS: usize = 2;
 
-/// Looks up to which a payload is checked where it came in; more would hold up everybody whom that thread serves.
+/// Cost up to which a payload is checked on the request's thread; a larger one would delay the thread's other
+/// clients.
 const SHORT: u64 = 2_000;
 
-/// Where the book is kept.
+/// Cache of the policy snapshot.
 #[derive(Debug)]
 pub struct Shelf {
     book: RwLock<Option<Arc<Rulebook>>>,
-    /// Whose turn it is to read it anew: one reads for all who find it old.
+    /// Lock for reloading: one task reloads for all that find the snapshot outdated.
     reading: Mutex<()>,
-    /// Whose turn it is to have something large checked.
+    /// Permits for checks of large payloads.
     checks: Semaphore,
 }
 
@@ -63,13 +64,13 @@ impl Default for Shelf {
 }
 
 impl Shelf {
-    /// The book that is remembered; it may be old.
+    /// Returns the cached snapshot; it may be outdated.
     #[must_use]
     pub fn book(&self) -> Option<Arc<Rulebook>> {
         self.book.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a book there, unless a later one is.
+    /// Caches a snapshot, unless a later one is cached.
     fn put(&self, book: &Arc<Rulebook>) {
         let mut kept = self.book.write().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|kept| kept.version <= book.version) {
@@ -83,10 +84,10 @@ impl Rulebook {
         self.schemas.get(purpose)?.iter().find(|entry| entry.kind == kind)
     }
 
-    /// What of a payload does not fit its schema; `None` when there is no schema.
+    /// Returns the faults of a payload by its schema; `None` if there is no schema.
     ///
     /// # Errors
-    /// The server is stopping.
+    /// Fails if the server is stopping.
     pub async fn faults(
         &self,
         ctx: &Ctx,
@@ -100,10 +101,10 @@ impl Rulebook {
         }
     }
 
-    /// Judges the payload of an envelope by the schema of its intent and type, if there is one (AEE §6.4).
+    /// Validates an envelope's payload against the schema of its intent and type, if there is one (AEE §6.4).
     ///
     /// # Errors
-    /// [`Code::PayloadInvalid`] where that is enforced.
+    /// [`Code::PayloadInvalid`] if the payload is invalid and the schema is enforced.
     pub async fn fits(&self, ctx: &Ctx, envelope: &Envelope) -> Outcome<Option<Warning>> {
         let Some(entry) = self.entry(&envelope.purpose, envelope.kind) else { return Ok(None) };
         let payload = envelope.payload();
@@ -146,10 +147,10 @@ impl Entry {
     }
 }
 
-/// Checks a payload: at once when it is small, else when it is its turn, and not on the thread of a request.
+/// Checks a payload: a small one at once, a large one on another thread after waiting for a permit.
 ///
 /// # Errors
-/// The server is stopping.
+/// Fails if the server is stopping.
 pub(super) async fn check<T: Send + 'static>(
     ctx: &Ctx,
     schema: &Arc<Schema>,
@@ -164,11 +165,12 @@ pub(super) async fn check<T: Send + 'static>(
     aside(move || how(&schema, &payload)).await
 }
 
-/// The book that is remembered, read if there is none. It may be old: whoever judges by it has its version compared in the
-/// commit (`post/batch.rs`).
+/// Returns the cached snapshot, and loads it if there is none.
+///
+/// It may be outdated; the commit of a decision compares its version (`post/batch.rs`).
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn at_hand(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     match ctx.rulebook.book() {
         Some(book) => Ok(book),
@@ -176,10 +178,10 @@ pub async fn at_hand(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     }
 }
 
-/// The book as it is now, also when another server changed it.
+/// Returns the current snapshot, including changes by other servers.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn latest(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     if let Some(book) = ctx.rulebook.book() {
         let mut connection = ctx.pool.acquire().await?;
@@ -190,24 +192,26 @@ pub async fn latest(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     refresh(ctx).await
 }
 
-/// As [`latest`], in the caller's transaction: whoever has a connection must not wait for another one. Reads anew what was
-/// changed since the book that is remembered, and remembers that.
+/// Like [`latest`], on the caller's connection, because a task that has a connection must not wait for another one.
+///
+/// Reads the changes since the cached snapshot and caches the result.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub(crate) async fn within(ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Arc<Rulebook>> {
     let before = ctx.rulebook.book();
-    // The version first: what is changed in between makes the book newer than it says, and is noticed.
+    // The version is read first: a change in between makes the snapshot newer than its version, and is noticed later.
     let version = version(conn).await?;
     if let Some(book) = before.as_ref().filter(|book| book.version == version) {
         return Ok(Arc::clone(book));
     }
-    // They were checked when they were set. Where one cannot be read any more nothing passes, because nobody knows what may.
+    // They were checked when they were set. If one cannot be read any more, nothing passes, because its effect is
+    // unknown.
     let rules: Result<Vec<Checked>, Refusal> =
         rules::load(conn).await?.into_iter().map(|named| named.rule.check()).collect();
     let rules =
         rules.map_err(|refusal| AppError::Inconsistent(format!("a rule for envelopes: {refusal}")))?;
-    // Whatever has the version of the book that is remembered, or an earlier one, stands in it.
+    // Schemas up to the cached version are in the cached snapshot.
     let since = before.as_ref().map_or(-1, |book| book.version);
     let published = schemas::load(conn, since).await?;
     let read = move || Rulebook { version, rules, schemas: compile(published, before.as_deref()) };
@@ -216,17 +220,18 @@ pub(crate) async fn within(ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Arc<Ru
     Ok(book)
 }
 
-/// As [`within`], one at a time: who waited for another to read it finds it read.
+/// Like [`within`], one task at a time: a task that waited for another finds the result cached.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<Rulebook>> {
     let _turn = ctx.rulebook.reading.lock().await;
     let mut connection = ctx.pool.acquire().await?;
     within(ctx, &mut connection).await
 }
 
-/// Everything that was published, and what of the protocol's own was not. What is known already is not read again.
+/// Combines the published schemas with the protocol's own unpublished ones; reuses compiled schemas that are
+/// unchanged.
 fn compile(published: Vec<schemas::Change>, before: Option<&Rulebook>) -> HashMap<String, Vec<Entry>> {
     let mut book: HashMap<String, Vec<Entry>> = HashMap::new();
     let own = PROTOCOL.iter().map(|(purpose, kind, text)| {
@@ -255,10 +260,10 @@ fn compile(published: Vec<schemas::Change>, before: Option<&Rulebook>) -> HashMa
     book
 }
 
-/// The version now.
+/// Returns the current version.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn version(conn: &mut PgConnection) -> Outcome<i64> {
     let version = sqlx::query_scalar!(
         "-- rulebook::version
@@ -269,24 +274,25 @@ pub async fn version(conn: &mut PgConnection) -> Outcome<i64> {
     Ok(version)
 }
 
-/// What keeps rules, schemas and keys as they are, until the transaction ends: whoever takes in envelopes holds it with others
-/// like it, whoever changes them alone.
+/// Advisory lock over rules, schemas and keys: shared by transactions that accept envelopes, exclusive for those that
+/// change them.
 const HOLD: i64 = 0x0a33_0a33;
 
-/// Has rules, schemas and keys stay as they are until the transaction ends. A statement sees what is committed when it
-/// begins, so what they are is asked after this.
+/// Keeps rules, schemas and keys unchanged until the transaction ends.
+///
+/// Read them in later statements, because a statement sees only the data committed when it begins.
 pub(super) async fn hold(conn: &mut PgConnection) -> Outcome<()> {
     sqlx::query!("-- rulebook::hold\n SELECT pg_advisory_xact_lock_shared($1)", HOLD).execute(conn).await?;
     Ok(())
 }
 
-/// Waits until nobody takes in envelopes by what is about to change, and lets nobody begin until it has.
+/// Waits for the transactions that accept envelopes, and blocks new ones until this change is committed.
 pub(super) async fn change(conn: &mut PgConnection) -> Outcome<()> {
     sqlx::query!("-- rulebook::change\n SELECT pg_advisory_xact_lock($1)", HOLD).execute(conn).await?;
     Ok(())
 }
 
-/// Raises the version, with whatever else the transaction changes; the version that it makes.
+/// Raises the version together with the transaction's other changes; returns the new version.
 pub(super) async fn bump(conn: &mut PgConnection) -> Outcome<i64> {
     change(conn).await?;
     let version = sqlx::query_scalar!(

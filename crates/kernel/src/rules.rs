@@ -1,4 +1,5 @@
-//! The rules of what may pass between whom (AEE §11.5). Table `aee_rules`; what they say is `domain/src/envelopes/policy.rs`.
+//! Rules about the envelopes that may pass between entities (AEE §11.5). Table `aee_rules`; their meaning is in
+//! `domain/src/envelopes/policy.rs`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::envelopes::policy::{RULES, Rule};
@@ -16,30 +17,31 @@ use super::{Caller, Ctx, Outcome, not_found, refuse, rulebook};
 /// A rule with its name.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// Its name.
+    /// Name of the rule.
     pub name: String,
-    /// What it says.
+    /// The rule.
     pub rule: Rule,
-    /// Who said so.
+    /// Principal that last changed it.
     pub updated_by: String,
-    /// When.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// All rules, in the order of their names.
+/// Lists all rules, in the order of their names.
 ///
 /// # Errors
-/// The scope `admin` is missing.
+/// Fails if the scope `admin` is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Named>> {
     caller.require(Scope::Admin)?;
     let mut connection = ctx.pool.acquire().await?;
     load(&mut connection).await
 }
 
-/// Sets a rule, in the place of one of its name. Of all envelopes that are accepted after this, none escapes it.
+/// Sets a rule, replacing one of the same name; it applies to every envelope accepted afterwards.
 ///
 /// # Errors
-/// The scope `admin` is missing; a pattern or a pointer is none; there are as many rules as there may be.
+/// Fails if the scope `admin` is missing, if a pattern or a pointer is malformed, or if the maximum number of rules
+/// is reached.
 pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcome<Named> {
     caller.require(Scope::Admin)?;
     check_name("name", &name)?;
@@ -66,10 +68,10 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
     Ok(named)
 }
 
-/// Takes a rule away.
+/// Deletes a rule.
 ///
 /// # Errors
-/// The scope `admin` is missing; there is no such rule.
+/// Fails if the scope `admin` is missing, or if there is no such rule.
 pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     caller.require(Scope::Admin)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
@@ -85,7 +87,7 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// All rules.
+/// Loads all rules, in the order of their names.
 pub(super) async fn load(conn: &mut PgConnection) -> Outcome<Vec<Named>> {
     let rows = sqlx::query!(
         "-- rules::load

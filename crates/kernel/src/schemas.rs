@@ -1,8 +1,9 @@
-//! The schemas of payloads that were published (AEE §9.3). Table `aee_schemas`; what one may be is
-//! `domain/src/envelopes/schemas.rs`.
+//! Published schemas of payloads (AEE §9.3). Table `aee_schemas`; `domain/src/envelopes/schemas.rs` defines valid
+//! schemas.
 //!
-//! Whoever comes first has an intent's schema and may change it; an admin may change any, and has it from then on. Only an
-//! admin has one enforced, or publishes for the protocol's own intents: a stranger's schema must not stop others' letters.
+//! The first principal to publish an intent's schema owns it and may change it; an admin may change any, and owns it
+//! from then on. Only an admin may enforce a schema, or publish for the protocol's own intents: a stranger's schema
+//! must not block the envelopes of others.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::envelopes::purposes;
@@ -17,23 +18,23 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{AppError, Caller, Ctx, Outcome, aside, not_found, refuse, rulebook, unknown};
 
-/// A schema that was published; or one of the protocol's own, by nobody.
+/// A published schema, or one of the protocol's own.
 #[derive(Debug, Clone)]
 pub struct Published {
-    /// Of what.
+    /// Intent and type that the schema applies to.
     pub subject: Subject,
-    /// The schema, letter by letter; empty in a list.
+    /// Text of the schema, unchanged; empty in a list.
     pub text: String,
-    /// What happens to payloads that do not fit.
+    /// Handling of invalid payloads.
     pub strictness: Strictness,
-    /// By whom and when.
+    /// Principal and time of the last publication; `None` for the protocol's own.
     pub updated: Option<(String, Timestamp)>,
 }
 
-/// All schemas, in the order of their intents.
+/// Lists all schemas, in the order of their intents.
 ///
 /// # Errors
-/// The scope is missing.
+/// Fails if the scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Published>> {
     caller.require(Scope::MailRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -44,10 +45,10 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Published>> {
     Ok(all)
 }
 
-/// One schema.
+/// Returns one schema.
 ///
 /// # Errors
-/// The scope is missing; there is none.
+/// Fails if the scope is missing, or if there is no such schema.
 pub async fn get(ctx: &Ctx, caller: &Caller, subject: &Subject) -> Outcome<Published> {
     caller.require(Scope::MailRead)?;
     let mut connection = ctx.pool.acquire().await?;
@@ -55,11 +56,11 @@ pub async fn get(ctx: &Ctx, caller: &Caller, subject: &Subject) -> Outcome<Publi
     found.or_else(|| own().find(|own| own.subject == *subject)).ok_or_else(|| not_found("schema"))
 }
 
-/// Publishes a schema, in the place of the one that is there; without a word on how strict it is, it is as strict as
-/// that one was.
+/// Publishes a schema, replacing the existing one; the strictness defaults to the existing one's.
 ///
 /// # Errors
-/// The scope is missing; it is another's; it is no schema; there are as many as there may be.
+/// Fails if the scope is missing, if the schema belongs to another principal, if it is not a valid schema, or if the
+/// maximum number is reached.
 pub async fn publish(
     ctx: &Ctx,
     caller: &Caller,
@@ -107,10 +108,10 @@ pub async fn publish(
     Ok(published)
 }
 
-/// Takes a schema back.
+/// Withdraws a schema.
 ///
 /// # Errors
-/// The scope is missing; there is none; it is another's.
+/// Fails if the scope is missing, if there is no such schema, or if it belongs to another principal.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, subject: &Subject) -> Outcome<()> {
     caller.require(Scope::MailWrite)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
@@ -168,7 +169,7 @@ async fn require_room(conn: &mut PgConnection, caller: &Caller) -> Outcome<()> {
     Ok(())
 }
 
-/// The schemas of the protocol's own intents.
+/// Returns the schemas of the protocol's own intents.
 fn own() -> impl Iterator<Item = Published> {
     PROTOCOL.iter().map(|(purpose, kind, text)| Published {
         subject: Subject { purpose: (*purpose).to_owned(), kind: *kind },
@@ -202,10 +203,10 @@ impl TryFrom<Row> for Published {
     }
 }
 
-/// A schema for the book: its text when it was changed since.
+/// A schema for the policy snapshot; its text is present if it has changed.
 pub(super) type Change = (Subject, Strictness, Option<String>);
 
-/// All that are published, for the book, with the texts of those that were changed since this version.
+/// Loads all published schemas for the policy snapshot, with the texts changed since this version.
 pub(super) async fn load(conn: &mut PgConnection, since: i64) -> Outcome<Vec<Change>> {
     let rows = sqlx::query!(
         "-- schemas::load
@@ -223,7 +224,7 @@ pub(super) async fn load(conn: &mut PgConnection, since: i64) -> Outcome<Vec<Cha
     rows.into_iter().map(|row| change(row.purpose, &row.kind, &row.policy, row.schema)).collect()
 }
 
-/// All, without their texts: they may be many times 64 KiB.
+/// Loads all schemas without their texts, each of which may have up to 64 KiB.
 async fn every(conn: &mut PgConnection) -> Outcome<Vec<Published>> {
     let rows = sqlx::query_as!(
         Row,

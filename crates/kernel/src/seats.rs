@@ -1,5 +1,6 @@
-//! Seats: where an agent stands with an intent (RFC-0011). Every deed on an intent begins with [`require`] or [`seat`].
-//! Only reads; the lists are `access.rs`.
+//! Membership of agents in intents (RFC-0011): an agent's access level and other facts that decide about its
+//! operations. Every operation on an intent begins with [`require`] or [`seat`]. This file only reads; `access.rs`
+//! changes the access lists.
 
 use std::collections::HashSet;
 
@@ -12,10 +13,10 @@ use sqlx::PgConnection;
 
 use super::{Caller, Outcome, not_found, unknown};
 
-/// An agent's place at an intent.
+/// An agent's membership in an intent.
 #[derive(Debug, Clone)]
 pub(crate) struct Seat {
-    /// Where it stands.
+    /// Its access level.
     pub standing: Standing,
     /// Whether it is assigned to the intent as a coordinator (RFC-0021 §5.3).
     pub coordinates: bool,
@@ -23,11 +24,11 @@ pub(crate) struct Seat {
     pub assigned: bool,
     /// The intent's status.
     pub status: IntentStatus,
-    /// Whether the intent has a governance policy (RFC-0013), which may take from what the standing gives.
+    /// Whether the intent has a governance policy (RFC-0013), which may restrict the access level.
     pub governed: bool,
 }
 
-/// Where `agent` stands with an intent; `None` when there is no such intent.
+/// Loads the membership of `agent` in an intent; `None` if there is no such intent.
 pub(crate) async fn seat(
     conn: &mut PgConnection,
     agent: &str,
@@ -38,7 +39,7 @@ pub(crate) async fn seat(
     Ok(found.into_iter().next().map(|(_, seat)| seat))
 }
 
-/// Where these agents stand with these intents; those whose intent is not there are left out.
+/// Loads the memberships of these agents; pairs whose intent does not exist are left out.
 pub(crate) async fn seats(
     conn: &mut PgConnection,
     asked: &[(IntentId, &str)],
@@ -85,7 +86,7 @@ pub(crate) async fn seats(
     seats.collect()
 }
 
-/// Which of these agents may write to the intents that they are asked about.
+/// Returns those of these agents that may write to their intent.
 pub(crate) async fn writers(
     conn: &mut PgConnection,
     asked: &[(IntentId, &str)],
@@ -122,8 +123,9 @@ pub(crate) async fn require(
     Ok(seat)
 }
 
-/// Requires that the caller manages who has access: as an admin of the intent in its own right, or with the scope
-/// `admin`, which is how an operator gets back into an intent whose admins are all gone.
+/// Requires that the caller manages access: as an admin of the intent in its own right, or with the scope `admin`.
+///
+/// With that scope an operator regains an intent that has no admins left.
 pub(crate) async fn require_manager(
     conn: &mut PgConnection,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Keys that the house makes by itself: the first one of a new database, and those of `entente dev`.
+//! Keys that the system creates itself: the first one of a new database, and those of `entente dev`.
 
 use entente_domain::authority::Authority;
 use entente_domain::canonical::sha256;
@@ -17,11 +17,11 @@ use super::{Ctx, Outcome, principals};
 /// A principal with a literal key, for local use (`entente dev --seed`).
 #[derive(Clone)]
 pub struct Seed {
-    /// What kind of being it is.
+    /// Kind of principal.
     pub kind: Kind,
-    /// Its id.
+    /// Id of the principal.
     pub id: String,
-    /// Its key.
+    /// The literal key.
     pub secret: String,
 }
 
@@ -31,11 +31,10 @@ impl std::fmt::Debug for Seed {
     }
 }
 
-/// Makes the first key, if there is none yet: for a service that may do everything and act as anybody. `None` when
-/// there are keys already.
+/// Creates the first key, for a service with all scopes that may act as anybody; `None` if keys exist already.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     let any =
         sqlx::query_scalar!("-- keys::any\n SELECT EXISTS (SELECT 1 FROM keys)").fetch_one(&ctx.pool).await?;
@@ -49,10 +48,10 @@ pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
-/// Makes a fresh admin key for this run of `entente dev`, and ends those of earlier runs.
+/// Creates an admin key for this run of `entente dev`, and ends those of earlier runs.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     let presented = Presented::mint(&*ctx.chance);
     let key =
@@ -60,29 +59,31 @@ pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
-/// Makes a fresh key for the agents of this run of `entente dev`, and ends those of earlier runs: it acts as any `agent.…`, and
-/// administers nothing.
+/// Creates a key for the agents of this run of `entente dev`, and ends those of earlier runs.
+///
+/// It may act as any `agent.…`, and has no admin scope.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     let presented = Presented::mint(&*ctx.chance);
     let key = plant(ctx, Kind::Agent, "agent.dev", &presented.public_id, presented.reveal(), "dev").await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
-/// Makes a principal whose key is this literal text (`entente dev --seed`): a service may act as anybody, the others
-/// only as themselves; no rate limit (design §7).
+/// Creates a principal whose key is this literal text (`entente dev --seed`), without a rate limit (design §7).
+///
+/// A service may act as anybody, all others only as themselves.
 ///
 /// # Errors
-/// The database; an id that is no name.
+/// Returns database errors; fails if the id is malformed.
 pub async fn seed(ctx: &Ctx, kind: Kind, id: &str, secret: &str) -> Outcome<()> {
     entente_domain::principals::check_name("seed", id)?;
     let public_id = seeded_id(&sha256(secret));
     plant(ctx, kind, id, &public_id, secret.to_owned(), "seed").await.map(|_key| ())
 }
 
-/// Makes a key without a caller: the house's own doing. `None` when the key was there already.
+/// Creates a key in the name of the system, without a caller; `None` if the key exists already.
 async fn plant(
     ctx: &Ctx,
     kind: Kind,
@@ -122,7 +123,7 @@ async fn plant(
     };
     let id = KeyId::mint(now, &*ctx.chance);
     let mut key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
-    // Who starts a server with a literal key for a person has chosen that, on the machine itself; no caller can.
+    // The operator chose this literal key for a person, on the machine itself; no caller can.
     key.authority = (kind == Kind::Human).then(Authority::seeded);
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
@@ -130,7 +131,7 @@ async fn plant(
     });
     line.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
     if label == "dev" {
-        // What was set up with the key of an earlier run, such as a webhook, goes on with this one.
+        // Resources of an earlier run's key, such as webhooks, continue with this one.
         key.rotated_from = end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
     }
     insert(&mut tx, &key, &hashed, line.tail.seq).await?;

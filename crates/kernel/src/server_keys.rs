@@ -1,9 +1,9 @@
 //! The servers' own signing key (RFC-0019). Table `server_keys`.
 //!
-//! From `ENTENTE_SIGNING_KEY` it never comes near the database. Without that setting the first server makes one and keeps it
-//! in the database, where all of them find it: that needs no set-up, and protects against whoever can write to the database
-//! but not against whoever can read all of it. Every key that ever signed stays listed, so that what it signed can be
-//! checked.
+//! A key from `ENTENTE_SIGNING_KEY` is never stored in the database. Without that setting the first server creates a
+//! key in the database, where all servers find it: this needs no set-up, and protects against attackers that can
+//! write to the database, but not against those that can read all of it. Every key that ever signed stays listed, so
+//! that its signatures can be checked.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{AppError, Outcome};
 
-/// A key that signs, or has signed.
+/// A public key of the servers, current or former.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKey {
     /// The key.
     pub public_key: PublicKey,
-    /// Since when the servers know it.
+    /// Time at which the servers first used it.
     pub created_at: Timestamp,
 }
 
-/// The key that this server signs with, and all that it knew when it started.
+/// The key that this server signs with, and all keys known when it started.
 #[derive(Debug)]
 pub struct ServerKeys {
     /// The key that signs.
     pub signer: Signer,
-    /// Every key, the oldest first.
+    /// Every key, oldest first.
     pub known: Vec<ServerKey>,
 }
 
-/// Takes up the configured key, or else the one that the database keeps, which is made if there is none.
+/// Loads the configured key or the one in the database, and creates the latter if there is none.
 ///
 /// # Errors
-/// The database; the key that it keeps is not the one that it says it is.
+/// Returns database errors; fails if the stored key does not match its seed.
 pub async fn open(
     pool: &PgPool,
     clock: &Arc<dyn Clock>,
@@ -54,16 +54,16 @@ pub async fn open(
         seed[..16].copy_from_slice(&chance.bits().to_be_bytes());
         seed[16..].copy_from_slice(&chance.bits().to_be_bytes());
         note(&mut connection, &Signer::from_seed(&seed), Some(&seed), now).await?;
-        // Another server may have been faster: its key is everybody's.
+        // Another server may have created one first: all servers use that one.
         let made = kept(&mut connection).await?;
         made.ok_or_else(|| AppError::Inconsistent("the servers' key was not kept".to_owned()))?
     };
     Ok(ServerKeys { signer, known: all(&mut connection).await? })
 }
 
-/// The keys whose signature counts: this server's own, and those that the database knows.
+/// Returns the keys with valid signatures: this server's own, and those in the database.
 pub(crate) async fn trusted(conn: &mut PgConnection, own: &ServerKeys) -> Outcome<Vec<PublicKey>> {
-    // Never none, which would mean any.
+    // Never empty, because an empty list means any key.
     let mut keys = vec![own.signer.public_key()];
     keys.extend(all(conn).await?.into_iter().map(|key| key.public_key));
     Ok(keys)

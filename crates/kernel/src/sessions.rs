@@ -1,9 +1,9 @@
-//! Sessions: through which clients follow their jobs (ARCP §6). A session outlives its connections: it goes on counting, can
-//! be taken up again for a while, and only then is forgotten.
+//! Sessions through which clients follow their jobs (ARCP §6). A session outlives its connections: it keeps counting
+//! events, can be resumed for a while, and is deleted only then.
 //!
-//! Here they are opened and taken up again. `keeping.rs` is what happens to one that is connected and when it ends,
-//! `follows.rs` subscribes to jobs, `frames.rs` is what one is sent, `counters.rs` how the writers of events count,
-//! `rows.rs` the table. The conversation itself is `entente_domain::sessions`, its connection `api/src/arcp`.
+//! This file opens and resumes sessions. `keeping.rs` maintains and ends them, `follows.rs` subscribes to jobs,
+//! `frames.rs` reads the frames to send, `counters.rs` numbers the events of the job writers, `rows.rs` is the table.
+//! The conversation itself is in `entente_domain::sessions`, its connection in `api/src/arcp`.
 
 pub(crate) mod counters;
 mod follows;
@@ -34,27 +34,28 @@ pub use frames::{Batch, after, press};
 pub use keeping::{acked, forget, is_idle, keep, leave};
 pub use rows::presented;
 
-/// How long who comes with the token before the last waits for a sign of life of who has the last one.
+/// Time that a client with the previous token waits, because the holder of the current one may be about to show a
+/// sign of life.
 const PROOF: Duration = Duration::from_millis(250);
 
-/// What the operator says about sessions.
+/// The operator's settings for sessions.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
-    /// How often each side says something (§6.4).
+    /// Interval of the heartbeats of each side (§6.4).
     pub heartbeat: Duration,
-    /// How long a session can be resumed after it was last connected.
+    /// Time for which a session can be resumed after it was last connected.
     pub resume_window: Duration,
-    /// Connected sessions of one principal at the most.
+    /// Maximum number of connected sessions of one principal.
     pub per_principal: u32,
-    /// After how long one that only breathes is closed.
+    /// Time after which a session with nothing but heartbeats is closed.
     pub idle: Duration,
-    /// With which tokens of the form `principal.exp.sig` are signed, if any are taken.
+    /// Secret that signs tokens of the form `principal.exp.sig`; `None` refuses such tokens.
     pub token_secret: Option<TokenSecret>,
-    /// What the server can, when it can provision credentials.
+    /// Features that the server offers if it can provision credentials.
     pub offered: Features,
 }
 
-/// A secret that stays out of logs.
+/// A secret that is never logged.
 #[derive(Clone)]
 pub struct TokenSecret(pub String);
 
@@ -64,42 +65,42 @@ impl std::fmt::Debug for TokenSecret {
     }
 }
 
-/// Who comes, and how it is written to.
+/// A client that connects, and the form of its frames.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// What it calls itself.
+    /// The client's name for itself.
     pub client: String,
-    /// In whose shapes; `None` leaves a session as it was.
+    /// Dialect of its frames; `None` leaves a session's dialect unchanged.
     pub dialect: Option<Dialect>,
-    /// What both sides can; `None` leaves a session as it was.
+    /// Features of both sides; `None` leaves a session's features unchanged.
     pub features: Option<Features>,
-    /// Whether its frames are lines.
+    /// Whether it is connected over stdio, with one frame per line.
     pub lines: bool,
 }
 
-/// A session on a connection.
+/// A session with its current connection.
 #[derive(Debug, Clone)]
 pub struct Entered {
     /// The session.
     pub id: SessionId,
-    /// Which of its connections this is: an older one is over.
+    /// Number of this connection; an older one is over.
     pub connection: i64,
-    /// In whose shapes.
+    /// Dialect of its frames.
     pub dialect: Dialect,
-    /// What both sides can.
+    /// Features of both sides.
     pub features: Features,
     /// The next resume token.
     pub token: String,
-    /// Whether its frames are lines.
+    /// Whether it is connected over stdio, with one frame per line.
     pub lines: bool,
-    /// What the client has said to have processed.
+    /// The last event that the client has acknowledged.
     pub acked: i64,
 }
 
 /// Opens a session.
 ///
 /// # Errors
-/// The caller may not read jobs, or its principal has as many sessions as it may.
+/// Fails if the caller may not read jobs, or if its principal has the maximum number of connected sessions.
 pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
     let mut tx = begin(ctx, caller).await?;
@@ -127,7 +128,7 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
     Ok(session.entered(token))
 }
 
-/// Begins what makes a session of this principal a connected one: of two at once the second counts the first.
+/// Begins a transaction that connects a session of this principal; a lock makes concurrent ones count each other.
 async fn begin(ctx: &Ctx, caller: &Caller) -> Outcome<Tx> {
     ctx.begin_locked(vec![idempotency::lock_key(&caller.agent, "sessions")]).await
 }
@@ -143,17 +144,18 @@ async fn has_room(conn: &mut PgConnection, ctx: &Ctx, caller: &Caller, now: Time
     Err(Refusal::new(Code::PermissionDenied, message).into())
 }
 
-/// Takes a session up again (§6.3). Whoever held it until now is told to go, connected or not. A wrong token changes nothing.
+/// Resumes a session (§6.3) and ends its previous connection, if any; a wrong token changes nothing.
 ///
 /// # Errors
-/// [`Code::ResumeWindowExpired`]: there is no such session for this token and caller, or what is asked for is not kept.
-/// Or the principal has as many others connected as it may: this one can be taken up when one of them is closed.
+/// [`Code::ResumeWindowExpired`]: there is no such session for this token and caller, or the requested events are not
+/// kept. Also fails if the principal has the maximum number of other sessions connected: this one can be resumed
+/// after one of them is closed.
 pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival) -> Outcome<Entered> {
     caller.require(Scope::JobsRead)?;
     let id: SessionId = said.session_id.parse().map_err(|_no_id| lost())?;
     let (mut tx, mut session) = knock(ctx, caller, said, id).await?;
     if !tokens::opens(&said.resume_token, &session.token) {
-        // The sign of life that makes the token before the last worthless may be on its way.
+        // The sign of life that invalidates the previous token may be on its way.
         tx.rollback().await?;
         sleep(PROOF).await;
         (tx, session) = knock(ctx, caller, said, id).await?;
@@ -163,7 +165,7 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
         has_room(&mut tx, ctx, caller, now).await?;
     }
     let token = tokens::mint(&*ctx.chance);
-    // The one that the client is known to have opens the session until it is known to have the new one.
+    // The token that the client is known to have stays valid until it is known to have the new one.
     let presented = [Some(session.token), session.prior].into_iter().flatten();
     session.prior = presented.into_iter().find(|known| tokens::opens(&said.resume_token, known));
     session.token = sha256(&token);
@@ -174,12 +176,12 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
     session.opened_by = rows::opened_by(caller);
     rows::take_up(&mut tx, &session).await?;
     tx.commit().await?;
-    // Whoever held it reads that it is another's.
+    // The previous connection reads that it is no longer the current one.
     ctx.feed.ring(Touch::Session(id));
     Ok(session.entered(token))
 }
 
-/// The session that is asked for, locked, if it opens to who asks.
+/// Locks and loads the requested session, if the caller's token opens it.
 async fn knock(ctx: &Ctx, caller: &Caller, said: &Resume, id: SessionId) -> Outcome<(Tx, Session)> {
     let mut tx = begin(ctx, caller).await?;
     let session = rows::lock(&mut tx, id).await?;
@@ -187,15 +189,16 @@ async fn knock(ctx: &Ctx, caller: &Caller, said: &Resume, id: SessionId) -> Outc
     Ok((tx, session.ok_or_else(lost)?))
 }
 
-/// Until when a session can be resumed that is connected now: the window counts from the last message, and it is not
-/// written down each time that one comes.
+/// Returns the time until which a connected session can be resumed.
+///
+/// The window counts from the last message, and is extended because not every message updates it.
 fn until(ctx: &Ctx, now: Timestamp) -> Timestamp {
     now + ctx.settings.sessions.resume_window * 3 / 2
 }
 
 fn opens(session: &Session, principal: &str, said: &Resume, now: Timestamp) -> bool {
     let in_time = session.expires_at > now;
-    // Where chunks are cut the client counts further than what is stored.
+    // If chunks are cut, the client's numbers exceed the stored ones.
     let covered = said.last_event_seq >= session.acked_seq
         && (session.lines || said.last_event_seq <= session.last_seq);
     let mut known = [Some(&session.token), session.prior.as_ref()].into_iter().flatten();
@@ -203,14 +206,15 @@ fn opens(session: &Session, principal: &str, said: &Resume, now: Timestamp) -> b
     presented && session.principal == principal && in_time && covered
 }
 
-/// What clients are told that the server can: credentials only where they are also taken back, and nobody reads along (§14).
+/// Returns the features offered to clients: credentials only if they can be provisioned, revoked and kept private
+/// (§14).
 #[must_use]
 pub fn offered(ctx: &Ctx) -> Features {
     let all = ctx.settings.sessions.offered;
     if credentials::offered(ctx) { all } else { all.without(Feature::ProvisionedCredentials) }
 }
 
-/// What decides which events have numbers stays as it was: they are counted already.
+/// Keeps the features that decide about numbering, because events are numbered already.
 fn counted_as(asked: Features, before: Features) -> Features {
     let counting = [Feature::Progress, Feature::ResultChunk];
     let kept = counting.into_iter().filter(|feature| before.has(*feature));
@@ -218,7 +222,7 @@ fn counted_as(asked: Features, before: Features) -> Features {
     Feature::ALL.iter().copied().filter(|feature| free.has(*feature)).chain(kept).collect()
 }
 
-/// The refusal of a session that cannot be resumed (ARCP §6.3).
+/// Builds the refusal of a session that cannot be resumed (ARCP §6.3).
 #[must_use]
 pub fn lost() -> Refusal {
     Refusal::new(

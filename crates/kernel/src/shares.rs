@@ -1,5 +1,5 @@
-//! What one key may have under way at once, so that no key starves the others: requests, streams and those who wait, and large
-//! answers that were not read yet.
+//! Limits on the concurrent use of one key, so that no key starves the others: requests, streams and waiting
+//! requests, and large answers that were not read yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Grant;
 
-/// Large answers of one key that are written at once: with what a page has at the most, 16 MiB.
+/// Maximum number of large answers of one key being written: with the largest pages, 16 MiB.
 const LARGE_ANSWERS: usize = 4;
 
-/// Other large answers of one key that are written at once: what cannot be cut short is refused while there are so many.
+/// Maximum number of other large answers of one key; beyond it they are refused, because they cannot be cut short.
 const OTHER_ANSWERS: usize = 16;
 
-/// What a key has under way.
+/// Current use of a key.
 #[derive(Debug)]
 pub(super) struct Share {
     requests: AtomicUsize,
@@ -35,8 +35,9 @@ impl Default for Share {
     }
 }
 
-/// A request of a key that is under way, its body included, if that still comes. It no longer counts once it is dropped, or
-/// waits for something to happen.
+/// A running request of a key, which counts from before its body has arrived.
+///
+/// It stops counting when it is dropped or when it begins to wait for an event.
 #[derive(Debug)]
 pub struct OpenRequest {
     grant: Arc<Grant>,
@@ -44,7 +45,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Counts it no longer: it was answered, or waits for something to happen.
+    /// Stops counting the request, because it was answered or waits for an event.
     pub fn end(&self) {
         if self.counts.swap(false, Ordering::AcqRel) {
             self.grant.share.requests.fetch_sub(1, Ordering::AcqRel);
@@ -58,7 +59,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// One place among a key's open streams and those who wait; free again when dropped.
+/// One of a key's places for open streams and waiting requests; freed on drop.
 #[derive(Debug)]
 pub struct StreamPermit(Arc<Grant>);
 
@@ -68,15 +69,15 @@ impl Drop for StreamPermit {
     }
 }
 
-/// The right to one large answer; another one may be given when the last copy is dropped.
+/// Permit for one large answer; freed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct LargeAnswer(#[expect(dead_code, reason = "it is held, not read")] Arc<OwnedSemaphorePermit>);
 
 impl Grant {
-    /// Begins a request.
+    /// Starts a request.
     ///
     /// # Errors
-    /// [`Code::RateLimited`] when the key has `limit` requests under way.
+    /// [`Code::RateLimited`] if the key has `limit` running requests.
     pub fn open_request(self: &Arc<Self>, limit: usize) -> Result<OpenRequest, Refusal> {
         let request = OpenRequest { grant: Arc::clone(self), counts: AtomicBool::new(true) };
         if self.share.requests.fetch_add(1, Ordering::AcqRel) < limit {
@@ -92,10 +93,10 @@ impl Grant {
     /// Takes one of the key's places for open streams.
     ///
     /// # Errors
-    /// [`Code::TooManyStreams`] when all `limit` are taken.
+    /// [`Code::TooManyStreams`] if all `limit` are taken.
     pub fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
         let permit = StreamPermit(Arc::clone(self));
-        // Whoever takes one waits for more than the database.
+        // The deadline is extended, because a stream waits for more than the database.
         extend(Duration::from_secs(WAIT_SECONDS.into()));
         if self.share.streams.fetch_add(1, Ordering::AcqRel) >= limit {
             return Err(Refusal::new(
@@ -108,17 +109,17 @@ impl Grant {
         Ok(permit)
     }
 
-    /// Takes one of the key's few large answers; `None` when all are being written.
+    /// Takes a permit for a large page; `None` if all are in use.
     #[must_use]
     pub fn large_answer(&self) -> Option<LargeAnswer> {
         let permit = Arc::clone(&self.share.large).try_acquire_owned().ok()?;
         Some(LargeAnswer(Arc::new(permit)))
     }
 
-    /// Takes a place for a large answer that is there already, and was not read as a page that may be cut short.
+    /// Takes a permit for a large answer that exists already and cannot be cut short like a page.
     ///
     /// # Errors
-    /// [`Code::RateLimited`] when too many are being written.
+    /// [`Code::RateLimited`] if too many are being written.
     pub fn other_large_answer(&self) -> Result<LargeAnswer, Refusal> {
         match Arc::clone(&self.share.others).try_acquire_owned() {
             Ok(permit) => Ok(LargeAnswer(Arc::new(permit))),

@@ -1,9 +1,9 @@
-//! Streams: following one intent, one channel, the intents of a portfolio, one agent's affairs, or everything that a caller
-//! may see.
+//! Streams: following one intent, one channel, the intents of a portfolio, the records that concern one agent, or
+//! everything that a caller may see.
 //!
-//! A stream holds a position and nothing else. It reads from the feed's ring while it keeps up and from the database
-//! (`places.rs`) when it does not. What its caller may see is `streams/sight.rs`. Filling the rings with what nobody
-//! published is `streams/filling.rs`.
+//! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
+//! (`places.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
+//! the rings.
 
 mod filling;
 mod members;
@@ -26,31 +26,31 @@ pub use filling::{fill, look_around, tail};
 pub(crate) use members::know_members;
 pub(crate) use sight::{Sight, View};
 
-/// What a stream follows.
+/// Subject of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// One intent.
     Intent(IntentId),
     /// One channel.
     Channel(ChannelId),
-    /// The intents of a portfolio, and what happens to the portfolio.
+    /// The intents of a portfolio, and the changes of the portfolio itself.
     Portfolio(PortfolioId),
-    /// What concerns the acting agent: its assignments, the intents it is assigned to, messages for it.
+    /// Records that concern the acting agent: its assignments, its assigned intents, and messages to it.
     Agent,
     /// Everything that the caller may see.
     All,
 }
 
-/// Why a stream ended.
+/// Reason for the end of a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum End {
-    /// The caller may no longer see what it follows, or its key ended.
+    /// The caller may no longer see the subject, or its key ended.
     #[error("access ended")]
     AccessEnded,
-    /// What it follows is gone.
+    /// The subject was deleted.
     #[error("what was followed is gone")]
     Gone,
-    /// The database could not be read; the client resumes where it was.
+    /// The database could not be read; the client resumes at its last position.
     #[error(transparent)]
     Failed(#[from] AppError),
 }
@@ -61,24 +61,25 @@ enum Source {
     House { follower: Follower<Place>, past: HashSet<i64> },
 }
 
-/// One who follows.
+/// A subscription with its position.
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
     sight: Sight,
-    /// Frames that were read and not yet looked at.
+    /// Frames that were read and not yet checked for visibility.
     unseen: VecDeque<Arc<Frame>>,
-    /// Frames that are to be handed out. Kept here, because whoever waits for them may give up waiting at any moment.
+    /// Frames to return, stored here because the caller may drop the waiting future at any moment.
     seen: Vec<Arc<Frame>>,
-    /// Where it was when there were neither.
+    /// Position at which both lists were last empty.
     settled: Option<Mark>,
 }
 
 impl Stream {
-    /// Begins to follow, from a mark on or from now on.
+    /// Opens a stream, from a resume token or from the present.
     ///
     /// # Errors
-    /// What is to be followed is not there or not readable; the mark is of another kind of stream.
+    /// Fails if the subject does not exist or is not readable, or if the resume token belongs to another kind of
+    /// stream.
     pub async fn open(ctx: &Ctx, caller: Caller, subject: Subject, resume: Option<Mark>) -> Outcome<Self> {
         let (intent, channel) = match subject {
             Subject::Intent(intent) => (intent, None),
@@ -109,7 +110,7 @@ impl Stream {
         let end = super::lines::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
         let position = match resume {
             None => end,
-            // A mark from beyond the end is of a database that was set back: go on with what there is.
+            // A token beyond the end comes from a database that was restored: continue at the end.
             Some(Mark::Line(seq)) => seq.clamp(0, end),
             Some(Mark::House(_)) => return Err(foreign_mark()),
         };
@@ -118,7 +119,7 @@ impl Stream {
         Ok(Self::new(Source::Line { follower, intent }, Sight::new(caller, view)))
     }
 
-    /// Begins to follow what happens anywhere.
+    /// Opens a stream over all intents.
     async fn everywhere(ctx: &Ctx, sight: Sight, resume: Option<Mark>) -> Outcome<Self> {
         let (place, past) = match resume {
             None => places::now(ctx).await?,
@@ -132,7 +133,7 @@ impl Stream {
         Self { source, sight, unseen: VecDeque::new(), seen: Vec::new(), settled: None }
     }
 
-    /// The place that it follows from.
+    /// Returns the current position of the follower.
     #[must_use]
     pub fn mark(&self) -> Mark {
         match &self.source {
@@ -141,14 +142,14 @@ impl Stream {
         }
     }
 
-    /// Ends it: the place to go on from later. Everything up to there was handed out, or was not the caller's to see.
+    /// Ends the stream and returns a resume token: everything before it was returned, or was invisible to the caller.
     #[must_use]
     pub fn leave(self) -> Mark {
         let settled = self.unseen.is_empty() && self.seen.is_empty();
         self.settled.filter(|_| !settled).unwrap_or_else(|| self.mark())
     }
 
-    /// Waits for frames that the caller may see, and takes them. Dropping the future loses nothing.
+    /// Waits for visible frames and returns them; dropping the future loses nothing.
     ///
     /// # Errors
     /// The stream has ended, see [`End`].
@@ -171,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// Whether the caller's key still opens the stream.
+    /// Checks that the caller's key is still in force.
     ///
     /// # Errors
     /// [`End::AccessEnded`].
@@ -179,7 +180,7 @@ impl Stream {
         if self.sight.caller.grant.in_force(ctx.now()) { Ok(()) } else { Err(End::AccessEnded) }
     }
 
-    /// Takes the next frames from the ring, or from the database, or waits for some.
+    /// Takes the next frames from the ring or from the database, or waits for some.
     async fn advance(&mut self, ctx: &Ctx) -> Result<(), End> {
         let grant = &self.sight.caller.grant;
         match &mut self.source {
@@ -226,7 +227,7 @@ impl Stream {
     }
 }
 
-/// Waits for what comes after the follower's last glance, or for the end of the key, which only its holder can tell.
+/// Waits for a record after the follower's position, or for the end of the key, which only its grant reports.
 pub(super) async fn news<P: Copy + Ord>(follower: &mut Follower<P>, grant: &Grant) {
     tokio::select! {
         () = follower.changed() => {}

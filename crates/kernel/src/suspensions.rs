@@ -1,13 +1,14 @@
-//! Human in the loop (RFC-0025): an intent is suspended with a question, a person is asked, the answer has it go on. Table
-//! `suspensions` (`suspensions/rows.rs`); ends are `suspensions/ends.rs`, answering `suspensions/answering.rs`.
+//! Human in the loop (RFC-0025): an intent is suspended with a question, a person is asked, and the answer resumes
+//! it. Table `suspensions` (`suspensions/rows.rs`); ends are in `suspensions/ends.rs`, answers in
+//! `suspensions/answering.rs`.
 //!
-//! The question goes to people over the same decisions as all others: it becomes a binding moment, in the transaction that
-//! suspends the intent, so that inbox, terminal and MCP show it; what becomes of the moment becomes of the question in the moment's own
-//! transaction ([`moment_ended`]). It comes in two ways: `POST …/suspend` ([`suspend`]), and as the OpenIntent SDK does it, which
-//! puts its record into the state of an intent that it has given the status before ([`put`]).
+//! The question reaches people like all other decisions: it becomes a binding moment in the transaction that suspends
+//! the intent, so that inbox, terminal and MCP show it. The end of the moment ends the question in the moment's own
+//! transaction ([`moment_ended`]). It arrives in two ways: by `POST …/suspend` ([`suspend`]), or as the OpenIntent
+//! SDK does it, which puts its record into the state of an intent that it has suspended before ([`put`]).
 //!
-//! Unlike a moment's, these words are in the intent's state and log: there the SDK writes and looks for them. The person is told
-//! so in the question.
+//! Unlike a moment's text, this text is in the intent's state and log, where the SDK writes and reads it. The
+//! question tells the person so.
 
 mod addressing;
 mod answering;
@@ -36,41 +37,42 @@ use super::governance::Attempt;
 use super::moments::{self, Reach, Turn};
 use super::{AppError, Caller, Ctx, Outcome, governance, idempotency, intents, leases, not_found, seats};
 
-/// An answer as it was given, where that says more than the words of a moment.
+/// An answer as it was given, if it contains more than a moment's answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     /// The value itself.
     pub value: Value,
-    /// What else its surface says.
+    /// Other data of its client.
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// Whom a question is for, and what it says to an objection.
+/// Addressees of a question, and its response to an objection.
 #[derive(Debug, Clone, Default)]
 pub struct Whom {
-    /// The person; else whom the operator has named, else whoever has the intent in hand.
+    /// The person; defaults to the operator's choice, then to the first person among the intent's creator and admins.
     pub person: Option<String>,
-    /// A second person, and after how many seconds.
+    /// A second person, and the number of seconds after which that person is asked.
     pub second: Option<(String, u32)>,
-    /// The refused question whose place it takes.
+    /// The refused question that this one replaces.
     pub supersedes: Option<MomentId>,
-    /// How the objection to that one was answered.
+    /// Response to the objection to that one.
     pub objection_response: Option<String>,
 }
 
-/// A question, with what its intent has become.
+/// A question with its current state.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// What has become of it.
+    /// The question.
     pub suspension: Suspension,
-    /// The question and the answer, as the intent's state has them; `None` when a later one stands there.
+    /// The question and the answer in the intent's state; `None` if a later question replaced them.
     pub record: Option<Map<String, Value>>,
 }
 
-/// Suspends an intent with a question. `record` is the SDK's record of it, without an id.
+/// Suspends an intent with a question; `record` is the SDK's record of it, without an id.
 ///
 /// # Errors
-/// The intent is not there, not writable, over, or waits for an answer already; the question is none that can be asked.
+/// Fails if the intent does not exist, is not writable, is over or waits for an answer already, or if the question is
+/// invalid.
 pub async fn suspend(
     ctx: &Ctx,
     caller: &Caller,
@@ -116,12 +118,15 @@ pub async fn suspend(
     Ok(Shown { suspension, record })
 }
 
-/// Changes the state of a suspended intent by putting a question there, as the SDK's agents do; everything else is as with any
-/// change of a state. A question that a person has refused before is called off at once, which is how the SDK hears of it;
-/// one that can be put before nobody waits for the intent's admins.
+/// Puts a question into the state of a suspended intent, as the SDK's agents do; otherwise like any change of a
+/// state.
+///
+/// A question that a person has refused before is cancelled at once, which is how the SDK learns of it. A question
+/// without an addressee waits for the intent's admins.
 ///
 /// # Errors
-/// As `intents::patch_state`; the intent is not suspended, or waits for an answer already; the question is none.
+/// As `intents::patch_state`; also fails if the intent is not suspended or waits for an answer already, or if the
+/// question is invalid.
 pub async fn put(
     ctx: &Ctx,
     caller: &Caller,
@@ -131,7 +136,7 @@ pub async fn put(
     fencing_token: Option<i64>,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
-    // The door has looked that there is one; without, there is nothing that could be read.
+    // The request handler has checked that there is a question; without one, parsing fails.
     let record = question_in(&change).cloned().unwrap_or_default();
     let asked = Asked::read(&record)?;
     let setting = prepare(ctx, caller, intent_id, &asked, hinted(&asked), false).await?;
@@ -157,13 +162,13 @@ pub async fn put(
     Ok(intent)
 }
 
-/// Who is asked, and how strictly.
+/// Addressees of a question, with the strictness of its checks.
 struct Asking {
     person: Option<String>,
     second: Option<(String, u32)>,
     supersedes: Option<MomentId>,
     objection_response: Option<String>,
-    /// Whether what keeps the question from a person refuses it.
+    /// Whether an obstacle on the way to the person refuses the question.
     strict: bool,
 }
 
@@ -179,7 +184,7 @@ impl Setting {
     }
 }
 
-/// Looks up who is to be asked, so that all locks can be taken together. Nothing is locked yet.
+/// Determines the addressees before any lock is taken, so that all locks can be taken together.
 async fn prepare(
     ctx: &Ctx,
     caller: &Caller,
@@ -229,14 +234,14 @@ async fn prepare(
     match moments::superseded(&mut conn, &ask).await {
         Ok(Some(before)) => reach.include(&mut conn, &before).await?,
         Ok(None) => {}
-        // It is refused again where the question is put before the person.
+        // It is refused again when the question is put before the person.
         Err(AppError::Refused(_)) if !strict => {}
         Err(failure) => return Err(failure),
     }
     Ok(Setting { asking, reach })
 }
 
-/// The intent under its lock, which does not wait for an answer.
+/// Loads the intent under its lock and requires that it does not wait for an answer.
 async fn ready(ctx: &Ctx, caller: &Caller, mut turn: Turn, intent_id: IntentId) -> Outcome<(Turn, Intent)> {
     let seat = seats::require(&mut turn.tx, &caller.agent, intent_id, Level::Write, turn.now).await?;
     let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "suspend_intent" };
@@ -252,7 +257,7 @@ async fn ready(ctx: &Ctx, caller: &Caller, mut turn: Turn, intent_id: IntentId) 
     Err(Refusal::new(Code::InvalidTransition, message).into())
 }
 
-/// Writes a question down and puts it before its person; the intent as it is then.
+/// Stores a question and puts it before its person; returns the intent as it is then.
 async fn open(
     ctx: &Ctx,
     caller: &Caller,
@@ -293,7 +298,7 @@ async fn open(
         Err(AppError::Refused(refusal)) if !asking.strict => Some(refusal.code),
         Err(failure) => return Err(failure),
     };
-    // What cannot be put before this person waits for the intent's admins; what the person has refused waits for nobody.
+    // A question that cannot be put before this person waits for the intent's admins; a refused one waits for nobody.
     one.unasked = one.unasked.or_else(|| refused.map(|code| code.wire().to_owned()));
     rows::insert(&mut turn.tx, &one).await?;
     let (tx, line) = turn.parts(id)?;
@@ -310,7 +315,7 @@ async fn open(
     Ok((intent, one))
 }
 
-/// Puts the question before the person, as a binding moment; why not, when there is nobody to ask.
+/// Puts the question before the person as a binding moment; returns the reason if nobody can be asked.
 async fn put_before(
     ctx: &Ctx,
     caller: &Caller,
@@ -342,15 +347,15 @@ async fn put_before(
         },
         ..MomentAsk::default()
     };
-    // It lapses when the question does, where a moment may stand for so long.
+    // It lapses together with the question, if a moment may last that long.
     let until = until.filter(|_| stands <= MOMENT_MOST_SECONDS);
     moments::put(ctx, turn, ask, &brief, until).await.map(Ok)
 }
 
-/// An intent's questions, the newest first: up to `limit` before the `before`th.
+/// Lists an intent's questions, newest first: up to `limit` with a number below `before`.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// Fails if the intent does not exist or is not readable.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,

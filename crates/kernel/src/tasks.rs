@@ -1,5 +1,7 @@
-//! Tasks (RFC-0012): making, finding and changing them. Table `tasks`, whose rows are in `tasks/rows.rs` and what they have to
-//! do with each other in `tasks/links.rs`; what follows when one is over, its agent leaves or its time is up is `tasks/ends.rs`; plans are `plans.rs`.
+//! Tasks (RFC-0012): creating, reading and changing them. Table `tasks`.
+//!
+//! The rows are in `tasks/rows.rs`, and relations between tasks in `tasks/links.rs`. The consequences of a task's
+//! end, of an agent's departure and of time are in `tasks/ends.rs`; plans are in `plans.rs`.
 
 mod ends;
 mod links;
@@ -32,7 +34,7 @@ use super::lines::Line;
 use super::seats::Seat;
 use super::{Caller, Ctx, Outcome, Tx, agents, governance, idempotency, not_found, plans, seats};
 
-/// A task, and which others wait for it.
+/// A task with the tasks that wait for it.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The task at this moment.
@@ -41,11 +43,14 @@ pub struct Shown {
     pub blocks: Vec<TaskId>,
 }
 
-/// Makes a task on an intent. What is answered is the task as it was asked for, pending (contract 8); if it waits for
-/// nothing it becomes ready at once, which makes no new version.
+/// Creates a task on an intent.
+///
+/// Returns the task as it was requested, pending (contract 8). If it waits for nothing it becomes ready at once,
+/// which does not count as a new version.
 ///
 /// # Errors
-/// The intent is not there, not writable or resolved; what the task names is not on the intent; the ask is not lawful.
+/// Fails if the intent does not exist, is not writable or is resolved, if a task or plan that it names is not on the
+/// intent, or if the request is invalid.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -84,7 +89,7 @@ pub async fn create(
     Ok(answer)
 }
 
-/// Nothing is begun on an intent that is resolved.
+/// Requires that the intent is not resolved, because no work may begin on a resolved one.
 pub(crate) fn require_unresolved(seat: &Seat) -> Outcome<()> {
     if !seat.status.is_terminal() {
         return Ok(());
@@ -93,7 +98,7 @@ pub(crate) fn require_unresolved(seat: &Seat) -> Outcome<()> {
     Err(Refusal::new(Code::IntentResolved, message).into())
 }
 
-/// What a task with these dependencies waits for; each must be a task of the intent.
+/// Returns the state of these dependencies; each must be a task of the intent.
 async fn wait_for(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -110,16 +115,16 @@ async fn wait_for(
     Ok(Wait::of(&found.into_iter().map(|(id, status, _)| (id, status)).collect::<Vec<_>>()))
 }
 
-/// What is named is no task of this intent.
+/// Builds the refusal of a name that is not a task of this intent.
 pub(crate) fn no_task(member: &str, named: &str) -> Refusal {
     let message = format!("`{member}` names {named}, which is no task of this intent.");
     Refusal::field(Code::Unprocessable, member, "unknown", message)
 }
 
-/// One task.
+/// Returns one task.
 ///
 /// # Errors
-/// It is not there, or its intent is not readable.
+/// Fails if the task does not exist or its intent is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Shown> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
@@ -129,7 +134,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Shown> {
     shown(&mut connection, vec![task.at(now)]).await?.pop().ok_or_else(|| not_found("task"))
 }
 
-/// Where the caller stands with the intent of a task or a plan: what it cannot read is not there (design §3).
+/// Loads the caller's membership in the intent of a task or a plan; without read access it is not found (design §3).
 pub(crate) async fn visit(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -153,25 +158,25 @@ async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<Shown>>
         .collect())
 }
 
-/// Which of an intent's tasks to list.
+/// Filter for an intent's tasks.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this status.
+    /// Only tasks in this status.
     pub status: Option<TaskStatus>,
-    /// Only those of this agent.
+    /// Only tasks of this agent.
     pub assigned_agent: Option<String>,
-    /// Only those of this plan.
+    /// Only tasks of this plan.
     pub plan_id: Option<PlanId>,
-    /// How many at the most.
+    /// Maximum number of results.
     pub limit: u32,
-    /// How many of the oldest to pass over.
+    /// Number of the oldest tasks to skip.
     pub offset: u32,
 }
 
-/// An intent's tasks, the oldest first.
+/// Lists an intent's tasks, oldest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// Fails if the intent does not exist or is not readable.
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Shown>> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
@@ -185,7 +190,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
     shown(&mut connection, stored.map(|task| task.at(now)).filter(fits).collect()).await
 }
 
-/// A task on which a deed is done, under its intent's lock.
+/// A task that an operation works on, under its intent's lock.
 struct Bench {
     tx: Tx,
     line: Line,
@@ -210,8 +215,10 @@ impl Bench {
         Ok(Self { tx, line, seat, course })
     }
 
-    /// Has the law do something, with all that it has to know. `claimer` is the agent that a claim may be made for; its
-    /// record is held then, and no other: two of them held in two orders would wait for each other.
+    /// Applies a decision of the domain rules, with all facts that they need.
+    ///
+    /// `claimer` is the agent that a claim may be made for. Its record is locked then, and no other: two records
+    /// locked in different orders could deadlock.
     async fn ask(
         &mut self,
         ctx: &Ctx,
@@ -244,7 +251,7 @@ impl Bench {
         Ok(ask(&mut self.course, &by)?)
     }
 
-    /// Requires that an agent that is to have the task is there and could write to its intent.
+    /// Requires that the agent that is to get the task has not left and may write to its intent.
     async fn require_worker(&mut self, ctx: &Ctx, agent: &str) -> Outcome<()> {
         let refuse = |kind: &str, message: String| {
             Err(Refusal::field(Code::Unprocessable, "assigned_agent", kind, message).into())
@@ -261,7 +268,7 @@ impl Bench {
         refuse("no_access", format!("`{agent}` may not write to this intent. Grant it access first."))
     }
 
-    /// Writes what has become of the task, does what follows, and commits.
+    /// Writes the changes of the task and their consequences, and commits.
     async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<Shown> {
         let Self { mut tx, mut line, course, .. } = self;
         let task = course.task.clone();
@@ -276,11 +283,14 @@ impl Bench {
     }
 }
 
-/// Does one thing with a task. Of many who claim one task at the same time one has it afterwards; its claim has a number,
-/// and whoever names an older one is told that it holds no longer.
+/// Applies one verb to a task.
+///
+/// Of several concurrent claims of a task one succeeds. The claim has a number, and a caller that names an older one
+/// is told that its claim no longer holds.
 ///
 /// # Errors
-/// It is not there or not writable; the version or the claim is stale; the law refuses it.
+/// Fails if the task does not exist or is not writable, if the version or the claim is stale, or if the domain rules
+/// refuse it.
 pub async fn act(
     ctx: &Ctx,
     caller: &Caller,
@@ -303,11 +313,11 @@ pub async fn act(
     bench.close(ctx, &caller.agent).await
 }
 
-/// Changes a task, if the caller has seen its current version.
+/// Changes a task, if `seen` is its current version.
 ///
 /// # Errors
-/// It is not there or not writable; the version is stale; what it is to depend on is not on the intent or would make a
-/// circle; the law refuses it.
+/// Fails if the task does not exist or is not writable, if the version is stale, if a new dependency is not on the
+/// intent or would create a cycle, or if the domain rules refuse it.
 pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: Change) -> Outcome<Shown> {
     let mut bench = Bench::open(ctx, caller, id).await?;
     bench.course.task.require_version(seen)?;

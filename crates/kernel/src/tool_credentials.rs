@@ -1,6 +1,8 @@
-//! Credentials in vaults (RFC-0014): putting them in, changing and revoking them. Table `tool_credentials`, written by
-//! `tool_credentials/rows.rs`; what time does to them is `tool_credentials/time.rs`. A secret is sealed before it comes near
-//! the database, and opened for a call alone. Those that are provisioned for jobs are `credentials.rs`.
+//! Credentials in vaults (RFC-0014): depositing, changing and revoking them. Table `tool_credentials`, written by
+//! `tool_credentials/rows.rs`; `tool_credentials/time.rs` expires and re-seals them.
+//!
+//! A secret is sealed before it reaches the database, and opened only for a call. Credentials that are provisioned
+//! for jobs are in `credentials.rs`.
 
 mod rows;
 mod time;
@@ -26,10 +28,10 @@ use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, tool_grants,
 pub(crate) use rows::{find, forget, of_vault, revoke_rows};
 pub use time::{expire_due, seal_anew};
 
-/// Puts a credential into a vault.
+/// Deposits a credential in a vault.
 ///
 /// # Errors
-/// There is no such vault of the caller's; the ask is not lawful; the server has no key.
+/// Fails if the caller has no such vault, if the request is invalid, or if the server has no vault key.
 pub async fn deposit(
     ctx: &Ctx,
     caller: &Caller,
@@ -64,21 +66,22 @@ pub async fn deposit(
     Ok(credential)
 }
 
-/// What is known of a credential; never its secret.
+/// Returns a credential without its secret.
 ///
 /// # Errors
-/// There is none that the caller may see.
+/// Fails if the caller can see no such credential.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome<ToolCredential> {
     caller.require(Scope::ToolsManage)?;
     let mut conn = ctx.pool.acquire().await?;
     reachable(&mut conn, caller, id).await
 }
 
-/// Changes a credential, or gives it another secret: the one before is gone at once, everywhere. `expected` is the version
-/// that was last read.
+/// Changes a credential, or replaces its secret; the old secret is gone at once, everywhere.
+///
+/// `expected` is the version that the caller has read.
 ///
 /// # Errors
-/// There is none that is the caller's; the change is not lawful; it has another version.
+/// Fails if the caller owns no such credential, if the change is invalid, or if the version differs.
 pub async fn change(
     ctx: &Ctx,
     caller: &Caller,
@@ -101,7 +104,7 @@ pub async fn change(
     let after = law::changed(&before, &ask, line.now())?;
     check_addresses(ctx, &after.metadata)?;
     if ask.metadata.is_some() && ask.secret.is_none() {
-        // Where it goes now, what is sealed must fit.
+        // The sealed secret must fit the new connection.
         check_fit(ctx, &mut tx, &after).await?;
     }
     rows::save(&mut tx, &after).await?;
@@ -129,10 +132,10 @@ async fn check_fit(ctx: &Ctx, conn: &mut PgConnection, credential: &ToolCredenti
     Ok(())
 }
 
-/// Revokes a credential: its secret is gone, and so is all that was granted of it.
+/// Revokes a credential: wipes its secret, and revokes all its grants.
 ///
 /// # Errors
-/// There is none that the caller may take away.
+/// Fails if there is no such credential that the caller may revoke.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome<ToolCredential> {
     caller.require(Scope::ToolsManage)?;
     let home = home(ctx, caller, id).await?;
@@ -154,10 +157,10 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome
     Ok(ToolCredential { revoked_at: Some(now), sealed: Vec::new(), ..before })
 }
 
-/// A credential as it is now, with its secret: when it has another one than the one that was used, for the same service.
+/// Returns a credential with its secret, if the secret is newer than the one that was used, for the same connection.
 ///
 /// # Errors
-/// The database; it does not open.
+/// Returns database errors; fails if the secret cannot be opened.
 pub async fn renewed(ctx: &Ctx, used: &ToolCredential) -> Outcome<Option<(ToolCredential, ToolSecret)>> {
     let mut conn = ctx.pool.acquire().await?;
     let Some(now_there) = find(&mut conn, used.id).await? else { return Ok(None) };
@@ -169,19 +172,20 @@ pub async fn renewed(ctx: &Ctx, used: &ToolCredential) -> Outcome<Option<(ToolCr
     Ok(Some((now_there, secret)))
 }
 
-/// What became of a secret that was to be kept.
+/// Result of storing a refreshed secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// It is sealed.
+    /// It was sealed and stored.
     Sealed,
-    /// There is another one meanwhile, or none any more: that stays.
+    /// The credential was changed or revoked meanwhile, and stays as it is.
     Replaced,
 }
 
-/// Keeps a secret that the service itself has replaced while it was used (`refresh_token`), unless its owner did meanwhile.
+/// Stores a secret that the service replaced during a call (`refresh_token`), unless the owner has replaced it
+/// meanwhile.
 ///
 /// # Errors
-/// The database; the server has no key.
+/// Returns database errors; fails if the server has no vault key.
 pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) -> Outcome<Kept> {
     let locks = vec![vaults::lock_key(used.vault_id), super::lock_key(IntentId::HOUSE)];
     let mut tx = ctx.begin_locked(locks).await?;
@@ -208,13 +212,13 @@ pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) ->
     Ok(Kept::Sealed)
 }
 
-/// The vault of a credential that the caller may see: its lock is taken before anything is decided.
+/// Returns the vault of a credential that the caller may see, whose lock is taken before any decision.
 async fn home(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome<VaultId> {
     let mut conn = ctx.pool.acquire().await?;
     Ok(reachable(&mut conn, caller, id).await?.vault_id)
 }
 
-/// A credential that the caller may see: of a vault that is there.
+/// Loads a credential that the caller may see, through its vault.
 pub(crate) async fn reachable(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -225,7 +229,7 @@ pub(crate) async fn reachable(
     Ok(credential)
 }
 
-/// What is said of a vault that cannot be seen, to who asked for a credential.
+/// Turns the error for an invisible vault into the one for a missing credential.
 fn as_credential(failure: AppError) -> AppError {
     match failure {
         AppError::Refused(refusal) if refusal.code == Code::NotFound => not_found("credential"),
@@ -243,14 +247,15 @@ fn seal(ctx: &Ctx, credential: &ToolCredential, secret: &ToolSecret) -> Outcome<
     }
     let keys = &ctx.settings.vaults.keys;
     let sealed = keys.seal(&secret.to_bytes(), place(credential), &*ctx.chance);
-    // That there is a key was asked before.
+    // The presence of a key was checked before.
     sealed.map(Some).ok_or_else(|| AppError::Inconsistent("a secret could not be sealed".to_owned()))
 }
 
-/// Opens the secret of a credential, for a call.
+/// Opens the secret of a credential for a call.
 ///
 /// # Errors
-/// It has none; this server has not the key; what is stored is not what was sealed there.
+/// Fails if it has no secret, if this server lacks the key, or if the stored bytes were not sealed for this
+/// credential.
 pub(crate) async fn open(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -281,7 +286,7 @@ fn unseal(ctx: &Ctx, credential: &ToolCredential, sealed: &Sealed) -> Outcome<To
     }
 }
 
-/// Requires that what a connection names may be called: over TLS, but for hosts of the operator's own.
+/// Requires that a connection's addresses may be called: over TLS, except for the operator's own hosts.
 fn check_addresses(ctx: &Ctx, metadata: &Map<String, Value>) -> Outcome<()> {
     let Some(connection) = Connection::read(metadata)? else { return Ok(()) };
     for address in connection.addresses() {

@@ -1,5 +1,5 @@
-//! Grants of credentials in vaults (RFC-0014): giving, passing on, suspending and revoking them. Table `tool_grants`, written
-//! by `tool_grants/rows.rs`. A grant is used in `invocations.rs`.
+//! Grants of credentials in vaults (RFC-0014): granting, delegating, suspending and revoking them. Table
+//! `tool_grants`, written by `tool_grants/rows.rs`. Grants are used in `invocations.rs`.
 
 mod rows;
 
@@ -21,21 +21,21 @@ use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, tool_credent
 
 pub(crate) use rows::{candidates, chain, forget, revoke_of_credential, revoke_of_vault};
 
-/// A grant, and what else says whether it can be used.
+/// A grant with the facts that decide whether it can be used.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The grant.
     pub grant: ToolGrant,
-    /// Who owns the vault.
+    /// Owner of the vault.
     pub owner_id: String,
-    /// One above it rests.
+    /// Whether a grant above it is suspended.
     pub held: bool,
-    /// When its credential ends.
+    /// Time at which its credential expires.
     pub credential_ends_at: Option<Timestamp>,
 }
 
 impl Shown {
-    /// The status that its holder meets.
+    /// Returns the effective status for its holder.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> GrantStatus {
         let above = if self.held { GrantStatus::Suspended } else { GrantStatus::Active };
@@ -45,28 +45,29 @@ impl Shown {
     }
 }
 
-/// What of a grant is asked for when it is made.
+/// Request for a new grant.
 #[derive(Debug)]
 pub struct NewGrant {
     /// The credential.
     pub credential_id: ToolCredentialId,
-    /// The grant that is passed on; `None`: the vault's owner gives it.
+    /// The grant to delegate; `None` for a grant by the vault's owner.
     pub delegated_from: Option<ToolGrantId>,
-    /// Who gives it, as far as the client says.
+    /// Name of the grantor, if the client gives one.
     pub granted_by: Option<String>,
-    /// What is given.
+    /// The requested grant.
     pub ask: GrantAsk,
 }
 
-/// Grants the use of a credential, or passes a grant on.
+/// Grants the use of a credential, or delegates a grant.
 ///
 /// # Errors
-/// There is no such credential of the caller's, or no such grant that it holds; more is asked than may be given.
+/// Fails if the caller has no such credential or holds no such grant, or if the request exceeds the rights of the
+/// grantor.
 pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Idempotency>) -> Outcome<Shown> {
     caller.require(if new.delegated_from.is_some() { Scope::ToolsUse } else { Scope::ToolsManage })?;
     let giver = caller.speaker("granted_by", new.granted_by.as_deref(), ctx.settings.strict)?;
     let giver = caller.acting_as(giver);
-    // Who holds no grant hears nothing of what there is either.
+    // A caller without a grant must not learn about the existence of a credential either.
     let missing = if new.delegated_from.is_some() { "grant" } else { "credential" };
     let known = tool_credentials::find(&mut *ctx.pool.acquire().await?, new.credential_id).await?;
     let home = known.ok_or_else(|| not_found(missing))?.vault_id;
@@ -117,7 +118,7 @@ pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Ide
     Ok(made)
 }
 
-/// The grant that is passed on: one of this credential that the giver holds.
+/// Returns the grant to delegate: one of this credential that the grantor holds.
 async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outcome<Option<Shown>> {
     let Some(id) = new.delegated_from else { return Ok(None) };
     let found = rows::find(conn, id).await?;
@@ -126,7 +127,7 @@ async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outc
     Ok(Some(shown.ok_or_else(|| not_found("grant"))?))
 }
 
-/// Requires that a grant can be used: what is over, or rests, is not passed on.
+/// Requires that a grant can be used, because an ended or suspended one cannot be delegated.
 fn usable(shown: Shown, now: Timestamp) -> Result<ToolGrant, Refusal> {
     match shown.status(now) {
         GrantStatus::Active => Ok(shown.grant),
@@ -137,29 +138,30 @@ fn usable(shown: Shown, now: Timestamp) -> Result<ToolGrant, Refusal> {
     }
 }
 
-/// A grant: for who holds it, who gave it, and who owns what it is of.
+/// Returns a grant, to its holder, its grantors, and the owner of the vault.
 ///
 /// # Errors
-/// There is none that the caller may see.
+/// Fails if the caller can see no such grant.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Shown> {
     require_any(caller)?;
     let mut conn = ctx.pool.acquire().await?;
     Ok(reachable(&mut conn, caller, id).await?.0)
 }
 
-/// Which grants to list.
+/// A page of grants.
 #[derive(Debug, Clone, Copy)]
 pub struct Page {
-    /// Only those before this one in time: the pages after it.
+    /// Only grants older than this one: the cursor.
     pub after: Option<ToolGrantId>,
-    /// How many at the most.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
-/// The grants that an agent holds, the newest first: all of them for itself, for others those of their own vaults.
+/// Lists the grants of an agent, newest first: all of them for the agent itself, and for others those of their own
+/// vaults.
 ///
 /// # Errors
-/// The scope is missing.
+/// Fails if the scope is missing.
 pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str, page: Page) -> Outcome<Vec<Shown>> {
     require_any(caller)?;
     let every = vaults::speaks_as(caller, agent_id) || caller.has(Scope::Admin);
@@ -167,10 +169,10 @@ pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str, page: Page) ->
     rows::of_agent(&mut conn, agent_id, (!every).then(|| caller.names()), page).await
 }
 
-/// The grants of a credential, the newest first: for its owner.
+/// Lists the grants of a credential for its owner, newest first.
 ///
 /// # Errors
-/// There is no such credential that the caller may see.
+/// Fails if the caller can see no such credential.
 pub async fn of_credential(
     ctx: &Ctx,
     caller: &Caller,
@@ -183,11 +185,12 @@ pub async fn of_credential(
     rows::of_credential(&mut conn, id, page).await
 }
 
-/// Takes a grant back, and with it all that were passed on from it: at once, also for calls that are about to begin. Who
-/// holds a grant may give it up. A repetition changes nothing.
+/// Revokes a grant and all delegations of it, at once, even for calls that are about to begin.
+///
+/// The holder of a grant may also give it up. A repeated request changes nothing.
 ///
 /// # Errors
-/// There is none that the caller may take back.
+/// Fails if there is no such grant that the caller may revoke.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Shown> {
     require_any(caller)?;
     let home = reachable(&mut *ctx.pool.acquire().await?, caller, id).await?.0.grant.vault_id;
@@ -209,16 +212,16 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Show
     Ok(shown)
 }
 
-/// Has a grant rest, or go on: for those above its holder. Those that were passed on from it rest with it.
+/// Suspends or resumes a grant, for those above its holder; the delegations of a suspended grant are suspended too.
 ///
 /// # Errors
-/// There is none that the caller gave or owns; it is over.
+/// Fails if the caller neither gave nor owns the grant, or if the grant is over.
 pub async fn suspend(ctx: &Ctx, caller: &Caller, id: ToolGrantId, rests: bool) -> Outcome<Shown> {
     require_any(caller)?;
     let home = reachable(&mut *ctx.pool.acquire().await?, caller, id).await?.0.grant.vault_id;
     let mut tx = vaults::begin(ctx, home, caller, None).await?;
     let (mut shown, power) = reachable(&mut tx, caller, id).await?;
-    // An admin takes away, and gives nothing.
+    // An admin may only take rights away.
     if !(power == Power::Above || rests && caller.has(Scope::Admin)) {
         let message = "Only who gave this grant has it rest or go on.";
         return Err(Refusal::new(Code::Forbidden, message).into());
@@ -242,18 +245,18 @@ pub async fn suspend(ctx: &Ctx, caller: &Caller, id: ToolGrantId, rests: bool) -
     Ok(shown)
 }
 
-/// What a caller is to a grant.
+/// Relation of a caller to a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Power {
-    /// It owns the vault, or holds a grant that this one was passed on from.
+    /// It owns the vault, or holds a grant that this one was delegated from.
     Above,
-    /// It holds it.
+    /// It holds the grant.
     Holder,
     /// It administers the server.
     Admin,
 }
 
-/// A grant that the caller may see, and what it is to it.
+/// Loads a grant that the caller may see, with the caller's relation to it.
 pub(crate) async fn reachable(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -274,15 +277,15 @@ pub(crate) async fn reachable(
     Ok((shown, power))
 }
 
-/// Requires one of the two scopes that have to do with grants.
+/// Requires one of the two scopes for grants.
 fn require_any(caller: &Caller) -> Result<(), Refusal> {
     if caller.has(Scope::ToolsManage) { Ok(()) } else { caller.require(Scope::ToolsUse) }
 }
 
-/// Tells of grants whose time has run out; answers with how many. They are over since the instant itself.
+/// Announces grants that have expired, and returns their number; they are invalid since that very instant.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await? {
         return Ok(0);
@@ -308,7 +311,7 @@ fn told(kind: Kind, grant: &ToolGrant, actor: &str) -> Draft {
     Draft::of(kind, actor, payload)
 }
 
-/// A stored grant that is not what the law can have stored.
+/// Error for a stored grant that cannot be parsed.
 fn odd(failure: &serde_json::Error) -> AppError {
     AppError::Inconsistent(format!("a stored grant: {failure}"))
 }

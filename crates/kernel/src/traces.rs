@@ -1,5 +1,5 @@
-//! Traces (RFC-0020): what belongs to one trace, on every intent that the caller can read. Table `events`; which trace a
-//! request belongs to is `caller.rs`, that its events say so is `lines.rs`.
+//! Traces (RFC-0020): the events of one trace on all intents that the caller can read. Table `events`; `caller.rs`
+//! determines a request's trace, and `lines.rs` writes it on the events.
 
 use entente_domain::events::{Event, check_trace_id};
 use entente_domain::keys::Scope;
@@ -9,11 +9,11 @@ use super::events::of_trace;
 use super::pages::Page;
 use super::{Caller, Ctx, Outcome, refuse};
 
-/// The events of a trace, the oldest first: those on intents that the caller can read, and with the scope `admin` those
-/// of the house's own log.
+/// Lists the events of a trace, oldest first: those of readable intents and, with the scope `admin`, of the system
+/// log.
 ///
 /// # Errors
-/// It is no trace id.
+/// Fails if the trace id is malformed.
 pub async fn list(
     ctx: &Ctx,
     caller: &Caller,

@@ -1,6 +1,6 @@
-//! Triggers (RFC-0017): setting them up, finding, changing and firing them. Their rows are `triggers/rows.rs`; what a firing
-//! does is `triggers/turn.rs`; what time does to them `triggers/time.rs`; what they hear `triggers/hearing.rs`; what comes
-//! in from outside `triggers/receiving.rs`.
+//! Triggers (RFC-0017): creating, reading, changing and firing them. The rows are in `triggers/rows.rs`, the work of
+//! a firing in `triggers/turn.rs`, schedules in `triggers/time.rs`, matching of events in `triggers/hearing.rs`, and
+//! incoming webhooks in `triggers/receiving.rs`.
 
 mod firings;
 mod hearing;
@@ -35,25 +35,25 @@ use rows::Stored;
 pub use time::{pass_time, tidy};
 use turn::Turn;
 
-/// A trigger as its owner sees it.
+/// A trigger for its owner.
 #[derive(Debug)]
 pub struct Shown {
     /// The trigger.
     pub trigger: Trigger,
-    /// What webhooks to it are verified with, when it was just made.
+    /// Secret that verifies its webhooks, if it was just created.
     pub secret: Option<Secret>,
 }
 
-/// How webhooks to a trigger are verified.
+/// Returns the verification method of webhooks to a trigger.
 #[must_use]
 pub fn verify_of(trigger: &Trigger) -> Verify {
     trigger.condition.as_ref().and_then(|condition| condition.verify).unwrap_or_default()
 }
 
-/// Sets a trigger up. It makes intents as the acting agent, by the powers of the key that it was made with.
+/// Creates a trigger, which creates intents as the acting agent, with the rights of the key that created it.
 ///
 /// # Errors
-/// The scope is missing; the ask is not lawful; there are too many triggers.
+/// Fails if the scope is missing, if the request is invalid, or if the principal has the maximum number of triggers.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -89,25 +89,25 @@ pub async fn create(
     Ok(Shown { trigger: stored.trigger, secret: stored.secret })
 }
 
-/// Which triggers to list.
+/// Filter for triggers.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this namespace.
+    /// Only triggers of this namespace.
     pub namespace: Option<String>,
-    /// Only of this type.
+    /// Only triggers of this type.
     pub kind: Option<TriggerKind>,
-    /// Only those that fire, or that do not.
+    /// Only enabled triggers, or only disabled ones.
     pub enabled: Option<bool>,
-    /// Only later than this one.
+    /// Only triggers younger than this one: the cursor.
     pub after: Option<TriggerId>,
-    /// How many at the most.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
-/// The triggers of the caller's principal that the key may see, oldest first; with the scope `admin`, everybody's.
+/// Lists the principal's triggers that the key may see, oldest first; with the scope `admin`, all triggers.
 ///
 /// # Errors
-/// The scope is missing.
+/// Fails if the scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Trigger>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -118,21 +118,23 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Tr
     Ok(found.filter(|trigger| may_see(caller, trigger)).collect())
 }
 
-/// One trigger.
+/// Returns one trigger.
 ///
 /// # Errors
-/// There is none that is the caller's.
+/// Fails if the caller can see no such trigger.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<Trigger> {
     let mut conn = ctx.pool.acquire().await?;
     Ok(reachable(&mut conn, caller, id).await?.trigger)
 }
 
-/// Changes a trigger, if the caller has seen its current version. From then on it makes intents by the key that changed it:
-/// a weak key cannot borrow a strong one's powers by changing what is made. With the scope `admin` others' can be switched
-/// off and on, and nothing else.
+/// Changes a trigger, if `seen` is its current version.
+///
+/// From then on it creates intents with the rights of the key that changed it: a weak key cannot borrow the rights of
+/// a strong one by changing the template. With the scope `admin`, triggers of others can be enabled and disabled, but
+/// not changed.
 ///
 /// # Errors
-/// There is no such trigger of the caller's; the version is stale; the change is not lawful.
+/// Fails if the caller can see no such trigger, if the version is stale, or if the change is invalid.
 pub async fn change(
     ctx: &Ctx,
     caller: &Caller,
@@ -158,7 +160,7 @@ pub async fn change(
     let verify = verify_of(&stored.trigger);
     let renewed = match secret.filter(|_| stored.trigger.kind == TriggerKind::Webhook) {
         Some(given) => Some(hooks::given(&given, verify)?),
-        // Each way to verify has a secret of its own: one that stood in a URL is none to sign with.
+        // Each verification method has a secret of its own: one that was part of a URL must not sign.
         None if verify != before => Some(hooks::fresh(verify, &*ctx.chance)),
         None => None,
     };
@@ -180,10 +182,10 @@ pub async fn change(
     Ok(Shown { trigger: stored.trigger, secret: renewed })
 }
 
-/// Gives a trigger that webhooks come to another secret; with it, another URL where that is what nobody can guess.
+/// Replaces the secret of a webhook trigger, and thereby its URL if the URL contains the secret.
 ///
 /// # Errors
-/// There is no such trigger of the caller's; no webhooks come to it.
+/// Fails if the caller has no such trigger, or if it is not a webhook trigger.
 pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<Shown> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
@@ -207,10 +209,10 @@ pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<Shown>
     Ok(Shown { trigger: stored.trigger, secret: Some(secret) })
 }
 
-/// Takes a trigger away. What it made stays, and what it did is kept by its own time.
+/// Deletes a trigger; its intents stay, and its history is kept until its own retention ends.
 ///
 /// # Errors
-/// There is no such trigger of the caller's.
+/// Fails if the caller has no such trigger.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
@@ -226,10 +228,10 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<()> {
     Ok(())
 }
 
-/// A trigger's firings, the newest first.
+/// Lists a trigger's firings, newest first.
 ///
 /// # Errors
-/// There is no such trigger of the caller's.
+/// Fails if the caller can see no such trigger.
 pub async fn history(
     ctx: &Ctx,
     caller: &Caller,
@@ -242,11 +244,14 @@ pub async fn history(
     firings::list(&mut conn, id, before, limit).await
 }
 
-/// Fires a trigger by hand (RFC-0017 §8.3): whatever it waits for, as if it had come. What its template speaks of has to be
-/// in `brought`. Answers with the firing, and how many intents it has made by then.
+/// Fires a trigger by hand (RFC-0017 §8.3), as if its cause had occurred.
+///
+/// `brought` must contain the values that its template uses. Returns the firing, and the number of intents created so
+/// far.
 ///
 /// # Errors
-/// There is no such trigger of the caller's; it is switched off; it could make no intent, which its history says too.
+/// Fails if the caller has no such trigger, if it is disabled, or if no intent could be created, which its history
+/// records too.
 pub async fn fire(
     ctx: &Ctx,
     caller: &Caller,
@@ -281,7 +286,7 @@ pub async fn fire(
     Ok(done)
 }
 
-/// Why a firing made no intent, for its owner.
+/// Builds the refusal of a firing that created no intent, for the trigger's owner.
 fn refused(firing: &Firing) -> Refusal {
     let why = firing.detail.as_deref().or(firing.reason.as_deref()).unwrap_or("It could not.");
     Refusal::new(
@@ -290,7 +295,7 @@ fn refused(firing: &Firing) -> Refusal {
     )
 }
 
-/// The event of what was done to a trigger. Never with a secret, nor with what it makes.
+/// Builds the event of a change to a trigger; it never contains the secret or the template.
 fn told(kind: Kind, trigger: &Trigger, actor: &str, about: Value) -> Draft {
     let mut payload = json!({
         "trigger_id": trigger.id, "name": trigger.name, "type": trigger.kind, "agent_id": trigger.agent_id,
@@ -302,12 +307,12 @@ fn told(kind: Kind, trigger: &Trigger, actor: &str, about: Value) -> Draft {
     Draft::of(kind, actor, payload)
 }
 
-/// Whether a trigger is the caller's: its principal's, and made as an agent that the key may act as.
+/// Returns whether a trigger belongs to the caller: to its principal, and to an agent that the key may act as.
 fn is_own(caller: &Caller, trigger: &Trigger) -> bool {
     trigger.principal_id == caller.principal() && caller.grant.key.may_act_as(&trigger.agent_id)
 }
 
-/// The names that [`is_own`] lets pass, as patterns of SQL's `LIKE`.
+/// Returns the agent names that pass [`is_own`], as patterns of SQL's `LIKE`.
 fn covered(caller: &Caller) -> Vec<String> {
     let key = &caller.grant.key;
     let globs = key.act_as.iter().map(|glob| like(glob).replace('*', "%"));
@@ -325,7 +330,7 @@ fn require_own(caller: &Caller, trigger: &Trigger) -> Result<(), Refusal> {
     Err(Refusal::new(Code::Forbidden, "Only its owner does that with a trigger."))
 }
 
-/// A trigger that the caller may see.
+/// Loads a trigger that the caller may see.
 async fn reachable(conn: &mut PgConnection, caller: &Caller, id: TriggerId) -> Outcome<Stored> {
     caller.require(Scope::IntentsRead)?;
     let found = rows::find(conn, id).await?.filter(|stored| may_see(caller, &stored.trigger));

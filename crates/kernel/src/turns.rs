@@ -1,7 +1,7 @@
 //! Turns: an intent before and after one of its events, for streams that show the state with the change.
 //!
-//! A turn is derived from the log (`entente_domain::intents::replay`), never stored. The last one of each intent that is
-//! followed is remembered, so that following costs one step of replay per event.
+//! A turn is derived from the log (`entente_domain::intents::replay`) and never stored. The last version of each
+//! followed intent is cached, so that following costs one step of replay per event.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +13,15 @@ use sqlx::PgConnection;
 
 use super::{AppError, Outcome, events};
 
-/// Intents remembered at the most; each takes the size of its state.
+/// Maximum number of cached intents; each takes the size of its state.
 const REMEMBERED: usize = 256;
 
-/// The last known version of intents that are followed.
+/// Cache of the last known version of followed intents.
 #[derive(Debug, Default)]
 pub struct Turns(Mutex<HashMap<IntentId, Intent>>);
 
 impl Turns {
-    /// The turn that an event made; `None` for events that do not change their intent.
+    /// Returns the turn of an event; `None` for events that do not change their intent.
     pub(crate) async fn of(&self, conn: &mut PgConnection, event: &Event) -> Outcome<Option<Arc<Turn>>> {
         let changes = CHANGES.iter().any(|kind| kind.wire() == event.event_type);
         if event.posted || !changes {
@@ -46,7 +46,7 @@ impl Turns {
     }
 }
 
-/// The intent as an event met it, replayed from the beginning of its log.
+/// Replays the intent before an event, from the beginning of its log.
 async fn before(conn: &mut PgConnection, event: &Event) -> Outcome<Option<Intent>> {
     let log = events::changes_before(conn, event.intent_id, event.seq).await?;
     log.iter().try_fold(None, replay).map_err(AppError::Inconsistent)

@@ -1,5 +1,7 @@
-//! A turnstile before work that takes a core: few pass at a time, and few wait. Who would wait behind too many is told to come
-//! back, so that a flood of guesses costs those who come after it no more than the queue.
+//! A turnstile for work that occupies a core: few tasks run at a time, and few wait.
+//!
+//! A caller that would be behind too many is asked to retry, so that a flood of guesses delays later callers by no
+//! more than the queue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,23 +10,23 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{AppError, Outcome};
 
-/// Who waits at the most: at some 20 ms each, two at a time, whoever is last waits for a third of a second.
+/// Maximum length of the queue: at some 20 ms each, two at a time, the last one waits for a third of a second.
 const QUEUE: usize = 32;
 
-/// Who passes at a time: each takes a core and 19 MiB for some 20 ms, and they must not take all cores from everybody else.
+/// Tasks at a time: each takes a core and 19 MiB for some 20 ms, and they must not occupy all cores.
 const TURNS: usize = 2;
 
-/// Few at a time, and few who wait.
+/// A semaphore with a bounded queue.
 #[derive(Debug)]
 pub struct Turnstile {
     turns: Semaphore,
-    /// Those who wait or have their turn.
+    /// Number of tasks that wait or run.
     inside: AtomicUsize,
-    /// How many that may be.
+    /// Maximum of that number.
     most: usize,
 }
 
-/// A turn; the next one has it when this is dropped.
+/// A turn; dropping it admits the next task.
 #[derive(Debug)]
 pub struct Turn<'a> {
     _permit: SemaphorePermit<'a>,
@@ -50,7 +52,7 @@ impl Turnstile {
     /// Waits for a turn.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] when too many wait already.
+    /// [`Code::Unavailable`] if too many wait already.
     pub async fn enter(&self) -> Outcome<Turn<'_>> {
         let before = self.inside.fetch_add(1, Ordering::AcqRel);
         let place = Place(&self.inside);

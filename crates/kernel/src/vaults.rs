@@ -1,5 +1,5 @@
-//! Vaults (RFC-0014). Table `vaults`. What is in them is `tool_credentials.rs`, who may use it `tool_grants.rs`, and how that
-//! goes `invocations.rs`. All that decides by a vault, or by anything in it, holds the vault's lock.
+//! Vaults (RFC-0014). Table `vaults`. Their credentials are in `tool_credentials.rs`, the grants in `tool_grants.rs`,
+//! and the calls in `invocations.rs`. Every decision that depends on a vault or its contents holds the vault's lock.
 
 use std::time::Duration;
 
@@ -19,45 +19,45 @@ use sqlx::PgConnection;
 use super::lines::Line;
 use super::{Caller, Ctx, Outcome, Tx, idempotency, not_found, tool_credentials, tool_grants};
 
-/// What the operator says about vaults and tools.
+/// The operator's settings for vaults and tools.
 #[derive(Debug, Clone)]
 pub struct VaultSettings {
-    /// What secrets are sealed with.
+    /// Keys that seal secrets.
     pub keys: Keyring,
-    /// What tools may be called besides the public internet.
+    /// Addresses that tools may call besides the public internet.
     pub allowed: Allowed,
-    /// How long finished calls are kept.
+    /// Retention of finished calls.
     pub retention: Duration,
 }
 
-/// How long what is over is kept at the least beyond the window of idempotency keys: a retry is answered by it.
+/// Minimum retention of ended rows beyond the idempotency window, because retried requests are answered from them.
 const KEPT: Duration = Duration::from_hours(24);
 
-/// Before when calls were made, and grants, credentials and vaults ended, that are forgotten.
+/// Returns the time before which finished calls, and ended grants, credentials and vaults, are deleted.
 pub(crate) fn forgotten(ctx: &Ctx) -> Timestamp {
     ctx.now() - ctx.settings.vaults.retention.max(ctx.settings.idempotency_window + KEPT)
 }
 
-/// Forgets grants, credentials and vaults that ended long ago; answers with how many.
+/// Deletes grants, credentials and vaults that ended long ago; returns their number.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = forgotten(ctx);
     let mut conn = ctx.pool.acquire().await?;
-    // What is of something goes before it.
+    // Dependent rows are deleted first.
     let grants = tool_grants::forget(&mut conn, before, limit).await?;
     let credentials = tool_credentials::forget(&mut conn, before, limit).await?;
     Ok(grants + credentials + forget_rows(&mut conn, before, limit).await?)
 }
 
-/// The advisory lock of a vault.
+/// Returns the key of a vault's advisory lock.
 pub(crate) fn lock_key(vault: VaultId) -> i64 {
     let (_, low) = vault.uuid().as_u64_pair();
     i64::from_ne_bytes(low.to_ne_bytes())
 }
 
-/// Begins a transaction that holds the locks of a vault, of the house's log and of the caller's idempotency key.
+/// Begins a transaction that holds the locks of a vault, of the system log and of the caller's idempotency key.
 pub(crate) async fn begin(
     ctx: &Ctx,
     vault: VaultId,
@@ -69,18 +69,17 @@ pub(crate) async fn begin(
     ctx.begin_locked(locks).await
 }
 
-/// Whether a caller may speak as somebody: what is that one's is the caller's.
+/// Returns whether a caller may act as an owner and thereby owns its resources.
 pub(crate) fn speaks_as(caller: &Caller, name: &str) -> bool {
     caller.speaker("agent_id", Some(name), false).is_ok()
 }
 
-/// Whether a caller may see and take away what is in a vault: its owner, and whoever administers the server. Giving is the
-/// owner's alone.
+/// Returns whether a caller may see and revoke a vault's contents: its owner, and an admin; only the owner may grant.
 pub(crate) fn may_take(caller: &Caller, vault: &Vault) -> bool {
     speaks_as(caller, &vault.owner_id) || caller.has(Scope::Admin)
 }
 
-/// Requires that this server can seal: a vault that cannot be filled is no use to anybody.
+/// Requires that this server can seal secrets, because a vault that cannot be filled is useless.
 pub(crate) fn require_key(ctx: &Ctx) -> Outcome<()> {
     if ctx.settings.vaults.keys.seals() {
         return Ok(());
@@ -93,19 +92,20 @@ pub(crate) fn require_key(ctx: &Ctx) -> Outcome<()> {
     .into())
 }
 
-/// A vault with what is in it.
+/// A vault with its credentials.
 #[derive(Debug)]
 pub struct Shown {
     /// The vault.
     pub vault: Vault,
-    /// The credentials in it, the oldest first.
+    /// The credentials in it, oldest first.
     pub credentials: Vec<ToolCredentialId>,
 }
 
-/// Makes a vault.
+/// Creates a vault.
 ///
 /// # Errors
-/// The owner is somebody whom the caller may not act as; there are too many; the server has no key.
+/// Fails if the caller may not act as the owner, if the owner has the maximum number of vaults, or if the server has
+/// no vault key.
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
@@ -138,10 +138,10 @@ pub async fn create(
     Ok(Shown { vault, credentials: Vec::new() })
 }
 
-/// A vault.
+/// Returns a vault.
 ///
 /// # Errors
-/// There is none that the caller may see.
+/// Fails if the caller can see no such vault.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<Shown> {
     caller.require(Scope::ToolsManage)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -150,20 +150,20 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<Shown> {
     Ok(Shown { vault, credentials })
 }
 
-/// The vaults of the agent that the caller acts as, the oldest first.
+/// Lists the vaults of the agent that the caller acts as, oldest first.
 ///
 /// # Errors
-/// The scope is missing.
+/// Fails if the scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Vault>> {
     caller.require(Scope::ToolsManage)?;
     let mut conn = ctx.pool.acquire().await?;
     of_owner(&mut conn, &caller.agent).await
 }
 
-/// Takes a vault away: its credentials are revoked, their secrets gone, and what was granted of them is taken back.
+/// Removes a vault: revokes its credentials with all their grants, and wipes the secrets.
 ///
 /// # Errors
-/// There is none that is the caller's.
+/// Fails if there is no such vault that the caller may remove.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<()> {
     caller.require(Scope::ToolsManage)?;
     let mut tx = begin(ctx, id, caller, None).await?;
@@ -183,13 +183,13 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<()> {
     Ok(())
 }
 
-/// A vault that the caller may see.
+/// Loads a vault that the caller may see.
 pub(crate) async fn reachable(conn: &mut PgConnection, caller: &Caller, id: VaultId) -> Outcome<Vault> {
     let vault = find(conn, id).await?.filter(|vault| may_take(caller, vault));
     vault.ok_or_else(|| not_found("vault"))
 }
 
-/// A vault that is the caller's own.
+/// Loads a vault that the caller owns.
 pub(crate) async fn owned(conn: &mut PgConnection, caller: &Caller, id: VaultId) -> Outcome<Vault> {
     let vault = reachable(conn, caller, id).await?;
     if speaks_as(caller, &vault.owner_id) {
@@ -199,7 +199,7 @@ pub(crate) async fn owned(conn: &mut PgConnection, caller: &Caller, id: VaultId)
     Err(Refusal::new(Code::Forbidden, message).into())
 }
 
-/// A vault that was not removed.
+/// Loads a vault that was not removed.
 pub(crate) async fn find(conn: &mut PgConnection, id: VaultId) -> Outcome<Option<Vault>> {
     let row = sqlx::query!(
         "-- vaults::find

@@ -1,5 +1,5 @@
-//! Visits: a channel as one agent finds it, and which intent a channel belongs to. Every deed on a channel that is not a
-//! send begins with [`visit`]; the hot path of sends reads many at once (`sends.rs`).
+//! Access to a channel: the channel as one agent may see it, and the intent that it belongs to. Every operation on a
+//! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once (`sends/`).
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -14,10 +14,10 @@ use sqlx::PgConnection;
 use super::channels::load;
 use super::{Caller, Ctx, Outcome, not_found, seats};
 
-/// Channels whose intent is remembered at the most.
+/// Maximum number of channels in the cache.
 const HOMES: usize = 100_000;
 
-/// Which intent a channel belongs to. That never changes, so what is remembered is never wrong.
+/// Cache of the intent of each channel, which never changes; entries are therefore never outdated.
 #[derive(Debug, Default)]
 pub struct Homes(RwLock<HashMap<ChannelId, IntentId>>);
 
@@ -35,7 +35,7 @@ impl Homes {
     }
 }
 
-/// Shows a channel as it is at this moment: one whose time ran out is closed, swept or not.
+/// Sets a channel's status at this moment: one past its lifetime is closed, swept or not.
 pub(crate) fn settle(channel: &mut Channel, now: Timestamp) {
     if channel.status == ChannelStatus::Open && channel.status_at(now) == ChannelStatus::Closed {
         channel.status = ChannelStatus::Closed;
@@ -43,17 +43,17 @@ pub(crate) fn settle(channel: &mut Channel, now: Timestamp) {
     }
 }
 
-/// A channel as one agent finds it.
+/// A channel with one agent's access to it.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    /// The channel, as it is at this moment.
+    /// The channel, in its state at this moment.
     pub channel: Channel,
     /// Whether the agent manages the channel.
     pub manages: bool,
 }
 
 impl Visit {
-    /// The agent as one who looks at messages.
+    /// Returns the agent's view of the channel's messages.
     pub fn viewer<'a>(&self, caller: &'a Caller, strict: bool) -> Viewer<'a> {
         Viewer {
             agent: &caller.agent,
@@ -64,7 +64,7 @@ impl Visit {
     }
 }
 
-/// Visits a channel. One whose intent the agent cannot read is not there for it (design §3).
+/// Loads a channel for an agent; without read access to its intent it is not found (design §3).
 pub(crate) async fn visit(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -79,10 +79,10 @@ pub(crate) async fn visit(
     Ok(Visit { channel, manages })
 }
 
-/// The intent that a channel belongs to.
+/// Returns the intent that a channel belongs to.
 ///
 /// # Errors
-/// There is no such channel.
+/// Fails if the channel does not exist.
 pub async fn home(ctx: &Ctx, id: ChannelId) -> Outcome<IntentId> {
     if let Some(intent) = ctx.homes.get(id) {
         return Ok(intent);

@@ -1,6 +1,8 @@
-//! Whose envelopes a key sends and reads (AEE §11.5): those of its principal, and of whom it may act as, but never a person's.
-//! What a person sends and reads is theirs alone, with a key of their own: `act_as` of a key covers agents and services, and
-//! that it covers everybody makes it nobody's proxy.
+//! Entities for which a key sends and reads envelopes (AEE §11.5): its principal and those that it may act as, but no
+//! other person.
+//!
+//! Only a person's own key sends and reads that person's envelopes: `act_as` covers agents and services, and even a
+//! key that may act as everybody is no proxy for a person.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,16 +12,16 @@ use sqlx::PgConnection;
 
 use super::{AppError, Caller, Outcome, unknown};
 
-/// Which of some entities are the caller's to speak and to read for.
+/// The entities, of a given set, that the caller may send and read for.
 pub(crate) struct Voices {
     own: HashSet<String>,
 }
 
 impl Voices {
-    /// Looks those up among them who are not the key's own principal.
+    /// Selects them from `entities`, and looks up those that are not the key's own principal.
     ///
     /// # Errors
-    /// The database.
+    /// Returns database errors.
     pub async fn among(
         conn: &mut PgConnection,
         caller: &Caller,
@@ -32,26 +34,26 @@ impl Voices {
         Ok(Self { own: covered.into_iter().filter(own).map(str::to_owned).collect() })
     }
 
-    /// Whether this one is, which was among them.
+    /// Returns whether the caller may send and read for an entity of that set.
     pub fn speak_for(&self, entity: &str) -> bool {
         self.own.contains(entity)
     }
 }
 
-/// Whether an entity is the caller's to speak and to read for.
+/// Returns whether the caller may send and read for an entity.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub(crate) async fn speaks_for(conn: &mut PgConnection, caller: &Caller, entity: &str) -> Outcome<bool> {
     Ok(Voices::among(conn, caller, [entity]).await?.speak_for(entity))
 }
 
-/// Whether the key's `act_as` lets it, whoever that is.
+/// Returns whether the key's `act_as` covers an entity of any kind.
 fn covers(caller: &Caller, entity: &str) -> bool {
     caller.speaker("entity", Some(entity), false).is_ok_and(|speaker| speaker == entity)
 }
 
-/// What kind of being each of these is, of those who are principals.
+/// Loads the kinds of those names that are principals.
 async fn kinds(conn: &mut PgConnection, names: &[&str]) -> Outcome<HashMap<String, Kind>> {
     if names.is_empty() {
         return Ok(HashMap::new());

@@ -1,5 +1,5 @@
-//! What all that has to do with webhooks shares on one server: how a record is written for a receiver, who receives, and
-//! who is to be woken. The tables are those of `endpoints.rs`, `fanout.rs`, `replays.rs` and `deliveries.rs`.
+//! Shared state of one server's webhook tasks: the encoding of records for receivers, the receivers, and wake-ups.
+//! The tables are in `endpoints.rs`, `fanout.rs`, `replays.rs` and `deliveries.rs`.
 
 use std::time::Duration;
 
@@ -13,77 +13,76 @@ use super::endpoints::Audience;
 use super::mailboxes::Letter;
 use crate::feed::Record;
 
-/// What the operator says about webhooks.
+/// The operator's settings for webhooks.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// What is exempt from the rule that only the public internet is sent to.
+    /// Exemptions from the rule that deliveries go only to the public internet.
     pub allowed: Allowed,
-    /// Whether only https URLs are sent to.
+    /// Whether deliveries go only to `https` URLs.
     pub https_only: bool,
-    /// How long a receiver may take to answer.
+    /// Timeout of a receiver's response.
     pub timeout: Duration,
-    /// How long finished deliveries are kept.
+    /// Retention of finished deliveries.
     pub retention: Duration,
-    /// Subscriptions of one principal at the most.
+    /// Maximum number of subscriptions of one principal.
     pub per_principal: u32,
 }
 
-/// What is sent, the same for all who get it.
+/// A delivery's content, the same for all receivers.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// The header `webhook-id`: what it tells has this id wherever and however often it is told.
+    /// The header `webhook-id`: a record has the same id in every delivery.
     pub webhook_id: String,
-    /// Its type.
+    /// Type of the record.
     pub kind: String,
     /// The body.
     pub body: String,
-    /// The place of what it tells; `None` for a ping and for what lies in a
-    /// mailbox.
+    /// Intent and number of the record in the log; `None` for a ping and for an item of a mailbox.
     pub told: Option<(IntentId, i64)>,
-    /// The channel that it happened on.
+    /// The channel of the record.
     pub channel_id: Option<ChannelId>,
     /// The trace that it belongs to (RFC-0020).
     pub trace_id: Option<String>,
-    /// When it happened.
+    /// Time of the record.
     pub at: Timestamp,
 }
 
-/// Writes a record for a receiver; `None` for one that another stands for. The door knows how things are written.
+/// Encoder of records for receivers, provided by the API; returns `None` if another record represents this one.
 pub type Encode = fn(&Record) -> Option<Post>;
 
-/// Writes an envelope in somebody's mailbox for a receiver.
+/// Encoder of envelopes in an entity's mailbox for receivers.
 pub type EncodeItem = fn(&str, Letter) -> Outcome<Post>;
 
-/// What is shared.
+/// State shared by all webhook tasks.
 pub struct Webhooks {
-    /// How a record is written.
+    /// Encoder of records.
     pub encode: Encode,
-    /// How an envelope in a mailbox is written.
+    /// Encoder of envelopes in mailboxes.
     pub encode_item: EncodeItem,
-    /// Those who receive, as this server last knew them.
+    /// Cached receivers.
     pub(crate) audience: Mutex<Audience>,
-    /// Something was queued.
+    /// Wake-up after a delivery was queued.
     queued: Notify,
 }
 
 impl Webhooks {
-    /// Nobody receives yet.
+    /// Creates the state without receivers.
     #[must_use]
     pub fn new(encode: Encode, encode_item: EncodeItem) -> Self {
         Self { encode, encode_item, audience: Mutex::default(), queued: Notify::new() }
     }
 
-    /// Whether anybody receives, as this server last knew.
+    /// Returns whether there are receivers, by this server's cache.
     pub async fn has_listeners(&self) -> bool {
         !self.audience.lock().await.listeners.is_empty()
     }
 
-    /// Says that something was queued.
+    /// Wakes the webhook sender after a delivery was queued.
     pub fn wake(&self) {
         self.queued.notify_one();
     }
 
-    /// Resolves when something was queued since the last time.
+    /// Waits until a delivery was queued since the last call.
     pub async fn queued(&self) {
         self.queued.notified().await;
     }

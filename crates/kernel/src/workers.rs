@@ -1,4 +1,4 @@
-//! Workers: the processes that run jobs (contract 11.2). Table `workers`. What they take is `jobs/claims.rs`.
+//! Workers: the processes that run jobs (contract 11.2). Table `workers`. Claims are in `jobs/claims.rs`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::WorkerId;
@@ -13,21 +13,21 @@ use uuid::Uuid;
 use super::{AppError, Caller, Ctx, Outcome, inventory, not_found, unknown};
 use crate::feed::Touch;
 
-/// Jobs that one worker may hold at once.
+/// Maximum number of jobs that one worker may hold at once.
 pub const SLOTS: i64 = 10_000;
 
-/// Seconds without a sign after which a worker is forgotten. Its jobs were lost long before.
+/// Seconds of silence after which a worker is deleted; its jobs were lost long before.
 const FORGOTTEN_AFTER_SECONDS: f64 = 24.0 * 3600.0;
 
-/// What a worker is told with its heartbeat.
+/// Directive for a worker, returned with its heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Directive {
-    /// To go on.
+    /// Continue.
     Run,
-    /// To claim nothing more.
+    /// Claim no more jobs.
     Quiet,
-    /// To end: finish or give back what it has.
+    /// Stop: finish or release the held jobs.
     Terminate,
 }
 
@@ -46,41 +46,41 @@ impl Directive {
     }
 }
 
-/// A worker.
+/// A registered worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
     /// Its id.
     pub id: WorkerId,
     /// Its name, for people.
     pub name: String,
-    /// Whose it is.
+    /// Principal that registered it.
     pub principal: String,
-    /// Which agents' jobs it takes, as `name@version`.
+    /// Agents that it runs jobs of, as `name@version`.
     pub agents: Vec<String>,
-    /// How many it holds at once.
+    /// Maximum number of jobs that it holds at once.
     pub slots: u32,
-    /// For people: a JSON object.
+    /// Labels for people: a JSON object.
     pub labels: String,
-    /// What it is told.
+    /// Its current directive.
     pub directive: Directive,
-    /// What it last said of itself.
+    /// The state that it last reported.
     pub state: String,
-    /// Since when.
+    /// Time of its registration.
     pub registered_at: Timestamp,
-    /// When it was last heard of.
+    /// Time of its last request.
     pub last_seen_at: Timestamp,
 }
 
-/// What a worker says when it begins.
+/// Request to register a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerAsk {
     /// Its name.
     pub name: String,
-    /// Which agents' jobs it takes: `name@version`, or `name` for all that are registered.
+    /// Agents that it runs jobs of: `name@version`, or `name` for all registered versions.
     pub agents: Vec<String>,
-    /// How many it holds at once.
+    /// Maximum number of jobs that it holds at once.
     pub slots: i64,
-    /// For people: a JSON object.
+    /// Labels for people: a JSON object.
     pub labels: String,
 }
 
@@ -119,7 +119,8 @@ impl TryFrom<Row> for Worker {
 /// Registers a worker.
 ///
 /// # Errors
-/// It names an agent that is not registered, or another's.
+/// Fails if the request is malformed, or if it names an agent that is not registered or belongs to another
+/// principal.
 pub async fn register(ctx: &Ctx, caller: &Caller, ask: WorkerAsk) -> Outcome<Worker> {
     caller.require(Scope::JobsWork)?;
     let wrong = |member: &str, what: &str| {
@@ -171,7 +172,7 @@ pub async fn register(ctx: &Ctx, caller: &Caller, ask: WorkerAsk) -> Outcome<Wor
     Ok(worker)
 }
 
-/// The versions that a worker means, all of them its to run.
+/// Resolves the agents of a worker to versions, all of which the caller may run.
 async fn taken(conn: &mut PgConnection, caller: &Caller, said: &[String]) -> Outcome<Vec<String>> {
     let named = said.iter().map(|text| {
         AgentRef::parse(text).ok_or_else(|| {
@@ -209,10 +210,10 @@ async fn taken(conn: &mut PgConnection, caller: &Caller, said: &[String]) -> Out
     Ok(agents)
 }
 
-/// A worker of the caller's.
+/// Loads a worker of the caller.
 ///
 /// # Errors
-/// There is no such worker, or it is another's.
+/// Fails if the worker does not exist or belongs to another principal.
 pub(crate) async fn mine(conn: &mut PgConnection, caller: &Caller, id: WorkerId) -> Outcome<Worker> {
     caller.require(Scope::JobsWork)?;
     let row = sqlx::query_as!(
@@ -228,10 +229,10 @@ pub(crate) async fn mine(conn: &mut PgConnection, caller: &Caller, id: WorkerId)
     worker.filter(|worker| worker.principal == caller.agent).ok_or_else(|| not_found("worker"))
 }
 
-/// The caller's workers, or with the scope `admin` everybody's; the last heard of first.
+/// Lists the caller's workers, or with the scope `admin` all workers; most recently seen first.
 ///
 /// # Errors
-/// The scope is missing.
+/// Fails if the scope is missing.
 pub async fn list(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Worker>> {
     let all = caller.has(Scope::Admin);
     if !all {
@@ -251,10 +252,11 @@ pub async fn list(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Worker>
     rows.into_iter().map(Worker::try_from).collect()
 }
 
-/// Tells a worker what to do, with its next heartbeat.
+/// Sets a worker's directive, which its next heartbeat returns.
 ///
 /// # Errors
-/// There is no such worker, or it is another's and the scope `admin` is missing.
+/// Fails if the worker does not exist, or if it belongs to another principal and the scope `admin` is
+/// missing.
 pub async fn direct(ctx: &Ctx, caller: &Caller, id: WorkerId, directive: Directive) -> Outcome<Worker> {
     let all = caller.has(Scope::Admin);
     if !all {
@@ -277,7 +279,7 @@ pub async fn direct(ctx: &Ctx, caller: &Caller, id: WorkerId, directive: Directi
     Ok(worker)
 }
 
-/// Notes that a worker was heard of, and what it says of itself; what it is told.
+/// Records a sign of life of a worker, with its reported state; returns its directive.
 pub(crate) async fn seen(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -298,16 +300,16 @@ pub(crate) async fn seen(
     Directive::parse(&word.ok_or_else(|| not_found("worker"))?)
 }
 
-/// Forgets a worker that leaves.
+/// Deletes a worker that leaves.
 pub(crate) async fn forget(conn: &mut PgConnection, id: WorkerId) -> Outcome<()> {
     sqlx::query!("-- workers::forget\n DELETE FROM workers WHERE id = $1", id.uuid()).execute(conn).await?;
     Ok(())
 }
 
-/// Forgets workers that have not been heard of for a day.
+/// Deletes workers that have been silent for a day.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- workers::tidy

@@ -1,10 +1,10 @@
-//! How long this server waits for its database. PostgreSQL's own limits (`limits.rs`) do not help when it cannot be heard any
-//! more: the network between is cut, or a machine on the way has forgotten the connection. Then what waits is given up here,
-//! and its connection with it.
+//! Deadlines for work on the database. PostgreSQL's own limits (`limits.rs`) do not help when PostgreSQL is
+//! unreachable: the network is cut, or a machine on the way has forgotten the connection. In that case the
+//! waiting work is abandoned here, and its connection with it.
 //!
-//! A connection that was given up in the middle of a statement must not go back to the pool as it is: whoever gets it next
-//! would wait where the last one did. So whoever gives up leaves a mark first, and for a moment after that every connection
-//! that comes back has to answer in time, or is closed ([`doubtful`]).
+//! A connection abandoned in the middle of a statement must not return to the pool unchecked: its next user
+//! would wait at the same place. So the abandoning code sets a mark first, and for a moment after that every
+//! returned connection must answer in time or is closed ([`doubtful`]).
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,45 +15,46 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How long a request may take that waits for nothing but the database: longer than the longest statement that PostgreSQL lets
-/// it have.
+/// Time limit of a request that waits only for the database: longer than the longest statement that
+/// PostgreSQL allows it.
 pub const REQUEST: Duration = Duration::from_secs(30);
 
-/// How long a batch may take: every message of its intents waits for it.
+/// Time limit of a batch: every message of its intents waits for it.
 pub const BATCH: Duration = Duration::from_secs(6);
 
-/// How long a connection is looked at closely after something was given up: its way back to the pool begins at once.
+/// How long returned connections are checked after an abandoned operation: its connection starts back to the
+/// pool at once.
 const DOUBT: Duration = Duration::from_secs(5);
 
-/// It took too long, and was given up.
+/// The work exceeded its deadline and was abandoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the database did not answer in time")]
 pub struct Late;
 
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Milliseconds since [`BEGAN`] until which connections that come back are doubtful.
+/// End of the checks on returned connections, in milliseconds since [`BEGAN`].
 static DOUBTFUL_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 fn millis(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*BEGAN).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether something was given up just now.
+/// Returns whether an operation was abandoned a moment ago.
 #[must_use]
 pub fn doubtful() -> bool {
     let until = DOUBTFUL_UNTIL.load(Ordering::Acquire);
     until > 0 && until > millis(Instant::now())
 }
 
-/// Leaves the mark: something is about to be given up in the middle.
+/// Sets the mark before an operation is abandoned half-way.
 pub fn doubt() {
-    // The first look at the clock may be this one.
+    // This may be the first read of the clock.
     let _began = *BEGAN;
     DOUBTFUL_UNTIL.fetch_max(millis(Instant::now() + DOUBT), Ordering::AcqRel);
 }
 
-/// Leaves the mark when it is dropped before its work is done. It must be dropped before the work is.
+/// Sets the mark when dropped before its work is done. It must be dropped before the work is.
 struct Watch {
     done: bool,
 }
@@ -66,10 +67,10 @@ impl Drop for Watch {
     }
 }
 
-/// Does some work with the database, for so long at the most.
+/// Runs work on the database with a time limit.
 ///
 /// # Errors
-/// It takes longer, and is given up where it waits.
+/// The work takes longer than `limit` and is abandoned where it waits.
 pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Late> {
     let work = pin!(work);
     let mut watch = Watch { done: false };
@@ -79,11 +80,11 @@ pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result
 }
 
 tokio::task_local! {
-    /// Until when the request that is worked at is to be answered.
+    /// Deadline of the current request.
     static DUE: Cell<Instant>;
 }
 
-/// As [`within`], for a request, whose time may be extended while it is worked at.
+/// As [`within`], for a request; [`extend`] can move the deadline while it runs.
 ///
 /// # Errors
 /// As [`within`].
@@ -105,13 +106,13 @@ pub async fn request<T>(work: impl Future<Output = T>) -> Result<T, Late> {
     DUE.scope(Cell::new(Instant::now() + REQUEST), bounded).await
 }
 
-/// Gives the request that is worked at so much time from now on, besides what every request has: it waits for something
-/// else, or reads much.
+/// Extends the current request's deadline to `by` plus [`REQUEST`] from now, because it waits for something
+/// else or reads much.
 pub fn extend(by: Duration) {
     let _no_request = DUE.try_with(|due| due.set(due.get().max(Instant::now() + by + REQUEST)));
 }
 
-/// Keeps the time from running while the request's body comes in, which has limits of its own.
+/// Guard that suspends the deadline while the request's body arrives; the body has limits of its own.
 #[must_use]
 pub struct Reading;
 

@@ -1,5 +1,5 @@
-//! The real clock and the real chance: the only place that reads either. Everything else is handed a
-//! [`Clock`] and a [`Chance`]; tests hand over their own.
+//! System clock and system randomness: the only code that reads either. All other code takes a [`Clock`] and
+//! a [`Chance`]; tests pass their own.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -20,62 +20,69 @@ impl Clock for SystemClock {
     }
 }
 
-/// Microseconds that two clocks may differ without one being set: as much as it takes to ask.
+/// Difference in microseconds below which two clocks count as equal: about the duration of a query.
 const CLOSE_MICROS: i64 = 2_000;
 
-/// The longest that an answer may take to be believed. How long each way took is not known, so the time that it says may be off by
-/// half of this, and so may the clock.
+/// Longest duration of an answer that is trusted.
+///
+/// The split between the two directions is unknown, so the reported time may be off by half of this, and so
+/// may the clock.
 const PROMPT: Duration = Duration::from_millis(50);
 
-/// Answers by which the clock is set when the server starts; the promptest counts. After that it is never set again.
+/// Number of answers that set the clock when the server starts; the fastest one counts.
+///
+/// After that the clock is only slewed.
 pub const FIRST: u32 = 5;
 
-/// Microseconds without a prompt answer after which the best of the slow ones is believed, as far as it can be: the database is
-/// that far away.
+/// Microseconds without a fast answer after which the best of the slow ones is used, as far as it can be
+/// trusted: the database is simply that far away.
 const SLOW_AFTER_MICROS: i64 = 30_000_000;
 
-/// What part of the time that passes the clock may be drawn forward or back: never more, however far it is off. So no time is skipped,
-/// none comes twice, and a lease of a minute is at most three seconds shorter or longer. A wrong answer that was believed moves it
-/// by 25 ms until the next.
+/// Slew limit: the clock moves by at most one part in this many of the elapsed time, however far off it is.
+///
+/// So no time is skipped or repeated, and a lease of one minute is at most three seconds shorter or longer. A
+/// trusted but wrong answer moves the clock by 25 ms at most until the next one.
 const SLEW_PART: i64 = 20;
 
-/// Microseconds off at which the log says so.
+/// Deviation in microseconds at which a warning is logged.
 const FAR_MICROS: i64 = 1_000_000;
 
-/// The time that servers share: PostgreSQL's. Leases, claims and sessions end at the same instant on every server that shares a
-/// database, whatever their own clocks say (ARCP §14).
+/// PostgreSQL's time, shared by all servers.
 ///
-/// Between two answers of PostgreSQL it goes on by a clock that nobody sets, so that a correction of the machine's time does
-/// nothing to it.
+/// Leases, claims and sessions end at the same instant on every server that shares a database, whatever the
+/// servers' own clocks say (ARCP §14).
+///
+/// Between two answers of PostgreSQL it advances with a monotonic clock, so a correction of the machine's
+/// time has no effect on it.
 #[derive(Debug, Default)]
 pub struct SharedClock(Mutex<Shared>);
 
-/// Where the shared time is. All in microseconds; `steady` is by the clock that nobody sets.
+/// State of the shared clock. All values are in microseconds; `steady` is the monotonic clock.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Answers heard so far, up to [`FIRST`].
+    /// Answers received so far, up to [`FIRST`].
     heard: u32,
-    /// How long the best of them took.
+    /// Duration of the fastest of them.
     best: Duration,
-    /// How far the shared time is ahead of the steady clock, when that was `at`.
+    /// Offset of the shared time from the monotonic clock at the monotonic time `at`.
     ahead: i64,
     at: i64,
-    /// How far it should be.
+    /// Target offset.
     goal: i64,
-    /// When the last prompt answer came.
+    /// Monotonic time of the last fast answer.
     prompt_at: i64,
-    /// The best slow answer since: how long it took, and how far ahead it says.
+    /// Fastest of the slow answers since then: its duration and the offset it reports.
     slow: Option<(Duration, i64)>,
 }
 
 impl Shared {
-    /// How far the shared time is ahead when the steady clock says `steady`.
+    /// Returns the offset of the shared time at the monotonic time `steady`.
     fn ahead(&self, steady: i64) -> i64 {
         let most = (steady - self.at).max(0) / SLEW_PART;
         self.ahead + (self.goal - self.ahead).clamp(-most, most)
     }
 
-    /// Hears that the shared time is `ahead`; the answer took so long.
+    /// Records an answer that reports the offset `ahead` and took `took`.
     fn hear(&mut self, steady: i64, ahead: i64, took: Duration) {
         if self.heard < FIRST {
             if self.heard == 0 || took < self.best {
@@ -102,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// Draws the clock to where an answer says that it should be, as far as the answer can know.
+    /// Sets the target offset from an answer, unless the difference is within the answer's uncertainty.
     fn draw(&mut self, ahead: i64, took: Duration) {
         let unsure = i64::try_from(took.as_micros() / 2).unwrap_or(i64::MAX).max(CLOSE_MICROS);
         let off = ahead.saturating_sub(self.ahead);
@@ -120,7 +127,7 @@ impl Clock for SharedClock {
             return SystemClock.now();
         }
         let steady = steady_micros();
-        // Within chrono's range as long as PostgreSQL's clock is.
+        // In chrono's range as long as PostgreSQL's clock is.
         Timestamp::from_timestamp_micros(steady.saturating_add(shared.ahead(steady)))
             .unwrap_or_else(|| SystemClock.now())
     }
@@ -132,7 +139,7 @@ impl Clock for SharedClock {
     }
 }
 
-/// Microseconds by a clock that nobody sets, and that goes on while the machine sleeps, where the system has one.
+/// Returns microseconds of a monotonic clock, one that also advances during suspend where the system has one.
 fn steady_micros() -> i64 {
     #[cfg(target_os = "linux")]
     const STEADY: ClockId = ClockId::Boottime;
@@ -142,10 +149,12 @@ fn steady_micros() -> i64 {
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000)
 }
 
-/// Bytes of chance fetched at once: a system call per id would cost more than everything else about an id.
+/// Random bytes fetched at once: one system call per id would cost more than all other work for an id.
 const STOCK: usize = 1_024;
 
-/// The operating system's random numbers, fetched in stock. What was given out is wiped from it.
+/// Random numbers of the operating system, fetched in batches.
+///
+/// Bytes are wiped once they have been handed out.
 pub struct OsChance(Mutex<Stock>);
 
 struct Stock {
@@ -192,12 +201,12 @@ mod tests {
     const SECOND: i64 = 1_000_000;
     const MILLI: Duration = Duration::from_millis(1);
 
-    /// A clock that was set at the start: a second has passed, and the shared time is an hour ahead.
+    /// A clock after its start phase: one second has passed, and the shared time is an hour ahead.
     fn set() -> Shared {
         let mut shared = Shared::default();
-        // The first answer took long and was wrong by a minute.
+        // The first answer was slow and wrong by a minute.
         shared.hear(0, 3_660 * SECOND, Duration::from_mins(2));
-        // One of those that follow is prompt, and not the last.
+        // One of the following answers is fast, and it is not the last.
         for n in 1..FIRST {
             let (said, took) = if n == 2 { (3_600, MILLI) } else { (3_601, MILLI * 20) };
             shared.hear(SECOND, said * SECOND, took);
@@ -208,7 +217,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_took_long_moves_nothing() {
-        // Each alone: two that are wrong in opposite ways would cancel each other out.
+        // Each in its own run: two answers that are wrong in opposite directions would cancel out.
         for (said, took) in [(3_720, Duration::from_millis(51)), (3_300, Duration::from_mins(4))] {
             let mut shared = set();
             for at in 1..20 {
@@ -250,11 +259,12 @@ mod tests {
         let mut shared = set();
         let slow = |n: i64| Duration::from_millis(u64::try_from(200 + n % 7 * 100).unwrap());
         for half in 0..400 {
-            // Off by ten seconds, and each answer by up to half of what it took.
+            // Off by ten seconds; each answer is wrong by up to half of its duration.
             shared.hear(SECOND + half * SECOND / 2, 3_610 * SECOND + (half % 7) * 50_000, slow(half));
         }
         let off = shared.ahead(201 * SECOND) - 3_610 * SECOND;
-        // For the first half minute a prompt one may come; then it is drawn by a twentieth of the time that passes.
+        // A fast answer may come during the first half minute; then the clock moves by a twentieth of the
+        // elapsed time.
         assert!((-2 * SECOND..-SECOND).contains(&off), "{off}");
     }
 

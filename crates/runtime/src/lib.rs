@@ -1,5 +1,5 @@
-//! What every process needs around the domain: the clock and randomness of the system, TLS, metrics, spans, supervised tasks
-//! and deadlines. Nothing here knows a protocol, HTTP or SQL.
+//! Runtime services around the domain: system clock and randomness, TLS, metrics, spans, supervised tasks and
+//! deadlines. Nothing here depends on a protocol, HTTP or SQL.
 
 pub mod deadlines;
 pub mod environment;

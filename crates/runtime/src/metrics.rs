@@ -1,4 +1,4 @@
-//! The metrics of one server (`/metrics`, `OpenMetrics` text).
+//! Metrics of one server (`/metrics`, `OpenMetrics` text).
 
 use std::sync::Arc;
 
@@ -9,67 +9,67 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// A route and what became of the request.
+/// Labels of an answered request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
-    /// The HTTP method.
+    /// HTTP method.
     pub method: &'static str,
-    /// The route's pattern, never the path: ids would make endless series.
+    /// Route pattern, never the path: ids would create unbounded series.
     pub route: Arc<str>,
-    /// The status.
+    /// HTTP status.
     pub status: u16,
 }
 
-/// A kind of stream.
+/// Labels of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StreamLabels {
     /// `intent`, `channel`, `agent`, `all` or `wait`.
     pub kind: &'static str,
 }
 
-/// One of the sweeps.
+/// Labels of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SweepLabels {
-    /// Its name.
+    /// Name of the sweep.
     pub sweep: &'static str,
 }
 
-/// A task in the background.
+/// Labels of a background task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TaskLabels {
-    /// Its name.
+    /// Name of the task.
     pub task: &'static str,
 }
 
-/// How a key was judged.
+/// Labels of an authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct AuthLabels {
     /// `remembered`, `verified` or `refused`.
     pub outcome: &'static str,
 }
 
-/// What became of a delivery to a receiver of webhooks.
+/// Labels of a webhook delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WebhookLabels {
     /// `delivered`, `retried`, `failed` or `dropped`.
     pub outcome: &'static str,
 }
 
-/// What became of a credential.
+/// Labels of a credential operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CredentialLabels {
     /// `minted`, `mint_failed`, `revoked`, `revocation_failed` or `stuck`.
     pub outcome: &'static str,
 }
 
-/// What became of a binding moment.
+/// Labels of a binding moment's event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct MomentLabels {
-    /// The type of its event, such as `moment.resolved`.
+    /// Event type, such as `moment.resolved`.
     pub event: &'static str,
 }
 
-/// The metrics of one server. Cheap to clone; the clones count together.
+/// Metrics of one server. Cheap to clone; clones share their counts.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -89,31 +89,31 @@ pub struct Metrics {
     pub streams: Family<StreamLabels, Gauge>,
     /// Frames handed to streams.
     pub frames: Counter,
-    /// Times that a stream had fallen behind and was caught up from the database.
+    /// Times that a stream fell behind and was caught up from the database.
     pub catch_ups: Counter,
-    /// Rows that sweeps have dealt with.
+    /// Rows processed by sweeps.
     pub swept: Family<SweepLabels, Counter>,
     /// Sweeps that failed.
     pub sweep_failures: Family<SweepLabels, Counter>,
-    /// Tasks in the background that panicked, or ended although nobody told them to.
+    /// Background tasks that panicked or ended early.
     pub task_failures: Family<TaskLabels, Counter>,
-    /// Keys judged.
+    /// Presented keys by outcome.
     pub auth: Family<AuthLabels, Counter>,
     /// 1 while the database answers.
     pub database_up: Gauge,
-    /// Deliveries to receivers of webhooks.
+    /// Deliveries to webhook receivers.
     pub webhooks: Family<WebhookLabels, Counter>,
-    /// Endpoints that are sent to at this moment.
+    /// Endpoints with a delivery in progress.
     pub webhook_shifts: Gauge,
-    /// Milliseconds from when something happened to when it was queued for its receivers.
+    /// Milliseconds from an event to its place in the delivery queue.
     pub webhook_lag: Gauge,
-    /// Deliveries that wait, counted up to a limit.
+    /// Pending deliveries, counted up to a limit.
     pub webhook_waiting: Gauge,
-    /// Credentials that were made for jobs and taken back.
+    /// Credentials minted and revoked for jobs.
     pub credentials: Family<CredentialLabels, Counter>,
-    /// What became of binding moments.
+    /// Events of binding moments.
     pub moments: Family<MomentLabels, Counter>,
-    /// Questions that came with a calibration note (binding moment §5.9).
+    /// Questions that carry a calibration note (binding moment §5.9).
     pub calibration_notes: Counter,
 }
 
@@ -124,7 +124,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Fresh metrics, all zero.
+    /// Creates metrics, all zero.
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("entente");
@@ -203,21 +203,21 @@ impl Metrics {
         registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
     }
 
-    /// Counts what became of deliveries.
+    /// Counts deliveries by outcome.
     pub fn webhook_outcome(&self, outcome: &'static str, count: usize) {
         self.webhooks.get_or_create(&WebhookLabels { outcome }).inc_by(count as u64);
     }
 
-    /// Counts what became of credentials.
+    /// Counts credentials by outcome.
     pub fn credential_outcome(&self, outcome: &'static str, count: usize) {
         self.credentials.get_or_create(&CredentialLabels { outcome }).inc_by(count as u64);
     }
 
-    /// The metrics as `OpenMetrics` text.
+    /// Returns the metrics as `OpenMetrics` text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing into a String does not fail.
+        // Writing into a `String` cannot fail.
         let _written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
     }

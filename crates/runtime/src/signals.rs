@@ -1,9 +1,10 @@
-//! The signals that stop a process.
+//! Signals that stop the process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that tell a server to stop: SIGTERM and Ctrl-C. They are listened to from the first moment on, so that
-/// one that comes while the server starts leaves nothing behind either.
+/// Signals that stop a server: SIGTERM and Ctrl-C.
+///
+/// Registered before anything else, so that a signal during startup also ends in a clean stop.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -11,15 +12,15 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Registers the signal handlers.
     ///
     /// # Errors
-    /// The system refuses it.
+    /// The operating system refuses.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Resolves when the server is told to stop.
+    /// Resolves when a stop signal arrives.
     pub async fn told(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

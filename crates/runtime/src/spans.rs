@@ -1,8 +1,8 @@
-//! Spans (RFC-0020): what became of each request, told to a collector of OpenTelemetry (OTLP over HTTP). There are none
-//! unless a collector is configured. Which trace a request belongs to is the law's `traces.rs`; here it is measured.
+//! Spans (RFC-0020) of requests, exported to an OpenTelemetry collector (OTLP over HTTP) if one is
+//! configured. `traces.rs` in the domain decides which trace a request belongs to; this module measures it.
 //!
-//! Spans are gathered and sent by a thread of the library's own, so that no request waits for the collector; what it
-//! cannot take is dropped and said in the log.
+//! A thread of the library batches and sends the spans, so no request waits for the collector. Spans that the
+//! collector cannot take are dropped, and the log says so.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,20 +22,22 @@ use opentelemetry_sdk::trace::{IdGenerator, Sampler, SdkTracer, SdkTracerProvide
 
 use crate::tls;
 
-/// How long the collector may take to answer.
+/// Time limit for one request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the last spans may take to be sent when the server stops.
+/// Time limit for sending the remaining spans when the server stops.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// A collector of OpenTelemetry.
+/// Configuration of an OpenTelemetry collector.
 #[derive(Clone)]
 pub struct Collector {
-    /// Its address, without the path that OTLP has for spans.
+    /// Base URL, without OTLP's path for spans.
     pub endpoint: String,
-    /// What it is sent along: names and values, often a key.
+    /// Additional request headers as name and value, often an API key.
     pub headers: Vec<(String, String)>,
-    /// Which part of the traces that begin here is measured, 0 to 1. Others decide for those that they began.
+    /// Share of the traces that begin here to sample, 0 to 1.
+    ///
+    /// Traces begun elsewhere carry their own decision.
     pub ratio: f64,
 }
 
@@ -45,10 +47,10 @@ impl fmt::Debug for Collector {
     }
 }
 
-/// Why spans cannot be sent.
+/// Error of setting up the span exporter.
 #[derive(Debug, thiserror::Error)]
 pub enum SpansError {
-    /// There is no client for the collector.
+    /// The HTTP client for the collector cannot be built.
     #[error("no client for the collector of ENTENTE_OTLP_ENDPOINT: {0}")]
     Client(String),
     /// The exporter cannot be built from the configuration.
@@ -56,34 +58,34 @@ pub enum SpansError {
     Exporter(#[from] ExporterBuildError),
 }
 
-/// Where spans are gathered.
+/// Span recorder of this server.
 #[derive(Debug)]
 pub struct Spans {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
-/// What a request's answer was.
+/// Response of a request, recorded in its span.
 #[derive(Debug)]
 pub struct Answered<'a> {
-    /// Its method.
+    /// HTTP method.
     pub method: &'static str,
-    /// Its route's pattern.
+    /// Route pattern.
     pub route: &'a str,
-    /// Its path, without what is secret in it.
+    /// Path, without secrets.
     pub path: &'a str,
-    /// The answer's status.
+    /// HTTP status.
     pub status: u16,
-    /// Its id in the log.
+    /// Request id, as in the log.
     pub request_id: &'a str,
 }
 
-/// A request that is being measured.
+/// Span of a request in progress.
 #[derive(Debug)]
 pub struct Span(opentelemetry_sdk::trace::Span);
 
 impl Spans {
-    /// Starts to send spans to a collector.
+    /// Starts sending spans to a collector.
     ///
     /// # Errors
     /// The collector's address or headers cannot be used.
@@ -111,7 +113,7 @@ impl Spans {
         Ok(Self { provider, tracer })
     }
 
-    /// Begins to measure a request, which belongs to the trace that it came with, or begins one.
+    /// Begins the span of a request, in the trace that the request carries or in a new one.
     #[must_use]
     pub fn begin(&self, came_with: Option<Trace>) -> Span {
         let parent = came_with.map_or_else(Context::new, |trace| {
@@ -128,7 +130,7 @@ impl Spans {
         Span(self.tracer.build_with_context(named_when_routed, &parent))
     }
 
-    /// Sends what is left. To be called where waiting is allowed.
+    /// Sends the remaining spans. Blocks, so call it only where blocking is allowed.
     pub fn stop(&self) {
         if let Err(failure) = self.provider.shutdown_with_timeout(FLUSH) {
             tracing::warn!(error = %failure, "the last spans were not sent to the collector");
@@ -137,8 +139,9 @@ impl Spans {
 }
 
 impl Span {
-    /// The request's place in its trace, for whatever it records or sends on. `None` when nobody asked for it: it came
-    /// without a trace, and by the ratio it is not one of those that are measured.
+    /// Returns the trace context of the request, for everything it records or sends on.
+    ///
+    /// `None` when the request is not sampled: it came without a trace and the ratio does not select it.
     #[must_use]
     pub fn trace(&self) -> Option<Trace> {
         let context = self.0.span_context();
@@ -148,7 +151,7 @@ impl Span {
         trace.filter(Trace::sampled)
     }
 
-    /// Ends the measurement.
+    /// Ends the span.
     pub fn end(mut self, answered: &Answered<'_>) {
         self.0.update_name(format!("{} {}", answered.method, answered.route));
         let told = [
@@ -166,7 +169,7 @@ impl Span {
     }
 }
 
-/// The ids of traces and spans, from the server's own source of chance.
+/// Generates trace and span ids from the server's own randomness.
 struct Ids(Arc<dyn Chance>);
 
 impl fmt::Debug for Ids {
@@ -186,7 +189,9 @@ impl IdGenerator for Ids {
     }
 }
 
-/// The client that the library's thread uses. It waits in place, so it must be made on a thread that may.
+/// Builds the HTTP client for the library's thread.
+///
+/// It is a blocking client, so it must be built on a thread that may block.
 fn client() -> Result<reqwest::blocking::Client, SpansError> {
     let make = || {
         let tls = tls::client().map_err(|e| e.to_string())?;

@@ -1,10 +1,12 @@
-//! Spawned work and its end: the only place that spawns tasks.
+//! Supervised tasks and their shutdown: the only code that spawns tasks.
 //!
-//! Every task has a name and hears the stop signal. Stopping has an order (`src/startup.rs`): streams are told to
-//! reconnect, requests in flight finish, writers drain, background work ends, and only then the database closes.
+//! Every task has a name and observes the stop signal. Shutdown has an order (`src/startup.rs`): streams tell
+//! their clients to reconnect, requests in flight finish, writers drain, background work ends, and only then
+//! the database closes.
 //!
-//! A task that goes on for as long as the server does is supervised: when it panics or ends unasked it begins again, and when
-//! that does not help the server stops, because one that no longer sweeps, feeds or delivers and still answers deceives.
+//! Long-running tasks are supervised: a task that panics or ends early is restarted, and when restarts do not
+//! help the server stops. A server that still answers but no longer sweeps, feeds or delivers would deceive
+//! its clients.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,25 +25,27 @@ use crate::metrics::{Metrics, TaskLabels};
 
 use crate::deadlines::doubt;
 
-/// How long it may take until a task that is given up is gone.
+/// Time that abandoned tasks have to disappear.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
-/// How often, and how soon, a task that fails begins again.
+/// Restart policy for a task that fails.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// The pause before it begins again for the first time; each further one is twice as long.
+    /// Pause before the first restart; each further pause is twice as long.
     pub first: Duration,
-    /// The longest pause.
+    /// Longest pause.
     pub most: Duration,
-    /// With the so manieth failure within the window the server stops.
+    /// Number of failures within the window at which the server stops.
     pub failures: usize,
-    /// The window.
+    /// Length of the window.
     pub window: Duration,
 }
 
 impl Patience {
-    /// With these pauses a task that fails each time, at once, is given up after some 20 seconds: long enough for what passes
-    /// by itself, short enough that an orchestrator starts another server before work piles up.
+    /// Default policy: a task that fails immediately every time is given up after some 20 seconds.
+    ///
+    /// That is long enough for transient faults, and short enough that an orchestrator starts another server
+    /// before work piles up.
     pub const USUAL: Self = Self {
         first: Duration::from_millis(100),
         most: Duration::from_secs(5),
@@ -49,7 +53,7 @@ impl Patience {
         window: Duration::from_mins(2),
     };
 
-    /// The pause after so many failures.
+    /// Returns the pause after the given number of failures.
     fn pause(&self, failures: usize) -> Duration {
         let doubled = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
         self.first.saturating_mul(1 << doubled).min(self.most)
@@ -62,24 +66,24 @@ pub struct Tasks {
     tracker: TaskTracker,
     draining: CancellationToken,
     stopping: CancellationToken,
-    /// Cancelled when they have had their time: who has not ended by then is dropped where it waits.
+    /// Cancelled when the time to stop is over: tasks that still run are dropped where they wait.
     over: CancellationToken,
-    /// Tasks that panicked or ended unasked.
+    /// Tasks that panicked or ended early.
     failures: Family<TaskLabels, Counter>,
     patience: Patience,
-    /// Cancelled when the server cannot go on, and because of which task.
+    /// Cancelled when the server cannot go on; `culprit` names the task.
     failed: CancellationToken,
     culprit: Arc<OnceLock<&'static str>>,
 }
 
 impl Tasks {
-    /// No tasks yet; those that fail are counted in these metrics.
+    /// Creates an empty set of tasks; failures are counted in `metrics`.
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
         Self::patient(metrics, Patience::USUAL)
     }
 
-    /// As [`Self::new`], with another patience.
+    /// As [`Self::new`], with another restart policy.
     #[must_use]
     pub fn patient(metrics: &Metrics, patience: Patience) -> Self {
         Self {
@@ -94,22 +98,24 @@ impl Tasks {
         }
     }
 
-    /// Spawns a task that does one thing. It must end soon after [`Self::stopping`] is cancelled. When it panics that is
-    /// counted, and nobody begins it again: what it did is tried again by whoever finds it undone.
+    /// Spawns a task that does one piece of work.
+    ///
+    /// It must end soon after [`Self::stopping`] is cancelled. A panic is counted and the task is not
+    /// restarted: the code that later finds the work undone tries it again.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.clone().once(name, Box::pin(task));
         self.tracker.spawn(self.until_over(name, task));
     }
 
-    /// As [`Self::spawn`], on the thread that asks: for a conversation that belongs to a connection, which a request's
-    /// thread serves.
+    /// As [`Self::spawn`], on the calling thread: for a session on a connection that a request thread serves.
     pub fn spawn_here(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
         let task = self.clone().once(name, Box::pin(task));
         self.tracker.spawn_local(self.until_over(name, task));
     }
 
-    /// Spawns a task that goes on until the server drains or stops. When it panics or ends before, it begins again after a
-    /// pause; when it fails too often, the server stops.
+    /// Spawns a task that runs until the server drains or stops.
+    ///
+    /// A task that panics or ends earlier restarts after a pause; when it fails too often, the server stops.
     pub fn keep<T>(&self, name: &'static str, task: impl FnMut() -> T + Send + 'static)
     where
         T: Future<Output = ()> + Send + 'static,
@@ -117,8 +123,8 @@ impl Tasks {
         self.tracker.spawn(self.until_over(name, Box::pin(self.clone().supervise(name, task, true))));
     }
 
-    /// As [`Self::keep`], of which there are many that do not need each other: one that fails however often begins again, and the
-    /// server goes on with the others.
+    /// As [`Self::keep`], for one of many independent tasks: it restarts however often it fails, and the
+    /// server goes on.
     pub fn keep_always<T>(&self, name: &'static str, task: impl FnMut() -> T + Send + 'static)
     where
         T: Future<Output = ()> + Send + 'static,
@@ -126,7 +132,8 @@ impl Tasks {
         self.tracker.spawn(self.until_over(name, Box::pin(self.clone().supervise(name, task, false))));
     }
 
-    /// Spawns a task that cannot begin again: when it panics or ends before the server drains or stops, the server stops.
+    /// Spawns a task that cannot be restarted: if it panics or ends before the server drains or stops, the
+    /// server stops.
     pub fn vital(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let tasks = self.clone();
         let task = async move {
@@ -142,14 +149,15 @@ impl Tasks {
         name: &'static str,
         task: T,
     ) -> impl Future<Output = ()> + use<T> {
-        // Boxed by those who ask, because each layer around a future may hold it twice, and a session's is large.
+        // The caller boxes the future, because each layer around a future may hold it twice, and a session's
+        // is large.
         let task = self.over.clone().run_until_cancelled_owned(task);
         async { task.await.unwrap_or_default() }.instrument(info_span!("task", name))
     }
 
     async fn once(self, name: &'static str, task: impl Future<Output = ()>) {
         if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-            // The panic hook has written down where.
+            // The panic hook has logged the location.
             self.count(name);
             error!(task = name, "a task panicked");
         }
@@ -182,7 +190,7 @@ impl Tasks {
         }
     }
 
-    /// Whether a task has ended as it was told to. One that panicked, or ended although nobody told it to, is counted.
+    /// Returns whether a task ended because of a shutdown. A panic or an early end is counted.
     fn ended_well(&self, name: &'static str, whole: bool) -> bool {
         let told = self.draining.is_cancelled() || self.stopping.is_cancelled();
         if whole && told {
@@ -192,10 +200,10 @@ impl Tasks {
         if whole {
             error!(task = name, "a task ended, although nobody told it to");
         } else {
-            // The panic hook has written down where.
+            // The panic hook has logged the location.
             error!(task = name, "a task panicked");
         }
-        // Whoever panics at the end has nothing to begin again for.
+        // A task that panics during the shutdown has no reason to restart.
         self.stopping.is_cancelled()
     }
 
@@ -209,27 +217,28 @@ impl Tasks {
         self.failed.cancel();
     }
 
-    /// Resolves when the server cannot go on, with the task that it cannot go on without.
+    /// Resolves with the name of the failed task when the server cannot go on without it.
     pub async fn failed(&self) -> &'static str {
         self.failed.cancelled().await;
         self.culprit.get().copied().unwrap_or_default()
     }
 
-    /// Cancelled when the server begins to drain: streams end, no new ones begin.
+    /// Cancelled when the server begins to drain: streams end, and no new ones begin.
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.draining
     }
 
-    /// Cancelled when nothing more will be asked of the server: tasks end.
+    /// Cancelled when no further requests arrive: tasks end.
     #[must_use]
     pub fn stopping(&self) -> &CancellationToken {
         &self.stopping
     }
 
-    /// Tells all tasks to end and waits for them, up to `limit`; those that go on are dropped where they wait. One that
-    /// waits for a database which is away would otherwise hold up the end for as long as its patience lasts: a pool does
-    /// not close while somebody connects.
+    /// Signals all tasks to end and waits for them, up to `limit`; the rest are dropped where they wait.
+    ///
+    /// A task that waits for an unreachable database would otherwise delay the shutdown until its own
+    /// timeout, because a pool does not close while a connection attempt is under way.
     pub async fn stop(&self, limit: Duration) {
         self.draining.cancel();
         self.stopping.cancel();
@@ -238,7 +247,7 @@ impl Tasks {
             warn!(tasks.left = self.tracker.len(), "some tasks did not end in time and are given up");
             doubt();
             self.over.cancel();
-            // One that never waits cannot be dropped, and must not hold up the end either.
+            // A task that never yields cannot be dropped, and must not delay the shutdown either.
             let _busy = tokio::time::timeout(GIVING_UP, self.tracker.wait()).await;
         }
     }
@@ -275,7 +284,7 @@ mod tests {
         let begun = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&begun);
         let stopping = tasks.stopping().clone();
-        // Panics once, ends unasked once, then goes on.
+        // Panics once, ends early once, then keeps running.
         tasks.keep("healing", move || {
             let (turn, stopping) = (count.fetch_add(1, Ordering::Relaxed), stopping.clone());
             async move {
@@ -311,7 +320,7 @@ mod tests {
         let tasks = Tasks::new(&metrics);
         let draining = tasks.draining().clone();
         tasks.vital("told", async move { draining.cancelled().await });
-        // What does one thing may panic: it is counted, and that is all.
+        // A one-off task may panic: the panic is counted, with no further effect.
         tasks.spawn("single", async { panic!("on purpose") });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(counted(&metrics, "single"), 1);

@@ -1,13 +1,14 @@
-//! TLS for what the server and its command line ask of others: rustls with ring, and the authorities of the web.
+//! TLS for outgoing connections of the server and its command line: rustls with ring and the web's root
+//! certificates.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, Error, RootCertStore};
 
-/// What a client needs to trust the certificates of the public web.
+/// Returns a client configuration that trusts the certificates of the public web.
 ///
 /// # Errors
-/// The library and its provider of cryptography do not fit each other.
+/// The TLS library and its cryptography provider are incompatible.
 pub fn client() -> Result<ClientConfig, Error> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -1,18 +1,18 @@
-//! Finding PostgreSQL's programs on this machine. Starting them is `private.rs`.
+//! Finds PostgreSQL's programs on this machine; `private.rs` starts them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest PostgreSQL that Entente runs on.
+/// Oldest supported major version of PostgreSQL.
 const OLDEST: u32 = 15;
 
-/// Why there are none.
+/// Reason that PostgreSQL's programs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BinariesError {
-    /// They were named, and are not there.
+    /// The configured directory does not contain them.
     #[error("ENTENTE_PG_BIN={0} has no `postgres` and `initdb` of version {OLDEST} or newer")]
     NotThere(PathBuf),
-    /// They are nowhere.
+    /// No searched directory contains them.
     #[error(
         "no PostgreSQL (version {OLDEST} or newer) was found on this machine. Install it (Debian and Ubuntu: \
          `apt-get install postgresql`; macOS: `brew install postgresql@17`), say where it is with ENTENTE_PG_BIN, or \
@@ -25,15 +25,15 @@ pub enum BinariesError {
 /// PostgreSQL's programs.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    /// The directory that they are in.
+    /// Directory of the programs.
     pub dir: PathBuf,
-    /// Their major version.
+    /// Major version.
     pub major: u32,
 }
 
 impl Binaries {
-    /// Finds them: where they were said to be, else by `pg_config`, on `PATH` and in the usual folders, the newest
-    /// first.
+    /// Finds the programs in the configured directory; without one by `pg_config`, on `PATH` and in the usual
+    /// folders, there the newest version first.
     ///
     /// # Errors
     /// See [`BinariesError`].
@@ -46,7 +46,7 @@ impl Binaries {
     }
 
     fn in_dir(dir: &Path) -> Option<Self> {
-        // A link on PATH leads to the folder where the other programs are.
+        // A link on `PATH` leads to the folder of the other programs.
         let dir = dir.join("postgres").canonicalize().ok()?.parent()?.to_path_buf();
         if !dir.join("initdb").exists() || !dir.join("pg_ctl").exists() {
             return None;

@@ -1,10 +1,11 @@
-//! Group commit (design §4): many commands, one commit, each caller answered after it.
+//! Group commit (design §4): many commands share one commit, and each caller is answered after it.
 //!
-//! Callers put commands into a bounded queue, sharded so that commands for the same intent meet in the same queue. A
-//! writer takes whatever waits, applies it as one batch, and answers each caller. Nothing is timed: an idle queue
-//! commits its first command at once, a busy one batches by itself while the previous commit is under way.
-//! A writer waits for nobody's lock: a command that has to waits beside it (`lanes.rs`).
-//! What a batch does is the business of its [`Deed`]; this file knows only queues.
+//! Callers put commands into a bounded queue, sharded so that commands for the same intent meet in the same
+//! queue. A writer takes all waiting commands, applies them as one batch, and answers each caller. There is
+//! no timer: an idle queue commits its first command at once, and a busy one forms batches while the previous
+//! commit is under way. A writer never waits for another transaction's lock: a command that has to wait does
+//! so in a lane (`lanes.rs`). The batch handler ([`Deed`]) defines the effect of a batch; this module only
+//! manages queues.
 
 mod lanes;
 
@@ -23,42 +24,44 @@ use tokio_util::sync::CancellationToken;
 
 use self::lanes::Lanes;
 
-/// Commands per batch at the most: enough to make the commit's cost per command small, few enough to keep the
-/// transaction short for whoever waits for the same intent.
+/// Most commands per batch: enough to make the commit's cost per command small, few enough to keep the
+/// transaction short for others that wait for the same intent.
 const BATCH: usize = 256;
 
-/// Commands that may wait per writer. A full queue makes its callers wait, which slows clients down instead of using
-/// up memory.
+/// Commands that may wait per writer.
+///
+/// A full queue makes its callers wait, which slows clients down instead of using up memory.
 const QUEUE: usize = 1_024;
 
-/// Lanes of one deed that are at work at once: each has a connection while it waits.
+/// Lanes of one handler that run concurrently; each holds a connection while it waits.
 pub const PLACES: u32 = 3;
 
-/// What a batch of commands does.
+/// Batch handler.
 pub trait Deed: Send + Sync + 'static {
-    /// What is asked.
+    /// Request type.
     type Command: Send + 'static;
-    /// What each caller hears.
+    /// Answer type.
     type Answer: Send + 'static;
-    /// What a writer remembers from batch to batch.
+    /// State that a writer keeps between batches.
     type Memory: Default + Send + 'static;
 
-    /// What a command keeps its place in: of those with the same lane none is done before one that came earlier.
+    /// Returns the lane of a command; commands of one lane are applied in their order of arrival.
     fn lane(command: &Self::Command) -> u64;
 
-    /// Applies the commands in their order, and answers them in the same order, after they are committed. One bad
-    /// command must not harm its neighbours. Waits for nobody's lock: a command that needs one that somebody else has is
-    /// given back, with all of its lane that come after it.
+    /// Applies the commands in order and returns their answers in the same order, after the commit.
+    ///
+    /// One bad command must not harm its neighbours. Never waits for another transaction's lock: a command
+    /// that would need to is returned, along with all later commands of its lane.
     fn apply(
         &self,
         memory: &mut Self::Memory,
         commands: Vec<Self::Command>,
     ) -> impl Future<Output = Vec<Result<Self::Answer, Self::Command>>> + Send;
 
-    /// Applies commands of one lane, and waits for the locks that they need, for a while.
+    /// Applies commands of one lane, and waits for their locks for a limited time.
     fn wait(&self, commands: Vec<Self::Command>) -> impl Future<Output = Vec<Self::Answer>> + Send;
 
-    /// Writes something as batches are written: whether that is possible.
+    /// Writes in the same way as a batch, to test that writing works.
     fn probe(&self) -> impl Future<Output = Result<(), String>> + Send;
 }
 
@@ -67,33 +70,33 @@ struct Job<D: Deed> {
     answer: oneshot::Sender<Result<D::Answer, Unanswered>>,
 }
 
-/// What waits in a queue.
+/// Entry of a queue.
 enum Entry<D: Deed> {
-    /// A command.
+    /// Command to apply.
     Job(Job<D>),
-    /// The question whether the writer writes.
+    /// Health probe of the writer.
     Probe(oneshot::Sender<Result<(), String>>),
 }
 
-/// The queues of one deed.
+/// Queues of one batch handler.
 pub struct GroupCommit<D: Deed> {
     shards: Vec<mpsc::Sender<Entry<D>>>,
     metrics: Metrics,
 }
 
-/// Why a command has no answer.
+/// Reason that a command has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// It may or may not have been done.
+    /// The command may or may not have been applied.
     #[error("the server is stopping, or a defect has met the request")]
     Stopped,
-    /// It was not done.
+    /// The command was not applied.
     #[error("somebody else has locked what this is about, and too many wait for that; nothing was done")]
     Busy,
 }
 
 impl<D: Deed> GroupCommit<D> {
-    /// Starts `writers` writers for a deed. When the server stops they do what waits, and end.
+    /// Starts `writers` writers for a handler; when the server stops they finish their queues and end.
     pub fn start(deed: D, writers: usize, tasks: &Tasks, metrics: &Metrics) -> Self {
         let deed = Arc::new(deed);
         let places = Arc::new(Semaphore::new(PLACES as usize));
@@ -105,7 +108,8 @@ impl<D: Deed> GroupCommit<D> {
                     lanes: Lanes::new(&deed, &places, tasks),
                     metrics: metrics.clone(),
                 });
-                // Kept outside of the writer: what waits is done by the one that begins after it.
+                // Owned outside of the writer task: after a restart the next task continues with the same
+                // queue.
                 let queue = Arc::new(Mutex::new(queue));
                 let stopping = tasks.stopping().clone();
                 tasks.keep("group commit", move || {
@@ -119,8 +123,10 @@ impl<D: Deed> GroupCommit<D> {
         Self { shards, metrics: metrics.clone() }
     }
 
-    /// Has commands done. Those of one call, and of later calls with the same `shard`, are done in the order in which
-    /// they come, as far as they are of one lane.
+    /// Submits commands and waits for their answers.
+    ///
+    /// Within one lane, commands of one call, and of later calls with the same `shard`, are applied in their
+    /// order of arrival.
     pub async fn submit(&self, shard: u64, commands: Vec<D::Command>) -> Vec<Result<D::Answer, Unanswered>> {
         let mut waiting = Vec::with_capacity(commands.len());
         for command in commands {
@@ -136,10 +142,10 @@ impl<D: Deed> GroupCommit<D> {
         answers
     }
 
-    /// Has every writer write something, within `limit`; else what is wrong.
+    /// Makes every writer perform a test write within `limit`, or returns the error.
     ///
     /// # Errors
-    /// One of them does not write.
+    /// One of the writers does not write.
     pub async fn probe(&self, limit: Duration) -> Result<(), String> {
         let each = self.shards.iter().map(|queue| async move {
             let (answer, answered) = oneshot::channel();
@@ -171,7 +177,7 @@ impl<D: Deed> GroupCommit<D> {
     }
 }
 
-/// Who writes what comes in one queue.
+/// Writer of one queue.
 struct Writer<D: Deed> {
     deed: Arc<D>,
     lanes: Arc<Lanes<D>>,
@@ -207,7 +213,7 @@ impl<D: Deed> Writer<D> {
                 let probed = AssertUnwindSafe(self.deed.probe()).catch_unwind().await;
                 let probed = probed.unwrap_or_else(|_panic| Err("the probe panicked".to_owned()));
                 for answer in probes {
-                    // Whoever asked may have gone.
+                    // The caller may have disconnected.
                     let _gone = answer.send(probed.clone());
                 }
             }
@@ -223,8 +229,8 @@ impl<D: Deed> Writer<D> {
         let applied = AssertUnwindSafe(self.deed.apply(memory, commands)).catch_unwind().await;
         self.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
         let Ok(answers) = applied else {
-            // The panic hook has written down where. Its callers hear that it is not known what was done; the next batch
-            // begins with what the database says.
+            // The panic hook has logged the location. The callers learn that the outcome is unknown; the next
+            // batch reads its state from the database.
             tracing::error!(batch = callers.len(), "a batch panicked");
             *memory = D::Memory::default();
             return;
@@ -232,7 +238,7 @@ impl<D: Deed> Writer<D> {
         let mut parked = Vec::new();
         for (answer, outcome) in callers.into_iter().zip(answers) {
             match outcome {
-                // A caller that has gone away does not undo what was committed.
+                // A caller that has disconnected does not undo the commit.
                 Ok(done) => drop(answer.send(Ok(done))),
                 Err(command) => parked.push(Job { command, answer }),
             }

@@ -1,5 +1,5 @@
-//! PostgreSQL: how to reach it, bring its schema up to date and keep a private one; and the group commit.
-//! The SQL itself is in `crates/kernel`, next to the operations that need it.
+//! PostgreSQL access: connections, schema migrations, a private server, and the group commit. The SQL itself
+//! is in `crates/kernel`, next to the operations that need it.
 
 pub mod binaries;
 pub mod commit;
@@ -18,31 +18,34 @@ use tokio_util::sync::CancellationToken;
 
 use self::limits::{Work, limit_transactions};
 
-/// How long a request waits for a connection before it is answered "unavailable". Short: a client that is told to
-/// come back is better off than one that hangs.
+/// Time that a request waits for a connection before the answer "unavailable".
+///
+/// Short, because a client that is asked to come back is better off than one that hangs.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long what happens in the background waits for one.
+/// Time that background work waits for a connection.
 const PATIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection that lay idle for longer is tested before it is used, so that a restart of PostgreSQL costs no
-/// request; one in steady use is not, so that the hot path pays no extra round trip.
+/// A connection idle for longer is tested before use, so that a restart of PostgreSQL fails no request; a
+/// connection in steady use is not, so that the hot path pays no extra round trip.
 const TEST_AFTER_IDLE: Duration = Duration::from_millis(500);
 
-/// How long a connection may take to say that it is still there. It has nothing else to do.
+/// Time that a connection may take to answer a ping. It has nothing else to do.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(700);
 
-/// Prepared statements kept per connection: more than the server has, so that none is prepared twice.
+/// Prepared statements kept per connection: more than the server uses, so that none is prepared twice.
 const STATEMENT_CACHE: usize = 400;
 
-/// Reads a `DATABASE_URL`; `None` when it is no PostgreSQL URL. Why is not said: the text may hold a password.
+/// Parses a `DATABASE_URL`; `None` when it is not a PostgreSQL URL.
+///
+/// The reason is withheld, because the text may hold a password.
 #[must_use]
 pub fn options(url: &str) -> Option<PgConnectOptions> {
     let known = url.starts_with("postgres://") || url.starts_with("postgresql://");
     known.then(|| PgConnectOptions::from_str(url).ok()).flatten()
 }
 
-/// What a connection goes to, for people: never its password.
+/// Describes the target of a connection for people, without its password.
 #[must_use]
 pub fn named(options: &PgConnectOptions) -> String {
     let place = match options.get_socket() {
@@ -53,53 +56,58 @@ pub fn named(options: &PgConnectOptions) -> String {
     format!("{place}, database `{database}`, as `{}`", options.get_username())
 }
 
-/// The states (SQLSTATE) in which PostgreSQL says that it has given up what was asked, that nothing of it was done, and that the same
-/// may go well when it is asked again: two transactions in each other's way (40001, 40P01), a lock that was not to be had in
-/// time (55P03), and the limits on statements, idle transactions and whole ones (57014, 25P03, 25P04).
+/// SQLSTATEs by which PostgreSQL reports that it rolled back the work and that a retry may succeed: two
+/// transactions in conflict (40001, 40P01), a lock not granted in time (55P03), and the limits on statements,
+/// idle transactions and whole transactions (57014, 25P03, 25P04).
 const ROLLED_BACK: [&str; 6] = ["40001", "40P01", "55P03", "57014", "25P03", "25P04"];
 
-/// The state of an error that says so.
+/// Returns the SQLSTATE of an error that reports a rollback after which a retry may succeed.
 #[must_use]
 pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
     let code = error.as_database_error()?.code()?;
     ROLLED_BACK.into_iter().find(|state| *state == code)
 }
 
-/// Whether an error says so.
+/// Returns whether an error reports a rollback after which a retry may succeed.
 #[must_use]
 pub fn is_rolled_back(error: &sqlx::Error) -> bool {
     rolled_back(error).is_some()
 }
 
-/// A pool of connections for requests; it connects when it is first used. When `leaving` is cancelled the threads that serve
-/// requests end, and with them whatever connection one of them opened: from then on each is tested before it is used.
+/// Creates a pool of connections for requests; it connects on first use.
+///
+/// When `leaving` is cancelled, the threads that serve requests end along with the connections that they
+/// opened: from then on every connection is tested before use.
 #[must_use]
 pub fn pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
     waiting(Work::Requests, options.options(LED), connections, ACQUIRE_TIMEOUT, leaving)
 }
 
-/// The pool of what happens in the background.
+/// Creates the pool for background tasks.
 #[must_use]
 pub fn house_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
     waiting(Work::Background, options.options(LED), connections, ACQUIRE_TIMEOUT, leaving)
 }
 
-/// The pool of those who write messages. Their one statement joins what it is given by hash, which is faster over many
-/// intents; it was measured so.
+/// Creates the pool for the message writers.
+///
+/// Their single statement joins its input by hash, which measurements show to be faster over many intents.
 #[must_use]
 pub fn writers_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
     waiting(Work::Writers, options, connections, ACQUIRE_TIMEOUT, leaving)
 }
 
-/// A pool whose users wait for a connection as long as it takes: nobody waits for them, and what they have done is to be
-/// written down.
+/// Creates a pool whose users wait up to `PATIENT_TIMEOUT` for a connection: no client waits for them, and
+/// their results must be recorded.
 #[must_use]
 pub fn patient_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
     waiting(Work::Background, options.options(LED), connections, PATIENT_TIMEOUT, leaving)
 }
 
-/// Has every statement led by an index. The one plan of a statement is made when a server begins, with tables that are still
-/// empty: left to itself PostgreSQL would read the whole of them, and keep to it while they grow.
+/// Makes PostgreSQL lead every statement by an index.
+///
+/// The one plan of a statement is made when a server starts, with tables that are still empty: by default
+/// PostgreSQL would choose full scans and keep them while the tables grow.
 const LED: [(&str, &str); 3] =
     [("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
 
@@ -110,8 +118,8 @@ fn waiting(
     timeout: Duration,
     leaving: &CancellationToken,
 ) -> PgPool {
-    // Every statement is written for one plan, whatever its parameters are. Without this PostgreSQL plans statements with
-    // array parameters anew each time, which costs more than running them.
+    // Every statement is written for one plan, whatever its parameters are. Without this setting PostgreSQL
+    // plans statements with array parameters anew each time, which costs more than running them.
     let options = work
         .limit(options)
         .application_name("entente")
@@ -132,15 +140,15 @@ fn waiting(
             Box::pin(async move { Ok(!unsure || lives(connection).await.is_ok()) })
         })
         .after_release(|connection, _| {
-            // The pool itself asks whether it is still there, and would wait for the answer for ever; with what was rolled
-            // back unsaid, or given up somewhere, there may be none.
+            // The pool itself pings the connection and would wait for the answer for ever; after an unsent
+            // rollback or an abandoned statement there may be none.
             let unsure = connection.should_flush() || doubtful();
             Box::pin(async move { if unsure { lives(connection).await.map(|()| true) } else { Ok(true) } })
         })
         .connect_lazy_with(options)
 }
 
-/// Whether a connection answers.
+/// Pings a connection, with a time limit.
 async fn lives(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     timeout(SIGN_OF_LIFE, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }

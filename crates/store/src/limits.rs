@@ -1,59 +1,64 @@
-//! How long PostgreSQL waits for one of this server's connections, by what the connection is for. A server that is stopped or cut
-//! off in the middle of a transaction says nothing more, and its locks must not be held for ever on its account: PostgreSQL
-//! itself ends what takes too long, whoever has begun it.
+//! PostgreSQL's limits for this server's connections, by the purpose of the connection. A server that is
+//! stopped or cut off in the middle of a transaction sends nothing more, and its locks must not be held for
+//! ever: PostgreSQL itself ends anything that takes too long.
 //!
-//! They are settings of the session, so that they hold from its first statement on. What an operator has set in
-//! `DATABASE_URL` (`?options=-c%20lock_timeout%3D…`) stays as it was set.
+//! The limits are session settings, so they apply from the first statement on. Settings that an operator
+//! gives in `DATABASE_URL` (`?options=-c%20lock_timeout%3D…`) take precedence.
 
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, Executor as _};
 
-/// How long a transaction may be open while its server says nothing: a deed does not wait for anything else while it has one.
-/// Long enough for a machine that is busy, short enough that others hardly notice.
+/// Time that a transaction may be open while its server sends nothing; an operation waits for nothing else
+/// while it has one.
+///
+/// Long enough for a busy machine, short enough that others hardly notice.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// How long a statement waits for a lock: longer than any deed takes that goes well, and shorter than [`IDLE`], so that those
-/// who wait for a server that has stopped hear of it, and leave their connections to others.
+/// Time that a statement waits for a lock: longer than any successful operation takes, and shorter than
+/// [`IDLE`], so that operations waiting for a stopped server fail first and release their connections.
 pub const LOCK: Duration = Duration::from_secs(3);
 
-/// How long the writer of a batch waits for one: not at all, if it could be said. It has others to write for.
+/// Time that a batch writer waits for a lock: as close to zero as PostgreSQL allows, because other commands
+/// wait for the writer.
 pub const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// The same of a long read, which nobody waits for.
+/// As [`IDLE`], for a long read, whose transaction blocks no other work.
 const LONG_IDLE: Duration = Duration::from_mins(1);
 
-/// How long a statement of a long read may take: a log of a million events.
+/// Time that a statement of a long read may take: a log of a million events.
 pub const LONG_READ: Duration = Duration::from_mins(5);
 
-/// How long a transaction may be open while something is done elsewhere, on other connections, that only one may do.
+/// Time that a transaction may be idle while it guards exclusive work on other connections.
 const GUARD: Duration = Duration::from_secs(30);
 
-/// How long a transaction may take that is none of a long read; PostgreSQL 17 and newer.
+/// Time that a transaction other than a long read may take; PostgreSQL 17 and newer.
 const TRANSACTION: Duration = Duration::from_mins(2);
 
-/// Seconds without a sign of the other end after which PostgreSQL asks for one; between two such questions; and how many stay
-/// without an answer. Then the connection is gone, and all that it held. Without effect on a Unix socket.
+/// Seconds of silence after which PostgreSQL probes the other end; seconds between probes; and the number of
+/// unanswered probes after which the connection is gone, with all its locks.
+///
+/// Without effect on a Unix socket.
 const KEEP_ALIVE: [(&str, &str); 3] =
     [("tcp_keepalives_idle", "10"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")];
 
-/// How long what PostgreSQL has sent may stay unconfirmed: who is cut off in the middle of an answer.
+/// Time that sent data may stay unacknowledged: detects a client that is cut off in the middle of an answer.
 const UNCONFIRMED: Duration = Duration::from_secs(15);
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Requests: somebody waits for the answer.
+    /// Requests: a client waits for the answer.
     Requests,
-    /// The writers of messages: everybody waits for them.
+    /// Message writers: all clients wait for them.
     Writers,
-    /// What happens in the background, and what others are sent: nobody waits, and it is done again.
+    /// Background work and deliveries: no client waits, and failed work is repeated.
     Background,
 }
 
 impl Work {
-    /// How long one statement may take.
+    /// Returns the time limit of one statement.
     const fn statement(self) -> Duration {
         match self {
             Self::Requests => Duration::from_secs(15),
@@ -62,7 +67,7 @@ impl Work {
         }
     }
 
-    /// How long one statement waits for a lock.
+    /// Returns the time that one statement waits for a lock.
     const fn lock(self) -> Duration {
         match self {
             Self::Requests | Self::Background => LOCK,
@@ -70,7 +75,7 @@ impl Work {
         }
     }
 
-    /// Adds the limits to what is sent when a connection is made, but for those that the operator has set.
+    /// Adds the limits to the connection's startup options, except those that the operator has set.
     pub(super) fn limit(self, options: PgConnectOptions) -> PgConnectOptions {
         let told = told(&options);
         let times = [
@@ -86,12 +91,13 @@ impl Work {
     }
 }
 
-/// What the operator has set, as `name=value`; PostgreSQL takes a dash for an underscore.
+/// Returns the operator's settings as `name=value`; PostgreSQL treats a dash as an underscore.
 fn told(options: &PgConnectOptions) -> String {
     options.get_options().unwrap_or_default().replace('-', "_")
 }
 
-/// Limits the whole of a transaction, where PostgreSQL can: an older one does not know the setting, and would not let us in.
+/// Limits the duration of transactions where PostgreSQL can: an older version does not know the setting and
+/// would reject the connection.
 pub(super) async fn limit_transactions(
     connection: &mut PgConnection,
     options: &PgConnectOptions,
@@ -104,7 +110,8 @@ pub(super) async fn limit_transactions(
     connection.execute(AssertSqlSafe(set)).await.map(drop)
 }
 
-/// How a long read begins: it sees one moment of the database, holds nobody up, and takes its time.
+/// Returns the SQL that begins a long read: it sees one snapshot, blocks no other work, and has generous
+/// limits.
 #[must_use]
 pub fn begin_long_read() -> String {
     format!(
@@ -117,19 +124,19 @@ pub fn begin_long_read() -> String {
     )
 }
 
-/// How a transaction begins that only holds a lock while something is done beside it.
+/// Returns the SQL that begins a transaction which only holds a lock while work is done elsewhere.
 #[must_use]
 pub fn begin_guard() -> String {
     format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{}ms'", GUARD.as_millis())
 }
 
-/// How a transaction begins that holds these advisory locks, each waited for as long as `patience` says, or as the connection
-/// does.
+/// Returns the SQL that begins a transaction with these advisory locks, each waited for up to `patience`, or
+/// up to the connection's limit.
 ///
-/// One round trip for all. The locks are numbers; nothing a client wrote gets into this text. The rows of an array come in
-/// its order, so the locks are taken in theirs. `BEGIN` comes last and takes what was before it into its transaction
-/// (PostgreSQL, "Multiple Statements in a Simple Query"): when a lock is not to be had, no transaction is left open, and
-/// the connection is as good as before.
+/// All locks take one round trip. The locks are numbers; no client input gets into this text. The rows of an
+/// array keep its order, so the locks are taken in that order. `BEGIN` comes last and includes the preceding
+/// statements in its transaction (PostgreSQL, "Multiple Statements in a Simple Query"): when a lock is not
+/// granted, no transaction is left open, and the connection is as good as before.
 #[must_use]
 pub fn begin_with_locks(locks: &[i64], patience: Option<Duration>) -> String {
     let list: Vec<String> = locks.iter().map(i64::to_string).collect();
@@ -141,7 +148,7 @@ pub fn begin_with_locks(locks: &[i64], patience: Option<Duration>) -> String {
     )
 }
 
-/// How a transaction begins that waits for nobody's lock.
+/// Returns the SQL that begins a transaction which hardly waits for locks ([`AT_ONCE`]).
 #[must_use]
 pub fn begin_at_once() -> String {
     format!("BEGIN; SET LOCAL lock_timeout = '{}ms'", AT_ONCE.as_millis())
@@ -164,7 +171,7 @@ mod tests {
                 ("statement_timeout", statement),
                 ("lock_timeout", lock),
                 ("idle_in_transaction_session_timeout", "4000ms"),
-                // Whoever is cut off is found out, while nothing is said and in the middle of an answer.
+                // A client that is cut off is detected, both while idle and in the middle of an answer.
                 ("tcp_user_timeout", "15000ms"),
                 ("tcp_keepalives_idle", "10"),
                 ("tcp_keepalives_interval", "5"),

@@ -1,7 +1,7 @@
-//! Bringing the schema up to date: forward only, one server at a time, so that several may start at once.
+//! Schema migrations: forward only and one server at a time, so that several servers may start at once.
 //!
-//! Releases that follow each other run on one schema: a server comes up on the schema of a newer one, and goes on while a newer one
-//! changes it (CONTRIBUTING.md, "A migration").
+//! Consecutive releases share one schema: a server starts on the schema of a newer release, and keeps running
+//! while a newer release changes it (CONTRIBUTING.md, "A migration").
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,36 +13,36 @@ use tokio::time::sleep;
 
 use super::is_rolled_back;
 
-/// The migrations, part of the binary.
+/// Migrations embedded in the binary.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
-/// Between two looks whether whoever else brings the schema up to date is ready.
+/// Interval between attempts to get the migration lock.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The advisory lock of who brings the schema up to date: a number that nothing else locks by.
+/// Advisory lock held while migrating: a number that nothing else locks by.
 const LOCK: &str = "SELECT pg_try_advisory_lock(x'656e74656e7465'::bigint)";
 
-/// Why the schema cannot be brought up to date.
+/// Reason that the schema cannot be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// A migration is not what it was when it was applied.
+    /// A migration differs from the one that was applied.
     #[error(
         "migration {0} was changed after it was applied here. A released migration is never changed: run the release that applied \
          it, or put the file back as it was; what it should do now belongs in a new one"
     )]
     Changed(i64),
-    /// The schema has lost what this release needs.
+    /// A newer release has removed something from the schema that this release needs.
     #[error(
         "migration {floor} of a newer release has taken away what this one needs (the newest that it knows is {newest}). Run that \
          release, or a newer one"
     )]
     Contracted {
-        /// The oldest migration that a release must know to run here.
+        /// Oldest migration that a release must know to run on this schema.
         floor: i64,
-        /// The newest that this one knows.
+        /// Newest migration that this release knows.
         newest: i64,
     },
-    /// The database, or a migration.
+    /// The database or a migration failed.
     #[error(transparent)]
     Migrate(MigrateError),
 }
@@ -56,18 +56,20 @@ impl From<MigrateError> for SchemaError {
     }
 }
 
-/// How long others who migrate, and deeds that hold what a migration changes, are waited for in all.
+/// Total time to wait for other migrating servers, and for operations that lock what a migration changes.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Between two attempts.
+/// Pause between two attempts.
 const REST: Duration = Duration::from_millis(500);
 
-/// A migration takes as long as it takes. It does not wait long for a table, because everybody else waits behind it, and tries
-/// again. A server that is stopped in the middle of it holds up the others' start for a minute at the most.
+/// Session limits of a migration: its statements may run without limit.
+///
+/// It does not wait long for a table lock, because all other users of the table queue up behind it; it tries
+/// again instead. A server that is stopped in the middle delays the others' start by a minute at most.
 const LIMITS: &str = "SET statement_timeout = 0; SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '60s'; SET idle_session_timeout = '60s'";
 
-/// Applies what is missing.
+/// Applies the missing migrations.
 ///
 /// # Errors
 /// See [`SchemaError`].
@@ -75,14 +77,16 @@ pub async fn run(pool: &PgPool) -> Result<(), SchemaError> {
     bring_up(&MIGRATIONS, pool).await
 }
 
-/// Applies what is missing of these migrations. What a newer release has applied besides is left as it is.
+/// Applies the missing ones of these migrations; those that a newer release has applied besides stay
+/// untouched.
 ///
 /// # Errors
 /// As [`run`].
 pub async fn bring_up(migrations: &Migrator, pool: &PgPool) -> Result<(), SchemaError> {
     let began = Instant::now();
     loop {
-        // A connection of its own, with limits of its own, which is closed afterwards: its locks go with it, however this ends.
+        // A separate connection with its own limits, closed afterwards: its locks go with it in every
+        // outcome.
         let mut connection = pool.acquire().await.map_err(MigrateError::from)?.detach();
         let done = match limit(&mut connection).await {
             Ok(()) => bring_up_on(migrations, &mut connection).await,
@@ -108,8 +112,8 @@ async fn limit(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
 }
 
 async fn bring_up_on(migrations: &Migrator, connection: &mut PgConnection) -> Result<(), SchemaError> {
-    // Asked for again and again rather than waited for: an index that is made while everybody works (CREATE INDEX CONCURRENTLY)
-    // waits for every statement that has begun, and would wait for those who wait for it.
+    // Polls instead of waiting for the lock: building an index on a live table (CREATE INDEX CONCURRENTLY)
+    // waits for every running statement, so a statement that waits for this lock would deadlock with it.
     while !told(connection, LOCK).await? {
         sleep(LOOK).await;
     }
@@ -133,8 +137,8 @@ async fn bring_up_on(migrations: &Migrator, connection: &mut PgConnection) -> Re
     Ok(all.run(&mut *connection).await?)
 }
 
-/// Removes indexes of this text that were begun and cut off: PostgreSQL leaves them behind, keeps them up to date, and never uses
-/// them.
+/// Drops indexes in this migration's text whose creation was interrupted: PostgreSQL leaves them behind,
+/// maintains them, and never uses them.
 async fn clear(connection: &mut PgConnection, text: &str) -> Result<(), MigrateError> {
     let broken = connection
         .fetch_all(
@@ -154,10 +158,11 @@ async fn clear(connection: &mut PgConnection, text: &str) -> Result<(), MigrateE
     Ok(())
 }
 
-/// The oldest migration that a release must know to run on this schema: the last that took something away.
+/// Returns the oldest migration that a release must know to run on this schema: the last one that removed
+/// something.
 ///
 /// # Errors
-/// The database.
+/// The database fails.
 pub async fn floor(connection: &mut PgConnection) -> Result<i64, MigrateError> {
     if !told(connection, "SELECT to_regclass('schema_floor') IS NOT NULL").await? {
         return Ok(0);
@@ -169,7 +174,7 @@ async fn told(connection: &mut PgConnection, question: &'static str) -> Result<b
     Ok(connection.fetch_one(question).await?.try_get(0)?)
 }
 
-/// Whether it gave way to somebody else, and can be tried again.
+/// Returns whether the failure is a conflict with other work, so that another attempt may succeed.
 fn gives_way(failure: &MigrateError) -> bool {
     match failure {
         MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => is_rolled_back(e),
@@ -177,7 +182,7 @@ fn gives_way(failure: &MigrateError) -> bool {
     }
 }
 
-/// The versions that were applied already.
+/// Returns the versions of the applied migrations.
 ///
 /// # Errors
 /// The database cannot be reached.
@@ -185,12 +190,12 @@ pub async fn applied(pool: &PgPool) -> Result<BTreeSet<i64>, MigrateError> {
     applied_on(&mut *pool.acquire().await?).await
 }
 
-/// As [`applied`], on a connection.
+/// As [`applied`], on a given connection.
 ///
 /// # Errors
-/// The database.
+/// The database fails.
 pub async fn applied_on(connection: &mut PgConnection) -> Result<BTreeSet<i64>, MigrateError> {
-    // Whoever only looks makes no table.
+    // A read-only check must not create the table.
     if !told(connection, "SELECT to_regclass('_sqlx_migrations') IS NOT NULL").await? {
         return Ok(BTreeSet::new());
     }

@@ -1,7 +1,8 @@
-//! A private PostgreSQL (design §5): found, initialised, started on a Unix socket, stopped with the server.
+//! Private PostgreSQL (design §5): found, initialised, started on a Unix socket, and stopped with the server.
 //!
-//! It outlives a `kill -9` of the server; the next server on the same data directory adopts it. When it is killed itself,
-//! the server starts it again (`private/running.rs`). It never listens on TCP. Its socket lies in a directory that only its own user and root can enter, so connections need no password.
+//! It outlives a `kill -9` of the server; the next server on the same data directory adopts it. When it is
+//! killed itself, the server restarts it (`private/running.rs`). It never listens on TCP. Its socket lies in
+//! a directory that only its own user and root can enter, so connections need no password.
 
 mod looking;
 mod owner;
@@ -21,40 +22,40 @@ use super::binaries::{Binaries, BinariesError};
 
 pub use self::looking::Found;
 
-/// The database's superuser and name inside a private cluster.
+/// Superuser and database name inside a private cluster.
 const NAME: &str = "entente";
-/// What the name of a cluster that is being made ends with, before the process that makes it.
+/// Suffix of a cluster that is being created; the id of the creating process follows.
 const UNFINISHED: &str = "new-";
-/// Bytes of a Unix socket's path that every system takes.
+/// Length in bytes of a Unix socket's path that every system accepts.
 const SOCKET_PATH_BYTES: usize = 100;
 
-/// Why a private PostgreSQL could not be had.
+/// Reason that a private PostgreSQL is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateError {
     /// PostgreSQL's programs were not found.
     #[error(transparent)]
     Binaries(#[from] BinariesError),
-    /// A file or directory.
+    /// A file or directory could not be used.
     #[error("{what}: {source}")]
     File {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What went wrong.
+        /// The error.
         source: io::Error,
     },
-    /// Another server has the directory.
+    /// Another server uses the directory.
     #[error(
         "the data directory {0} is in use by another Entente. Stop it, choose another directory with --data-dir or \
          ENTENTE_DATA_DIR, or let both share one PostgreSQL with DATABASE_URL"
     )]
     InUse(PathBuf),
-    /// Somebody else has made the directory of the socket.
+    /// The socket's directory exists and is not exclusively this user's.
     #[error(
         "PostgreSQL's socket would lie in {0}, which is not only ours: somebody else made it, or a link, or let others in. \
          Remove it, or choose a data directory with a shorter path with --data-dir or ENTENTE_DATA_DIR"
     )]
     Taken(PathBuf),
-    /// The user that PostgreSQL runs as cannot get there.
+    /// The user that PostgreSQL runs as cannot enter the directory.
     #[error(
         "PostgreSQL does not run as root, and the user {user} cannot enter {dir}. Choose a data directory that it can \
          reach with --data-dir or ENTENTE_DATA_DIR"
@@ -65,28 +66,28 @@ pub enum PrivateError {
         /// The directory that it cannot enter.
         dir: PathBuf,
     },
-    /// The cluster is another major version's.
+    /// The cluster belongs to another major version.
     #[error(
         "the data in {dir} is of PostgreSQL {found}, but the programs found are of {installed}. Point ENTENTE_PG_BIN at \
          PostgreSQL {found}, or move the data with pg_upgrade"
     )]
     Version {
-        /// The cluster.
+        /// The cluster's directory.
         dir: PathBuf,
-        /// Its version.
+        /// The cluster's version.
         found: String,
         /// The programs' version.
         installed: u32,
     },
-    /// A program of PostgreSQL failed.
+    /// A PostgreSQL program failed.
     #[error("{program} failed:\n{output}")]
     Program {
-        /// Which.
+        /// Name of the program.
         program: &'static str,
-        /// What it said.
+        /// Its output.
         output: String,
     },
-    /// It started and cannot be used.
+    /// PostgreSQL started but cannot be used.
     #[error("the private PostgreSQL does not answer: {0}")]
     Silent(sqlx::Error),
 }
@@ -96,7 +97,7 @@ fn file(what: impl Into<String>) -> impl FnOnce(io::Error) -> PrivateError {
     move |source| PrivateError::File { what, source }
 }
 
-/// A private PostgreSQL that is running.
+/// A running private PostgreSQL.
 #[derive(Debug)]
 pub struct Private {
     binaries: Binaries,
@@ -105,14 +106,14 @@ pub struct Private {
     data: PathBuf,
     socket_dir: PathBuf,
     settings: Vec<(String, String)>,
-    /// Its first process, if this server started it.
+    /// PostgreSQL's main process, if this server started it.
     child: Mutex<Option<Child>>,
-    /// Held as long as this server lives: the system lets go of it even after `kill -9`.
+    /// Held as long as this server lives: the system releases it even after `kill -9`.
     _lock: File,
 }
 
 impl Private {
-    /// The user's usual place for a data directory.
+    /// Returns the user's default data directory.
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -126,10 +127,12 @@ impl Private {
         std::env::var_os("XDG_DATA_HOME").map_or_else(home, PathBuf::from).join("entente")
     }
 
-    /// Starts PostgreSQL in `dir`, or adopts the one that is running there. `settings` are added to its command line.
+    /// Starts PostgreSQL in `dir`, or adopts the one that is running there.
+    ///
+    /// `settings` are added to its command line.
     ///
     /// # Errors
-    /// See [`PrivateError`]; each says what to do.
+    /// See [`PrivateError`]; each message says how to fix the problem.
     pub async fn start(
         dir: &Path,
         pg_bin: Option<&Path>,
@@ -169,13 +172,13 @@ impl Private {
         Ok(private)
     }
 
-    /// How to connect.
+    /// Returns the connection options.
     #[must_use]
     pub fn options(&self) -> PgConnectOptions {
         self.options_for(NAME)
     }
 
-    /// How to connect to another database of the cluster; tests have one each.
+    /// Returns the connection options for another database of the cluster; each test has its own.
     #[must_use]
     pub fn options_for(&self, database: &str) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
@@ -186,14 +189,14 @@ impl Private {
             .ssl_mode(sqlx::postgres::PgSslMode::Disable)
     }
 
-    /// The same as a URL, for another server or `psql`.
+    /// Returns the same as a URL, for another server or `psql`.
     #[must_use]
     pub fn url(&self) -> String {
         let host = self.socket_dir.display().to_string().replace('%', "%25").replace('/', "%2F");
         format!("postgres://{NAME}@{host}:5432/{NAME}")
     }
 
-    /// Stops PostgreSQL: open transactions are rolled back, everything committed is kept.
+    /// Stops PostgreSQL: open transactions are rolled back, and everything committed is kept.
     ///
     /// # Errors
     /// `pg_ctl` could not stop it.
@@ -208,9 +211,11 @@ impl Private {
         Ok(())
     }
 
-    /// Makes the cluster if there is none. It is made beside its place and moved there whole: a crash on the way
-    /// leaves nothing that looks like a cluster. Each attempt has a directory of its own, because the programs of one
-    /// whose server was killed go on for a while.
+    /// Creates the cluster if there is none.
+    ///
+    /// It is created beside its final path and renamed as a whole: a crash on the way leaves nothing that
+    /// looks like a cluster. Each attempt has its own directory, because the programs of a killed server go
+    /// on for a while.
     async fn initialise(&self) -> Result<(), PrivateError> {
         self.tidy();
         if let Ok(found) = fs::read_to_string(self.data.join("PG_VERSION")) {
@@ -234,8 +239,7 @@ impl Private {
         fs::rename(&fresh, &self.data).map_err(file(format!("moving {} into place", fresh.display())))
     }
 
-    /// Removes clusters that were never finished, as far as nothing writes to them any more; what is left goes the next
-    /// time.
+    /// Removes unfinished clusters, as far as no process writes to them any more; leftovers go the next time.
     fn tidy(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().filter_map(Result::ok) {
             let name = entry.file_name();
@@ -264,8 +268,8 @@ fn lock(dir: &Path) -> Result<File, PrivateError> {
     }
 }
 
-/// Where the socket lies: in the data directory, or, where that path is too long for a socket, in the temporary
-/// directory under a name made from it.
+/// Returns the socket's directory: in the data directory or, where that path is too long for a socket, in
+/// `/tmp` under a name derived from it.
 fn socket_dir(dir: &Path) -> PathBuf {
     let inside = dir.join("run");
     if inside.join(".s.PGSQL.5432.lock").as_os_str().len() <= SOCKET_PATH_BYTES {

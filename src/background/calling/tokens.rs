@@ -1,6 +1,6 @@
-//! Tokens that services give for credentials (OAuth 2): in memory those of a client, sealed those in whose place another comes.
-//! One call at a time asks for a credential's token: a service that hands out a new refresh token for each takes two that ask
-//! with the same one for thieves.
+//! Access tokens that services issue for credentials (OAuth 2). Client tokens stay in memory; tokens that
+//! replace a stored one are sealed. Only one call at a time requests a credential's token: a service with
+//! rotating refresh tokens treats a second use of the same refresh token as theft.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,26 +20,26 @@ use zeroize::Zeroizing;
 
 use super::{Calling, Failed, failed};
 
-/// Tokens remembered at the most.
+/// Most tokens in memory.
 const TOKENS: usize = 1_000;
 
-/// How long a token is used at the most, and how much earlier than its end it is replaced.
+/// Longest use of a token, and the margin before its expiry at which it is replaced.
 const TOKEN_TIME: Duration = Duration::from_hours(1);
 const TOKEN_EARLY: Duration = Duration::from_secs(30);
 
-/// Where a token is in a secret.
+/// Names of an access token in a secret.
 pub(super) const NAMES: [&str; 2] = ["access_token", "token"];
 
-/// A token that a service gave for a credential.
+/// A token issued for a credential.
 struct Token {
     text: Zeroizing<String>,
     until: Instant,
-    /// The version of the secret, and what is known of the service: with others it would be another token.
+    /// Version of the secret and metadata of the service; a change of either invalidates the token.
     version: i32,
     metadata: Map<String, Value>,
 }
 
-/// The tokens that this server has, and who asks for one.
+/// Tokens in memory, and the locks for requesting one.
 #[derive(Default)]
 pub(super) struct Tokens {
     known: Mutex<HashMap<ToolCredentialId, Token>>,
@@ -57,7 +57,7 @@ impl Tokens {
         Arc::clone(turns.entry(id).or_default())
     }
 
-    /// One that is still good, and is not the one that was refused.
+    /// Returns a valid token, unless it is the one that was refused.
     fn known(&self, of: &ToolCredential, refused: Option<&str>) -> Option<Zeroizing<String>> {
         let known = lock(&self.known);
         let token = known.get(&of.id)?;
@@ -86,7 +86,7 @@ fn none(why: &str) -> Failed {
 }
 
 impl Calling {
-    /// A token for a credential: one that is remembered, or a new one; another than the one that was refused.
+    /// Returns a token for a credential, from memory or newly requested, but never the refused one.
     pub(super) async fn token(
         &self,
         started: &Started,
@@ -142,8 +142,10 @@ impl Calling {
         Ok((Zeroizing::new(token), answer))
     }
 
-    /// Keeps a new token: that of a credential that had one in its place, or that was given with another refresh token, sealed;
-    /// that of a client in memory.
+    /// Stores a new token.
+    ///
+    /// It is sealed if the credential had a stored token or the service replaced the refresh token; otherwise
+    /// it stays in memory.
     async fn keep(
         &self,
         (credential, secret): (&ToolCredential, &ToolSecret),

@@ -1,5 +1,5 @@
-//! Any upstream that makes and ends credentials over HTTP with JSON: the requests are the operator's own
-//! (`config/templates.rs`), and this fills their places and reads what comes back.
+//! Generic HTTP upstream for credentials: the operator defines the requests (`config/templates.rs`), and this
+//! module fills in their placeholders and parses the answers.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use crate::background::egress::{Ask, Upstreams};
 use crate::config::credentials::{Http, ProvisionerConfig};
 use crate::config::templates::Template;
 
-/// What the places of a request are filled with. A place that is known and has nothing is not here.
+/// Values of the placeholders. A known placeholder without a value is absent.
 type Filling = HashMap<String, Value>;
 
-/// An upstream by its requests.
+/// An upstream defined by its requests.
 pub(super) struct Broker {
     config: ProvisionerConfig,
     http: Http,
@@ -31,7 +31,7 @@ impl Broker {
         Self { config, http, client }
     }
 
-    /// A job's bounds as far as a request passes them on: only that can be enforced.
+    /// Returns a job's bounds as far as the request contains them: only those can be enforced.
     fn bounds(&self, order: &Order, template: &Template) -> Bounds {
         let bounds = bounded(order, &self.config, |currency| template.uses(&format!("budget.{currency}")));
         let ends = template.uses("expires_at") || template.uses("ttl_sec");
@@ -50,7 +50,7 @@ impl Broker {
     ) -> Result<Minted, Trouble> {
         let bounds = self.bounds(order, template);
         if bounds.models.as_ref().is_some_and(Vec::is_empty) {
-            // An empty list means everything to many an upstream.
+            // Many upstreams treat an empty list as unrestricted.
             let why = "the lease covers none of the models that are listed for this broker".to_owned();
             return Err(Trouble { why, retry_after: None, perhaps: false });
         }
@@ -80,7 +80,8 @@ impl Broker {
         })
     }
 
-    /// What the upstream calls a value whose answer was lost. `None`: there is none.
+    /// Looks up the upstream's id of a credential after its answer was lost; `None` if there is no such
+    /// credential.
     async fn look_up(&self, find: &Template, target: &Target) -> Result<Option<String>, Trouble> {
         let ask = request(find, &known(target), REVOKE_TIME)?;
         let answer = self.client.ask(ask, target.now).await.map_err(unanswered)?;
@@ -120,7 +121,7 @@ fn secrets<'a>(template: &'a Template, target: &'a Target) -> Vec<&'a str> {
     template.secrets.iter().map(String::as_str).chain(target.value.as_deref()).collect()
 }
 
-/// A text, or a number as one.
+/// Returns a string, or a number as a string.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -188,10 +189,10 @@ fn request(template: &Template, filling: &Filling, timeout: Duration) -> Result<
     })
 }
 
-/// A text with its places filled. What is no place stays as it is.
+/// Fills in the placeholders of a text; other braces stay as they are.
 ///
 /// # Errors
-/// A place that has nothing.
+/// A placeholder has no value.
 fn write(text: &str, filling: &Filling, escape: impl Fn(&str) -> String) -> Result<String, String> {
     let mut written = String::new();
     let mut rest = text;
@@ -205,21 +206,23 @@ fn write(text: &str, filling: &Filling, escape: impl Fn(&str) -> String) -> Resu
     Ok(written + rest)
 }
 
-/// A text as a part of a URL: whatever it is, it does not lead elsewhere.
+/// Escapes a text for a URL, so that it cannot change the destination.
 fn escaped(text: &str) -> String {
     text.bytes().fold(String::new(), |mut escaped, byte| {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
             escaped.push(char::from(byte));
         } else {
-            // Writing into a String does not fail.
+            // Writing into a `String` cannot fail.
             let _written = write!(escaped, "%{byte:02X}");
         }
         escaped
     })
 }
 
-/// A body with its places filled. A text that is one place becomes what it is filled with, of whatever type; what a job has
-/// nothing for is left out.
+/// Fills in the placeholders of a body.
+///
+/// A string that consists of one placeholder becomes its value, of any type; members without a value are
+/// omitted.
 fn fill(template: &Value, filling: &Filling) -> Option<Value> {
     match template {
         Value::String(text) => {
@@ -249,7 +252,7 @@ impl Upstream for Broker {
     }
 
     fn takes_given(&self) -> bool {
-        // Neither our alias nor an id of its own is known of it.
+        // For a credential from elsewhere, neither an alias nor an id is known.
         self.http.revoke.uses("value")
     }
 

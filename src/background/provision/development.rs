@@ -1,4 +1,5 @@
-//! Credentials that are good nowhere, for trying clients out (`ENTENTE_CREDENTIALS=development`, `entente dev` only).
+//! Credentials that are valid nowhere, for testing clients (`ENTENTE_CREDENTIALS=development`, `entente dev`
+//! only).
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use entente_domain::credentials::{MODELS, Rule};
 use entente_domain::ids::Chance;
 use entente_kernel::credentials::{Answer, Minted, Order, Provisioner, Target, Upstream};
 
-/// Where they would be used. No such name will ever stand for anything (RFC 2606).
+/// Endpoint of these credentials. The name never resolves (RFC 2606).
 const ENDPOINT: &str = "https://development.invalid/v1";
 
-/// The upstream that is none.
+/// Upstream that creates invalid credentials.
 pub(super) struct Development(Arc<dyn Chance>);
 
 impl Development {
-    /// For every job that may use models or spend something.
+    /// Returns the provisioner, which serves every job with authority for models or a budget.
     pub(super) fn provisioner(chance: Arc<dyn Chance>) -> Provisioner {
         let rule = Rule {
             agents: Vec::new(),
@@ -33,7 +34,7 @@ impl Upstream for Development {
             upstream_id: None,
             endpoint: ENDPOINT.to_owned(),
             profile: Some("generic".to_owned()),
-            // What is good nowhere goes beyond nothing.
+            // An invalid credential exceeds no bounds.
             constraints: order.bounds.echo(),
         };
         Box::pin(async move { Ok(minted) })

@@ -1,6 +1,7 @@
-//! `LiteLLM`'s virtual keys (<https://docs.litellm.ai/docs/proxy/virtual_keys>): `POST /key/generate` with an alias, a budget
-//! that is never reset, a list of models and a duration; `POST /key/delete` by alias. A rotation makes another key with what
-//! is left and deletes the one before: the proxy's own regeneration is not in its free version.
+//! `LiteLLM`'s virtual keys (<https://docs.litellm.ai/docs/proxy/virtual_keys>): `POST /key/generate` with an
+//! alias, a budget without resets, a list of models and a duration; `POST /key/delete` by alias. A rotation
+//! creates another key with the remaining bounds and deletes the previous one, because the proxy's free
+//! version lacks regeneration.
 
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered}
 use crate::background::egress::{Ask, Upstreams};
 use crate::config::credentials::{LiteLlm, ProvisionerConfig};
 
-/// Words that stand for whole sets of models there. A lease that names a model so means a model.
+/// Names that `LiteLLM` reads as sets of models. In a lease they name single models.
 const SETS: [&str; 3] = ["all-proxy-models", "all-team-models", "no-default-models"];
 
-/// The list of a key that opens no model: an empty one opens all.
+/// Model list of a key without models; an empty list would allow all of them.
 const NO_MODEL: &str = "no-default-models";
 
-/// A proxy.
+/// A `LiteLLM` proxy.
 pub(super) struct Proxy {
     config: ProvisionerConfig,
     proxy: LiteLlm,
@@ -40,7 +41,7 @@ impl Proxy {
         }
     }
 
-    /// A job's bounds as the proxy keeps them.
+    /// Returns a job's bounds as the proxy can enforce them.
     fn bounds(&self, order: &Order) -> Bounds {
         let bounds = bounded(order, &self.config, |currency| currency == self.proxy.currency);
         Bounds {
@@ -59,7 +60,7 @@ impl Proxy {
             "principal": order.principal,
         });
         said("metadata", metadata);
-        // Whatever the operator adds, the lease is not widened by it.
+        // The operator's extra members must not widen the lease.
         if let Some(models) = &bounds.models {
             let none = [NO_MODEL.to_owned()];
             said("models", json!(if models.is_empty() { none.as_slice() } else { models }));
@@ -67,10 +68,10 @@ impl Proxy {
         if let Some(amount) = bounds.budget.0.get(&self.proxy.currency) {
             let number = amount.to_string().parse::<Number>().map_or(json!(0), Value::Number);
             said("max_budget", number);
-            // What is spent stays spent.
+            // The budget must not be reset.
             body.remove("budget_duration");
         }
-        // A key for models, and not for the proxy's own administration.
+        // A key for models, without access to the proxy's administration.
         body.entry("key_type").or_insert_with(|| json!("llm_api"));
         Value::Object(body)
     }
@@ -102,7 +103,7 @@ impl Proxy {
         };
         let ask = self.ask("/key/delete", &body, REVOKE_TIME);
         let answer = self.client.ask(ask, target.now).await.map_err(unanswered)?;
-        // It says "not found" of keys in an object; a page that is not there does not mean the key.
+        // The proxy reports missing keys as a JSON object; a 404 without one does not refer to the key.
         let missing = answer.status == 404
             && serde_json::from_str::<Map<String, Value>>(&answer.body)
                 .is_ok_and(|said| said.contains_key("error") || said.contains_key("detail"));
@@ -113,8 +114,9 @@ impl Proxy {
     }
 }
 
-/// A pattern of models as the proxy reads it: its one star goes over slashes too, so that only an enumerated list (`models` in
-/// the operator's file) means exactly the same.
+/// Translates a model pattern to the proxy's syntax, whose single star also matches slashes.
+///
+/// Only an enumerated list (`models` in the operator's file) has exactly the same meaning.
 fn spoken(pattern: &str) -> Option<String> {
     (!SETS.contains(&pattern)).then(|| pattern.replace("**", "*"))
 }

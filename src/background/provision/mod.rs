@@ -1,5 +1,5 @@
-//! Who makes credentials for jobs (ARCP §9.8): the upstreams that the operator configured, each behind the interface of
-//! `kernel/src/credentials/provisioners.rs`. Taking back what is due is `background/revoke.rs`.
+//! Provisioners of credentials for jobs (ARCP §9.8): the upstreams that the operator configured, behind the
+//! interface of `kernel/src/credentials/provisioners.rs`. `background/revoke.rs` revokes credentials.
 
 mod broker;
 mod development;
@@ -20,19 +20,19 @@ use super::egress::{Answer, Ask, Unanswered, Upstreams};
 use crate::config::Config;
 use crate::config::credentials::{Kind, ProvisionerConfig};
 
-/// Times that a value is asked for when the upstream certainly did not hear, or asks for a moment.
+/// Attempts to mint while the upstream certainly did not process the request, or asks to wait.
 const TRIES: u32 = 3;
 
-/// How long it is waited before that.
+/// Pause between these attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long an upstream may take to take a value back: nobody waits for it.
+/// Time limit of a revocation: nothing else waits for it.
 const REVOKE_TIME: Duration = Duration::from_secs(10);
 
-/// The provisioners that are configured.
+/// Creates the configured provisioners.
 ///
 /// # Errors
-/// The client cannot be set up.
+/// The HTTP client cannot be set up.
 pub fn provisioners(config: &Config, chance: &Arc<dyn Chance>) -> Result<Provisioners, String> {
     let private = config.bind.ip().is_loopback() || config.credentials.tls_terminated;
     let mut list = Vec::new();
@@ -61,8 +61,8 @@ fn made(config: &ProvisionerConfig, client: &Upstreams) -> Provisioner {
     Provisioner { name: config.name.clone(), rule: config.rule.clone(), upstream }
 }
 
-/// What a job's bounds are at an upstream: the models that are there, the end that every credential has, and of the budget
-/// the currencies that are counted there.
+/// Returns a job's bounds at an upstream: the models that it offers, its limit on a credential's lifetime,
+/// and the part of the budget in currencies that it counts.
 fn bounded(order: &Order, config: &ProvisionerConfig, counted: impl Fn(&str) -> bool) -> Bounds {
     let bounds = &order.bounds;
     let models = match &config.models {
@@ -75,12 +75,12 @@ fn bounded(order: &Order, config: &ProvisionerConfig, counted: impl Fn(&str) -> 
     Bounds { budget, models, expires_at: Some(bounds.expires_at.map_or(longest, |at| at.min(longest))) }
 }
 
-/// Whole seconds that a credential may live, at least one.
+/// Returns the lifetime of a credential in whole seconds, at least one.
 fn ttl(order: &Order, bounds: &Bounds) -> i64 {
     bounds.expires_at.map_or(1, |at| (at - order.now).num_seconds().max(1))
 }
 
-/// Asks for a value, again when that can do no harm, within the time that there is.
+/// Sends a request with a time limit, and repeats it where that is safe.
 async fn ask_for(client: &Upstreams, ask: Ask, order: &Order) -> Result<Answer, Trouble> {
     let within = tokio::time::Instant::now() + ask.timeout;
     let mut tries = 1;
@@ -103,7 +103,9 @@ fn unanswered(silence: Unanswered) -> Trouble {
     Trouble { why: silence.why, retry_after: None, perhaps: silence.perhaps }
 }
 
-/// What an answer means that is no success. One that refuses made nothing; of what a server in trouble did nothing is known.
+/// Converts an unsuccessful answer.
+///
+/// A refusal (4xx) created nothing; after other statuses the outcome is unknown.
 fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
     let said = entente_domain::credentials::scrub(&answer.body, secrets.iter().copied());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
@@ -115,8 +117,8 @@ fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
     }
 }
 
-/// What an answer means that has not what it ought to have: something was made, and nobody knows what.
+/// Converts a success without the expected data: a credential was created, but its value is unknown.
 fn incomplete(what: &str) -> Trouble {
-    // Nothing of the answer is repeated: the value may be in it, elsewhere than it was looked for.
+    // The answer is not repeated: it may contain the value at another place.
     Trouble { why: format!("its answer has no {what}"), retry_after: None, perhaps: true }
 }

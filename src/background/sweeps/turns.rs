@@ -1,5 +1,5 @@
-//! Whose turn it is to sweep. Each sweep has a task, a period and a limit of its own, so that one that stands still delays no
-//! other; as many run at once as have connections.
+//! Schedules the sweeps. Each sweep has its own task, period and time limit, so that a blocked one delays no
+//! other; their concurrency is limited by their connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,24 @@ use tokio_util::sync::CancellationToken;
 use super::Sweep;
 use crate::background::{every, note, tick};
 
-/// Sweeps that run at once; those that read whole logs run beside them.
+/// Concurrent sweeps; those that read whole logs run in addition.
 const AT_ONCE: usize = 4;
 
-/// Connections that sweeps need: one each, one for those that read whole logs, and one for a connection that is cleared after
-/// its sweep ran out of time.
+/// Connections for sweeps: one each, one for the sweep that reads whole logs, and one for a connection that
+/// is being cleaned up after its sweep ran out of time.
 pub const CONNECTIONS: u32 = 6;
 
-/// Runs of a sweep in a row at the most, one full batch each. One that never gets to its end then waits for its period, so that
-/// a defect in it does not turn into a loop without a pause.
+/// Most consecutive full batches of a sweep.
+///
+/// A sweep that never ends then waits for its period, so that a defect does not become a busy loop.
 const IN_A_ROW: usize = 1_000;
 
-/// Begins them all: `ctx` has a pool of which nobody else takes connections.
+/// Starts all sweeps; `ctx` must have a pool for their exclusive use.
 pub fn start(ctx: &Ctx, tasks: &Tasks) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     for sweep in Sweep::ALL.iter().copied() {
         let (ctx, stopping) = (ctx.clone(), tasks.stopping().clone());
-        // What reads whole logs takes long, and waits for nobody.
+        // A sweep of whole logs takes long and does not wait for a permit.
         let turns = if sweep.is_long() { Arc::new(Semaphore::new(1)) } else { Arc::clone(&turns) };
         tasks.keep_always("sweeps", move || drive(ctx.clone(), sweep, Arc::clone(&turns), stopping.clone()));
     }
@@ -42,7 +43,7 @@ async fn drive(ctx: Ctx, sweep: Sweep, turns: Arc<Semaphore>, stopping: Cancella
     let mut ticks = every(sweep.period());
     while tick(&mut ticks, &stopping).await.is_some() {
         if sweep.is_long() {
-            // One that is given up in the middle has done nothing, and is done by whoever sweeps next.
+            // An interrupted run has no effect, and the next sweep does its work.
             let _given_up =
                 stopping.run_until_cancelled(Box::pin(work_off(&ctx, sweep, &turns, &stopping))).await;
         } else {
@@ -51,13 +52,13 @@ async fn drive(ctx: Ctx, sweep: Sweep, turns: Arc<Semaphore>, stopping: Cancella
     }
 }
 
-/// Runs a sweep, and again at once while its batches come back full: what becomes due faster than one batch per period would
-/// pile up without end.
+/// Runs a sweep, and repeats it at once while its batches are full: otherwise items that become due faster
+/// than one batch per period would pile up without end.
 async fn work_off(ctx: &Ctx, sweep: Sweep, turns: &Semaphore, stopping: &CancellationToken) {
     for _ in 0..IN_A_ROW {
         let Some(Ok(turn)) = stopping.run_until_cancelled(turns.acquire()).await else { return };
         let ran = within(sweep.limit(), sweep.run(ctx)).await;
-        // Whoever has waited for a turn comes before the next batch.
+        // Waiting sweeps take their turn before the next batch.
         drop(turn);
         match ran {
             Ok(Ok(done)) if sweep.is_full(done) && !stopping.is_cancelled() => {}
@@ -70,7 +71,7 @@ async fn work_off(ctx: &Ctx, sweep: Sweep, turns: &Semaphore, stopping: &Cancell
                     limit.seconds = sweep.limit().as_secs(),
                     "a sweep has run out of time; what it has not done is done by the next"
                 );
-                // Whatever it stood still at has turns to spare for the others.
+                // The cause of the delay must not take permits from the other sweeps.
                 stopping.run_until_cancelled(sleep(sweep.limit())).await;
                 return;
             }
@@ -79,27 +80,27 @@ async fn work_off(ctx: &Ctx, sweep: Sweep, turns: &Semaphore, stopping: &Cancell
 }
 
 impl Sweep {
-    /// Whether it reads whole logs, for as long as that takes.
+    /// Returns whether the sweep reads whole logs.
     fn is_long(self) -> bool {
         self == Self::Checkpoints
     }
 
-    /// How long one run may take: some hundred times as long as a full batch does on a database that is well.
+    /// Returns the time limit of one run: some hundred times a full batch's duration on a healthy database.
     fn limit(self) -> Duration {
         match self {
             Self::Checkpoints => Duration::from_mins(10),
-            // Batches ten times as large, of what nobody waits for.
+            // Rare clean-ups, most of them with ten times larger batches, that nothing waits for.
             _ if self.beats() >= 240 => Duration::from_mins(1),
             _ => Duration::from_secs(15),
         }
     }
 
-    /// Whether there may be more, as the last run did so much.
+    /// Returns whether more items may be due after a run that processed `done`.
     fn is_full(self, done: u64) -> bool {
         match self {
-            // What was used or heard since the last time is there as a whole.
+            // Each run writes everything collected since the last one.
             Self::Heartbeats | Self::KeyUses => false,
-            // It counts what somebody heard of, not what it has read; it answers with at least one while there is more.
+            // It counts matches, not the events that it read, but returns at least one while events are left.
             Self::TriggerEvents => done > 0,
             _ => i64::try_from(done).unwrap_or(i64::MAX) >= self.batch(),
         }

@@ -1,5 +1,5 @@
-//! The part of the demo's story that is about a decision: a person refuses the question itself, and what the agent has to do
-//! before it may ask again.
+//! Scenario of a decision: a person refuses the question itself, and the agent must deliberate before it may
+//! ask again.
 
 use entente_client::moments::{path, written};
 use entente_client::remote::Api;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{PATIENCE, Stage, hold, refused, say, text};
 use crate::cli::{Done, Failure};
 
-/// Who decides.
+/// The person that decides.
 const PERSON: &str = "human.ada";
 
-/// What the agent asks: first only when, then also whether.
+/// Builds a question of the agent.
 fn question(stem: &str, options: &[(&str, &str)]) -> Value {
     let options: Vec<Value> =
         options.iter().map(|(label, reasoning)| json!({ "label": label, "reasoning": reasoning })).collect();
@@ -26,7 +26,7 @@ fn question(stem: &str, options: &[(&str, &str)]) -> Value {
 }
 
 impl Stage {
-    /// Asked, refused as a question, deliberated, asked anew, resolved.
+    /// A question is asked, refused, deliberated, asked anew, and resolved.
     pub(super) async fn decision(&self) -> Done {
         say("\n14. agent.researcher needs a decision that is a person's; it can ask, and nothing else")?;
         self.root.post("/principals", &json!({ "id": PERSON, "kind": "human" })).await?;
@@ -89,7 +89,7 @@ impl Stage {
         )
     }
 
-    /// Asks, and shows what the person sees.
+    /// Asks a question, and prints it as the person sees it.
     async fn ask(&self, slots: &Value, more: &Value) -> Result<Value, Failure> {
         let mut ask = json!({ "principal_id": PERSON, "binding_moment": slots, "intent_id": self.intent });
         if let (Some(ask), Some(more)) = (ask.as_object_mut(), more.as_object()) {
@@ -110,12 +110,12 @@ impl Stage {
     }
 }
 
-/// Where a moment is answered.
+/// Returns the path for answering a moment.
 fn resolution(moment: &Value) -> Result<String, Failure> {
     Ok(format!("{}/resolution", path(text(moment, "id")?)))
 }
 
-/// An answer to the question that was seen.
+/// Builds an answer that refers to the displayed question.
 fn answer(moment: &Value, resolution: &Value) -> Value {
     json!({ "envelope_digest": moment["envelope_digest"], "resolution": resolution })
 }

@@ -1,5 +1,5 @@
-//! The part of the demo's story that is about jobs: one that may not do everything and runs out of money, and one whose
-//! result is streamed to a client that loses its connection half-way.
+//! Scenario of jobs: one with limited authority and budget, and one with a result that is streamed to a
+//! client across a broken connection.
 
 use entente_client::tail::{Frame, Frames};
 use reqwest::Method;
@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use super::{PATIENCE, Stage, hold, refused, say, text};
 use crate::cli::{Done, Failure};
 
-/// The lines of the streamed report.
+/// Parts of the streamed report.
 const REPORT: [&str; 4] = ["48211 rows, ", "schema v2.3, ", "no gaps, ", "two outliers"];
 
-/// A job in the hands of its worker.
+/// A job that its worker has claimed.
 struct Held {
     id: String,
     token: String,
@@ -26,7 +26,7 @@ impl Held {
 }
 
 impl Stage {
-    /// A job may touch and spend what its lease says, and lives on when it may not.
+    /// A job may touch and spend only as its lease allows, and survives refusals.
     pub(super) async fn budget(&mut self) -> Done {
         say(
             "\n11. agent.data runs jobs: this one has a dollar, may search and nothing else, and lives on when it may not",
@@ -68,7 +68,7 @@ impl Stage {
         ))
     }
 
-    /// A result in parts reaches a client whose connection is cut, each part once.
+    /// A streamed result reaches a client across a broken connection, each part once.
     pub(super) async fn streamed(&self) -> Done {
         say(
             "\n12. A job streams its result; agent.researcher's connection is cut half-way, and it misses nothing",
@@ -97,7 +97,7 @@ impl Stage {
         say(&format!("  events {} came once each: {put_together}", numbers.join(", ")))
     }
 
-    /// Submits a job, and has its worker take it.
+    /// Submits a job, and lets the worker claim it.
     async fn job(&self, ask: &Value) -> Result<Held, Failure> {
         let accepted = self.researcher.post("/jobs", ask).await?;
         let claim = json!({ "worker_id": self.worker, "max": 1, "wait_sec": PATIENCE.as_secs() });

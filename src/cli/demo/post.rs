@@ -1,4 +1,4 @@
-//! The part of the demo's story that is about post: a signed task, its result, and a copy that is refused.
+//! Scenario of envelopes: a signed task, its result, and a refused copy.
 
 use entente_domain::clock::Clock as _;
 use entente_domain::envelopes::letters::Letter;
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use super::{Stage, hold, refused, say, text};
 use crate::cli::{Done, Failure};
 
-/// What the story's two agents write to each other about.
+/// AEE intent of the exchanged envelopes.
 const PURPOSE: &str = "data.rows.count";
 
-/// An envelope that is not signed yet.
+/// Builds an unsigned envelope.
 fn written(
     kind: EnvelopeType,
     (sender, recipient): (&str, &str),
@@ -30,7 +30,7 @@ fn written(
 }
 
 impl Stage {
-    /// A task goes by post: signed, checked, answered; whoever sends a copy again is refused.
+    /// A task is signed, verified and answered; replayed and forged copies are refused.
     pub(super) async fn post(&self) -> Done {
         say("\n13. agent.researcher sends agent.data a signed task by post; any AEE client could")?;
         let chance = OsChance::default();

@@ -1,5 +1,5 @@
-//! The part of the demo's story that is about work: a part of the state that one agent holds, tasks that wait for each
-//! other, and a program outside that is told.
+//! Scenario of shared work: a lease on a part of the state, dependent tasks, and a webhook to an outside
+//! program.
 
 use entente_domain::signing::Secret;
 use reqwest::Method;
@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use super::{PATIENCE, Stage, hold, refused, say, text};
 use crate::cli::{Done, Failure};
 
-/// Bytes of a webhook's request that the demo's receiver takes at the most.
+/// Largest webhook request in bytes that the demo's receiver accepts.
 const REQUEST_BYTES: usize = 64 * 1024;
 
 impl Stage {
-    /// Who holds a part of the state changes it alone.
+    /// The holder of a lease on a part of the state is the only one to change it.
     pub(super) async fn lease(&self) -> Done {
         say(
             "\n7. agent.researcher takes a lease on a part of the state: nobody else changes that part meanwhile",
@@ -39,7 +39,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A task waits for another, and its end closes the channel that was opened for it.
+    /// A task depends on another one, and completing that one closes its channel.
     pub(super) async fn tasks(&mut self) -> Done {
         say("\n8. Two tasks, of which the second waits for the first; a channel that belongs to the first")?;
         let tasks = format!("/intents/{}/tasks", self.intent);
@@ -64,7 +64,7 @@ impl Stage {
         say("  the first is done: the second is ready, the channel of the first is closed")
     }
 
-    /// A program that has no connection to the server is told, and knows by the signature that it is the server who tells.
+    /// A program without a connection to the server receives a webhook, and its signature proves the sender.
     pub(super) async fn webhook(&self) -> Done {
         say("\n9. A program outside is told by a webhook, and knows by the signature who tells")?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -94,7 +94,7 @@ impl Stage {
     }
 }
 
-/// Takes one request and answers that it is well.
+/// Receives one request and answers it with 200.
 async fn receive(mut connection: TcpStream) -> Result<String, Failure> {
     let mut request = Vec::new();
     loop {

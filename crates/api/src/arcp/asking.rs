@@ -1,4 +1,4 @@
-//! Asking the deeds what a session's machine wants to know, and putting their answers into its words.
+//! Calls the kernel's operations for a session's state machine, and translates their results for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,37 +21,37 @@ use serde_json::{Value, json};
 use super::Line;
 use crate::http::Doors;
 
-/// Bytes that a list's envelope needs besides its jobs.
+/// Bytes of a list's envelope besides its jobs.
 const AROUND: usize = 1_000;
 
-/// What came of something that was asked.
+/// Result of an operation.
 pub(super) enum Done {
-    /// A client is in.
+    /// A client was admitted.
     Entered(Request, Box<Inside>),
-    /// An answer; with a job of which something is awaited from now on.
+    /// An answer, with the job whose events the client awaits from now on.
     Answer(Request, Answer, Option<JobId>),
-    /// A job is followed no more.
+    /// A job is no longer followed.
     Unfollowed(JobId),
-    /// Whether the connection still is the session's.
+    /// Whether the connection is still the session's current one.
     Kept(bool),
-    /// Whether nothing would be missed if the session were closed.
+    /// Whether closing the session would lose nothing.
     Idle(bool),
-    /// Nothing to tell.
+    /// Nothing to report.
     Nothing,
 }
 
-/// What is known of a client that is in.
+/// State of an admitted client.
 pub(super) struct Inside {
     pub caller: Caller,
     pub entered: Entered,
     pub agents: Vec<Value>,
-    /// What it has, as it counts.
+    /// Number of the last event that the client has, in its own count.
     pub last_seq: i64,
-    /// The jobs that it follows already.
+    /// Jobs that the client already follows.
     pub follows: Vec<JobId>,
 }
 
-/// A client that is in, and whom the deeds are asked for.
+/// An admitted client, on whose behalf operations are called.
 #[derive(Clone)]
 pub(super) struct Desk {
     pub doors: Arc<Doors>,
@@ -59,7 +59,7 @@ pub(super) struct Desk {
     pub entered: Arc<Entered>,
 }
 
-/// A deed's failure as a refusal: whatever it is, the client is told something that it knows.
+/// Converts an operation's failure into a refusal that the client understands.
 pub(super) fn refusal(failure: AppError) -> Refusal {
     match failure {
         AppError::Refused(refusal) => refusal,
@@ -73,7 +73,7 @@ pub(super) fn refusal(failure: AppError) -> Refusal {
     }
 }
 
-/// Lets a client in: who it is, and a session, a new one or the one that it comes back to.
+/// Admits a client: authenticates it, and opens a new session or resumes an existing one.
 pub(super) async fn enter(
     doors: &Doors,
     line: Line,
@@ -117,7 +117,7 @@ pub(super) async fn enter(
 }
 
 impl Desk {
-    /// Counts a request against the rate of its key. How long it has to wait, if it came too early.
+    /// Counts a request against the key's rate limit, and returns how long it must wait if it came too early.
     pub fn wait(&self) -> Option<Duration> {
         let since_start = Instant::now().duration_since(self.doors.started);
         match self.caller.grant.admit(self.doors.limits.rate_per_second, since_start)? {
@@ -126,8 +126,10 @@ impl Desk {
         }
     }
 
-    /// Has a job accepted. Who submits the same again from another session, or when it is over, is sent what it waits for
-    /// all the same: what happens from now on, or the end (contract 8, 7.2).
+    /// Submits a job.
+    ///
+    /// A client that repeats a submission from another session, or after the job has ended, still receives
+    /// the events that it awaits: those from now on, or the end (contract 8, 7.2).
     pub async fn submit(self, request: Request, submit: Submit, trace_id: Option<String>) -> Done {
         let trace = trace_id.and_then(|id| Trace::of_id(&id, &*self.doors.ctx.chance));
         let caller = self.caller.clone().traced(trace);
@@ -156,7 +158,7 @@ impl Desk {
         sessions::follow(ctx, &self.entered, described, since).await
     }
 
-    /// Subscribes to a job. Whatever comes of it is written down (§14).
+    /// Subscribes to a job; the outcome is recorded in either case (§14).
     pub async fn subscribe(self, request: Request, job_id: JobId, since: Since) -> Done {
         let ctx = &self.doors.ctx;
         let seen = jobs::describe(ctx, &self.caller, job_id).await;
@@ -181,7 +183,7 @@ impl Desk {
         }
     }
 
-    /// Follows a job no more.
+    /// Stops following a job.
     pub async fn unsubscribe(self, job_id: JobId) -> Done {
         if let Err(failure) = sessions::unfollow(&self.doors.ctx, self.entered.id, job_id).await {
             tracing::debug!(error = %failure, "a job is still followed");
@@ -203,7 +205,7 @@ impl Desk {
         Done::Answer(request, answer, None)
     }
 
-    /// Lists jobs, as many of them as fit into a frame.
+    /// Lists as many jobs as fit into a frame.
     pub async fn list(self, request: Request, list: List, most: usize) -> Done {
         let mut filter = jobs::Filter {
             statuses: list.statuses,
@@ -227,7 +229,7 @@ impl Desk {
         }
     }
 
-    /// Tells the client that it lags behind.
+    /// Warns the client that it lags behind.
     pub async fn press(self, job_id: JobId, lag: i64) -> Done {
         if let Err(failure) = sessions::press(&self.doors.ctx, &self.entered, job_id, lag).await {
             tracing::debug!(error = %failure, "a client that lags was not told");
@@ -235,7 +237,7 @@ impl Desk {
         Done::Nothing
     }
 
-    /// Notes what the client has processed.
+    /// Records the number up to which the client has processed events.
     pub async fn acked(self, seq: i64) {
         let Entered { id, connection, .. } = *self.entered;
         if let Err(failure) = sessions::acked(&self.doors.ctx, id, connection, seq).await {
@@ -243,21 +245,22 @@ impl Desk {
         }
     }
 
-    /// Notes that the session is connected, and whether its client was heard of since.
+    /// Records that the session is connected, and whether its client was heard on this connection.
     pub async fn keep(self, heard: bool) -> Done {
         match sessions::keep(&self.doors.ctx, &self.entered, heard).await {
             Ok(current) => Done::Kept(current),
-            // It is tried again before the session's time is over.
+            // Retried before the session's window closes.
             Err(_unreachable) => Done::Kept(true),
         }
     }
 
-    /// Asks whether anything would be missed.
+    /// Checks whether closing the session would lose nothing.
     pub async fn rest(self) -> Done {
         Done::Idle(sessions::is_idle(&self.doors.ctx, self.entered.id).await.unwrap_or(false))
     }
 
-    /// What the session is sent after a number, and whether more of what it follows waits for a number.
+    /// Reads the session's events after a number, and whether more events of followed jobs wait to be
+    /// numbered.
     pub async fn read(self, after: i64, plan: bool) -> Result<(sessions::Batch, bool), AppError> {
         let ctx = &self.doors.ctx;
         let left = plan && sessions::plan(ctx, &self.entered).await?;

@@ -1,6 +1,6 @@
-//! The doors of ARCP: sessions over WebSocket (`socket.rs`) and over stdio (`stdio.rs`). A connection is an ear and a mouth;
-//! `session.rs` carries a conversation between them and the deeds, `asking.rs` asks these. What may be said when is the law's
-//! (`entente_domain::sessions`); nothing here decides.
+//! Transports of ARCP sessions: WebSocket (`socket.rs`) and stdio (`stdio.rs`). A connection is an `Ear` and
+//! a `Mouth`; `session.rs` connects them with the protocol state machine (`entente_domain::sessions`), which
+//! makes all decisions, and `asking.rs` calls the kernel's operations.
 
 mod asking;
 mod session;
@@ -13,72 +13,72 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use entente_domain::sessions::dialects::Dialect;
 
-/// What a connection is.
+/// Properties of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Line {
-    /// The dialect that was asked for.
+    /// Requested dialect.
     pub dialect: Option<Dialect>,
-    /// Whether frames are lines.
+    /// Whether frames are lines of text.
     pub lines: bool,
-    /// Where the other end is, when it is not this machine's own pipe.
+    /// Address of the client; `None` for a local pipe.
     pub address: Option<IpAddr>,
 }
 
-/// What is heard.
+/// Result of reading from a connection.
 #[derive(Debug)]
 enum Heard {
     /// A frame.
     Text(String),
-    /// Something that is none; the connection goes on.
+    /// Invalid input, after which the connection continues.
     Noise(&'static str),
-    /// Something after which nothing more can be read.
+    /// Invalid input, after which nothing more can be read.
     Broken(&'static str),
     /// A ping of the transport.
     Ping(Bytes),
-    /// Nothing that matters.
+    /// A sign of life without content.
     Breath,
-    /// The other side is gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// How a connection is ended.
+/// Reason why a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// As the client wanted.
+    /// The client ended the session.
     Done,
-    /// The client was not let in, or no longer is.
+    /// The client was refused, or has lost its access.
     Refused,
     /// The client has fallen silent (`HEARTBEAT_LOST`).
     Silent,
-    /// What it sent was too large, or no frame at all.
+    /// The client's input was too large, or not a frame.
     Broken,
     /// The session was resumed on another connection.
     Taken,
-    /// Nothing has happened for a long time.
+    /// The session was idle for too long.
     Idle,
-    /// The server stops: come back, here or elsewhere.
+    /// The server stops: the client should reconnect, here or elsewhere.
     Restart,
-    /// The other side is gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// The incoming half of a connection.
+/// The receiving half of a connection.
 trait Ear {
-    /// What is heard next. Nothing is lost when this is given up and asked again.
+    /// Reads the next input; cancel safe: nothing is lost if the future is dropped.
     fn hear(&mut self) -> impl Future<Output = Heard>;
 }
 
-/// The outgoing half.
+/// The sending half of a connection.
 trait Mouth {
-    /// Sends a frame, as soon as there is room. False when the other side is gone.
+    /// Sends a frame as soon as there is room; returns false if the client has disconnected.
     fn say(&mut self, frame: String) -> impl Future<Output = bool>;
 
-    /// Asks for a sign of life, where the transport has one. False when the other side is gone.
+    /// Sends a ping, if the transport has one; returns false if the client has disconnected.
     fn ping(&mut self) -> impl Future<Output = bool>;
 
     /// Answers a ping of the transport.
     fn pong(&mut self, ping: &[u8]) -> impl Future<Output = bool>;
 
-    /// Ends the connection.
+    /// Closes the connection.
     fn end(self, how: Ending) -> impl Future<Output = ()>;
 }

@@ -1,6 +1,6 @@
-//! A conversation: what is heard goes to the session's machine, what it asks to the deeds, what it says to the client. One task
-//! per session, without queues: events are read from where the client is when there is room to send them (`session/flow.rs`);
-//! requests are `session/asks.rs`.
+//! Runs a session: passes the client's frames to the state machine, the machine's requests to the kernel, and its frames to
+//! the client. There is one task per session and no queue: events are read from the client's position once there is room to
+//! send them (`session/flow.rs`). Requests are handled in `session/asks.rs`.
 
 mod asks;
 mod flow;
@@ -28,90 +28,91 @@ use super::asking::{Desk, Done};
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::http::Doors;
 
-/// Requests of one session that are under way at once; the next are read when one of them is answered.
+/// Maximum number of requests in progress per session; more are read once one of them is answered.
 const UNDER_WAY: usize = 256;
-/// Bytes of the submits among them: a few of the largest.
+/// Maximum total bytes of the submissions among them: a few of the largest.
 const BYTES: usize = 4 * 1024 * 1024;
-/// How long what was asked may take when the server stops or the client goes.
+/// Time to finish requests in progress when the server stops or the client leaves.
 const FINISH: Duration = Duration::from_secs(2);
-/// How long a client may take to say who it is.
+/// Time limit for a client to authenticate.
 const HELLO: Duration = Duration::from_secs(30);
-/// How long one frame may wait for room: who takes nothing for so long resumes when it can (§14).
+/// Time limit for sending a frame: a client that takes nothing for so long has to resume later (§14).
 const STALL: Duration = Duration::from_mins(1);
-/// Events delivered in one turn at the most, and how long one may take: in between the client is listened to.
+/// Maximum number of events delivered in one turn; the client's frames are read in between.
 const STRETCH: usize = 16;
-/// See [`STRETCH`].
+/// Maximum duration of such a turn: see [`STRETCH`].
 const TURN: Duration = Duration::from_millis(100);
-/// How long it is listened once more before silence is believed.
+/// Extra time for reading before a client counts as silent.
 const LISTEN: Duration = Duration::from_millis(50);
-/// How long to wait before what could not be read is read again.
+/// Pause before a failed read is repeated.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What was read, and whether more of what is followed waits for a number.
+/// Events that were read, and whether more events of followed jobs wait to be numbered.
 type Read = Outcome<(Batch, bool)>;
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What has happened.
+/// The next thing that happened in a session.
 enum Step {
     Heard(Heard),
     Done(Done),
     Read(Read),
     Acked,
     Rung,
-    /// What is held can be delivered.
+    /// Events that are held back can be delivered.
     More,
     Time,
     Void,
     Draining,
 }
 
-/// A conversation as it goes on.
+/// A session in progress.
 struct Talk {
     doors: Arc<Doors>,
     line: Line,
     machine: Machine,
     began: Instant,
-    /// Nothing more will be heard: how it ends once what was asked is answered.
+    /// Reason of the end: nothing more is read, and the session ends once all requests are answered.
     last: Option<Ending>,
-    /// When the conversation ends because the server does, or its client, answered or not.
+    /// When the session ends even with requests unanswered, because the server or the client is leaving.
     leaving_at: Option<Instant>,
     desk: Option<Desk>,
     listener: Listener,
-    /// Answered in the order in which they were asked: some clients tell their jobs by nothing else (contract 4.3).
+    /// Answered in the order of submission, by which alone some clients identify their jobs (contract 4.3).
     submits: FuturesOrdered<Pending<Done>>,
-    /// Bytes of each of them.
+    /// Bytes of each submission.
     weights: VecDeque<usize>,
-    /// Answered whenever they can be.
+    /// Answered in any order.
     others: FuturesUnordered<Pending<Done>>,
-    /// Done one after the other, because each may take back what the one before has done.
+    /// Performed one after the other, because each may undo the one before.
     follows: VecDeque<Pending<Done>>,
-    /// A request that came before the key's rate has room for it, and when there will be. Until then nothing is heard: an
-    /// error for it would harm some clients (contract 4.3).
+    /// A request that exceeds the key's rate limit, and the time at which it is accepted.
+    ///
+    /// Nothing is read until then: an error would harm some clients (contract 4.3).
     early: Option<(Instant, Ask)>,
     followed: HashSet<JobId>,
-    /// Whether something that is followed may wait for its number.
+    /// Whether events of followed jobs may wait to be numbered.
     unplanned: bool,
     reading: Option<Pending<Read>>,
-    /// What was read, and the machine's mark of that moment.
+    /// Events that were read, and the machine's marker at that time.
     held: Option<(u64, VecDeque<Delivery>)>,
-    /// Up to where it was read.
+    /// Number of the last event read.
     read_seq: i64,
     /// Whether something may have happened since.
     stale: bool,
     acking: Option<Pending<()>>,
     acked: Option<i64>,
     keep_at: Instant,
-    /// Whether it is not known yet that the client has the welcome of a session that it took up again, and with it its new
+    /// Whether it is still unconfirmed that the client of a resumed session has received the welcome, and with it its new
     /// token.
     unheard: bool,
     active_at: Instant,
     again_at: Option<Instant>,
-    /// When it was listened once more, since the client counts as silent.
+    /// End of the extra reading time of a client that counts as silent.
     listened_at: Option<Instant>,
 }
 
-/// Carries on a conversation until it ends.
+/// Runs a session until it ends.
 pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, mut mouth: impl Mouth) {
     let mut talk = Talk::new(doors, line);
     let ending = loop {
@@ -122,20 +123,21 @@ pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, m
         }
     };
     let _too_slow = timeout(STALL, mouth.end(ending)).await;
-    // Who is let in no longer has nothing done for it any more.
+    // Requests of a client that has lost its access are not carried out.
     if ending != Ending::Refused {
         Box::pin(talk.finish()).await;
     }
-    // What comes once is not carried along all the time.
+    // Boxed, so that these one-time futures do not enlarge the session's own.
     Box::pin(talk.leave()).await;
 }
 
-/// How long something may take that a session has begun, a job's credentials included. Longer, and the database does not answer
-/// any more: the session breaks, and may be taken up again.
+/// Time limit for work that a session has started, a job's credentials included.
+///
+/// Beyond it the database no longer responds: the session breaks, and can be resumed.
 const WORK: Duration = Duration::from_mins(2);
 
-/// Work in a task of its own, from the moment that it is waited for: it may hold locks of the database, and goes on also while
-/// a client that reads slowly, or the session's end, is waited for instead.
+/// Runs work in a task of its own once it is first polled: the work may hold database locks, and must continue while the
+/// session waits for a slow client or ends.
 fn begun<T: Send + 'static>(tasks: &Tasks, work: impl Future<Output = T> + Send + 'static) -> Pending<T> {
     let tasks = tasks.clone();
     Box::pin(async move {
@@ -145,12 +147,12 @@ fn begun<T: Send + 'static>(tasks: &Tasks, work: impl Future<Output = T> + Send 
                 let _nobody_waits = done.send(worked);
             }
         });
-        // It broke, or the server has given it up, and the session with it.
+        // The work timed out, panicked or was aborted by the server: the session breaks too.
         told.await.unwrap_or_else(|gone| std::panic::resume_unwind(Box::new(gone)))
     })
 }
 
-/// The future, if there is one; else nothing ever.
+/// Awaits the future, if there is one; otherwise pends forever.
 async fn maybe<T>(future: Option<&mut Pending<T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -177,7 +179,7 @@ impl Talk {
             lines: line.lines,
         };
         let began = Instant::now();
-        // Every frame names a session, also those before there is one (contract 3).
+        // Every frame names a session, even before one is opened (contract 3).
         let id = SessionId::mint(doors.ctx.now(), &*doors.ctx.chance);
         Self {
             line,
@@ -213,13 +215,13 @@ impl Talk {
         self.submits.len() + self.others.len() + self.follows.len() + usize::from(self.early.is_some())
     }
 
-    /// Hears nothing more, and ends when what was asked is answered, or soon.
+    /// Stops reading, and ends once requests are answered or the time is over.
     fn leave_soon(&mut self, ending: Ending) {
         self.last = Some(ending);
         self.leaving_at.get_or_insert(Instant::now() + FINISH);
     }
 
-    /// Waits for whatever happens first.
+    /// Waits for the first thing to happen.
     async fn next(&mut self, ear: &mut impl Ear) -> Step {
         let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
         let room = room && self.early.is_none();
@@ -261,7 +263,7 @@ impl Talk {
         }
     }
 
-    /// Takes a step: tells the machine, and does what it says. `Some` when that was the last one.
+    /// Processes a step: informs the machine and performs its instructions; returns the reason if the session ends.
     async fn take(&mut self, step: Step, mouth: &mut impl Mouth) -> Option<Ending> {
         self.note_life(&step);
         let entered = matches!(step, Step::Done(Done::Entered(..)));
@@ -276,7 +278,7 @@ impl Talk {
                 return if mouth.pong(&ping).await { None } else { Some(Ending::Gone) };
             }
             Step::Heard(Heard::Breath) | Step::More => Vec::new(),
-            // What came through a pipe before it was closed is answered.
+            // Requests that arrived through a pipe before it was closed are still answered.
             Step::Heard(Heard::Gone) if self.line.lines => {
                 self.last = Some(Ending::Gone);
                 Vec::new()
@@ -303,7 +305,7 @@ impl Talk {
                 Err(ending) => return Some(ending),
             },
             Step::Void => return Some(Ending::Refused),
-            // What was asked is answered; nothing more is heard.
+            // Requests in progress are answered; nothing more is read.
             Step::Draining => {
                 self.leave_soon(Ending::Restart);
                 Vec::new()
@@ -318,7 +320,7 @@ impl Talk {
         if let Some(ending) = self.deliver(mouth).await {
             return Some(ending);
         }
-        // A pipe is also given what it can have at once.
+        // A pipe also receives the events that are ready now.
         let done = self.under_way() == 0 && !(self.line.lines && self.is_ready());
         if let Some(ending) = self.last.filter(|_| done) {
             let doing = self.machine.leave(self.moment(&self.chance()));
@@ -335,7 +337,7 @@ impl Talk {
         Moment { at: self.began.elapsed(), now: self.doors.ctx.now(), chance: &**chance }
     }
 
-    /// Sends and asks what the machine says.
+    /// Performs the machine's instructions: sends frames and starts requests.
     async fn act(&mut self, doing: Vec<Do>, mouth: &mut impl Mouth) -> Option<Ending> {
         for what in doing {
             match what {

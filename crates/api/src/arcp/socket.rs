@@ -1,5 +1,5 @@
-//! Sessions over WebSocket, at `/arcp` (ARCP §4, contract 2). The socket itself needs no key: who it is, a client says in its
-//! first frame.
+//! Sessions over WebSocket, at `/arcp` (ARCP §4, contract 2). The socket itself needs no key: the client
+//! authenticates in its first frame.
 
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, ProtocolError, Session};
@@ -14,16 +14,16 @@ use crate::http::Doors;
 use crate::http::error::Problem;
 use crate::http::routes::Routes;
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut Routes<'_>) {
     config.service(socket);
 }
 
 /// Open an ARCP session over WebSocket
 ///
-/// One JSON envelope per text frame. The first is `session.hello` with an API key in `payload.auth.token`, or
-/// `session.resume`; the specification of ARCP 1.1 has the rest. `dialect` chooses the shapes of one of the client
-/// libraries, where they are not recognised by themselves.
+/// Frames are text, with one JSON envelope each. The first is `session.hello` with an API key in
+/// `payload.auth.token`, or `session.resume`; the rest is specified by ARCP 1.1. `dialect` selects the
+/// formats of one of the client libraries, where they are not recognised automatically.
 #[utoipa::path(tag = "jobs", security(()), params(
         ("dialect" = Option<String>, Query, description = "`strict`, `python`, `ts`, `go` or `legacy`")),
     responses(
@@ -39,10 +39,10 @@ async fn socket(
     open(doors, &request, body)
 }
 
-/// The same with a slash behind it, as some clients write it.
+/// The same endpoint with a trailing slash, which some clients use.
 ///
 /// # Errors
-/// It is no WebSocket; the server is stopping.
+/// The request is not a WebSocket handshake, or the server is stopping.
 pub async fn slashed(
     doors: web::Data<Doors>,
     request: HttpRequest,
@@ -69,7 +69,7 @@ fn open(doors: web::Data<Doors>, request: &HttpRequest, body: web::Payload) -> R
     Ok(response)
 }
 
-/// The dialect of a query; everything else in it is ignored.
+/// Returns the dialect in a query, and ignores everything else in it.
 fn dialect(query: &str) -> Result<Option<Dialect>, Refusal> {
     let word = query.split('&').find_map(|pair| pair.strip_prefix("dialect="));
     word.map(|word| {
@@ -121,7 +121,7 @@ impl Mouth for Voice {
 
     async fn end(self, how: Ending) {
         let (code, why) = match how {
-            // Who is gone does not hear it.
+            // A client that has disconnected does not receive this.
             Ending::Done | Ending::Gone => (CloseCode::Normal, "closed"),
             Ending::Refused => (CloseCode::Policy, "UNAUTHENTICATED, or not allowed"),
             Ending::Silent => (CloseCode::Policy, "HEARTBEAT_LOST"),

@@ -1,5 +1,5 @@
-//! Sessions over stdio (ARCP §4, contract 2): one envelope per line, nothing else, and lines that every client can read. The
-//! session ends when its input does.
+//! Sessions over stdio (ARCP §4, contract 2): exactly one envelope per line, in a form that every client can
+//! read. The session ends when its input does.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::session::converse;
 use super::{Ear, Ending, Heard, Line, Mouth};
 use crate::http::Doors;
 
-/// Carries on a session over the process's own stdin and stdout.
+/// Runs a session over the process's own stdin and stdout.
 pub async fn run(doors: Arc<Doors>, dialect: Option<Dialect>) {
     let line = Line { dialect, lines: true, address: None };
     converse(doors, line, Lines::new(BufReader::new(stdin())), Out(stdout())).await;
 }
 
-/// Lines as they come in. What was read of one is kept here, so that nothing is lost when the wait is given up.
+/// Incoming lines; a partial line is kept here, so that reading is cancel safe.
 struct Lines<R> {
     from: R,
     begun: Vec<u8>,
-    /// Whether the line is longer than it may be: its rest is skipped.
+    /// Whether the line exceeds the limit, so that its rest is skipped.
     skips: bool,
 }
 
@@ -77,7 +77,7 @@ impl<W: AsyncWrite + Unpin> Mouth for Out<W> {
     }
 
     async fn ping(&mut self) -> bool {
-        // Lines have none: the next one that comes is the sign.
+        // Lines have no ping: the next incoming line is the sign of life.
         true
     }
 

@@ -1,4 +1,4 @@
-//! Routes of access lists (RFC-0011).
+//! Endpoints for access control lists (RFC-0011).
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, put, web};
 use entente_domain::access::{Acl, Entry, EntryAsk, Level, Policy};
@@ -19,28 +19,28 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(get).service(replace).service(grant).service(revoke);
 }
 
-/// An entry of an access list.
+/// An entry of an access control list.
 #[derive(Debug, Serialize, ToSchema)]
 struct EntryBody {
-    /// Its id.
+    /// The entry's id.
     id: EntryId,
     /// The intent.
     intent_id: IntentId,
-    /// Who is granted access.
+    /// The principal granted access.
     #[schema(example = "agent.researcher")]
     principal_id: String,
-    /// What it is.
+    /// The kind of principal.
     #[schema(example = "agent")]
     principal_type: String,
-    /// How much.
+    /// The access level granted.
     permission: Level,
-    /// By whom.
+    /// The principal that granted it.
     granted_by: String,
-    /// When.
+    /// When it was granted.
     granted_at: WireTime,
-    /// Until when.
+    /// When the entry ends; null if it does not.
     expires_at: Option<WireTime>,
-    /// Why.
+    /// Why it was granted.
     reason: Option<String>,
 }
 
@@ -60,14 +60,14 @@ impl EntryBody {
     }
 }
 
-/// An intent's access list.
+/// An intent's access control list.
 #[derive(Debug, Serialize, ToSchema)]
 struct AclBody {
     /// The intent.
     intent_id: IntentId,
-    /// What holds for the unlisted.
+    /// The policy for principals without an entry.
     default_policy: Policy,
-    /// The listed.
+    /// The entries.
     entries: Vec<EntryBody>,
 }
 
@@ -81,19 +81,19 @@ impl AclBody {
     }
 }
 
-/// An entry to be.
+/// An entry to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "principal_id": "agent.researcher", "permission": "write" }))]
 struct GrantBody {
-    /// Who is to be granted access.
+    /// The principal to grant access to.
     principal_id: String,
-    /// What it is; `agent` when nothing is said.
+    /// The kind of principal; defaults to `agent`.
     principal_type: Option<String>,
-    /// How much; `read` when nothing is said.
+    /// The access level; defaults to `read`.
     permission: Option<Level>,
-    /// Until when.
+    /// When the entry ends; defaults to never.
     expires_at: Option<GivenTime>,
-    /// Why.
+    /// Why it is granted.
     reason: Option<String>,
 }
 
@@ -109,20 +109,20 @@ impl From<GrantBody> for EntryAsk {
     }
 }
 
-/// A whole new access list.
+/// A replacement for the whole access control list.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "default_policy": "closed", "entries": [{ "principal_id": "agent.b", "permission": "write" }] }))]
 struct ReplaceBody {
-    /// What holds for the unlisted.
+    /// The policy for principals without an entry.
     default_policy: Policy,
-    /// The listed.
+    /// The entries.
     #[serde(default)]
     entries: Vec<GrantBody>,
 }
 
 /// Get an intent's access list
 ///
-/// One that was never set is open and empty: everybody may do everything but change the list.
+/// A list that was never set is open and empty: everyone may do everything except change the list.
 #[utoipa::path(operation_id = "get_acl",
     tag = "access", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The list", body = AclBody)))]
@@ -134,7 +134,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// Replace an intent's access list
 ///
-/// By its creator or one with an admin entry, or with the scope `admin`.
+/// Requires the caller to be the intent's creator, to have an admin entry, or to hold the scope `admin`.
 #[utoipa::path(operation_id = "replace_acl",
     tag = "access", request_body = ReplaceBody, params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The list", body = AclBody)))]
@@ -173,7 +173,7 @@ async fn grant(
 
 /// Revoke access to an intent
 ///
-/// At once, open streams included.
+/// Takes effect immediately, including on open streams.
 #[utoipa::path(operation_id = "revoke_access", tag = "access",
     params(("intent_id" = String, Path, description = "The intent"), ("entry_id" = String, Path, description = "The entry")),
     responses((status = 204, description = "It is revoked")))]

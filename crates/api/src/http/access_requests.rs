@@ -1,4 +1,4 @@
-//! Routes of requests for access (RFC-0011).
+//! Endpoints for access requests (RFC-0011).
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::access::Level;
@@ -20,34 +20,34 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(request_access).service(list).service(approve).service(deny);
 }
 
-/// A request for access.
+/// An access request.
 #[derive(Debug, Serialize, ToSchema)]
 struct RequestBody {
-    /// Its id.
+    /// The request's id.
     id: AccessRequestId,
     /// The intent.
     intent_id: IntentId,
-    /// Who asks.
+    /// The principal that asks for access.
     #[schema(example = "agent.researcher")]
     principal_id: String,
-    /// What it is.
+    /// The kind of principal.
     #[schema(example = "agent")]
     principal_type: String,
-    /// How much it asks for.
+    /// The access level asked for.
     requested_permission: Level,
-    /// Why.
+    /// Why access is needed.
     reason: String,
-    /// What has become of it.
+    /// The request's status.
     status: RequestStatus,
-    /// What the asker can do.
+    /// The principal's capabilities.
     capabilities: Vec<String>,
-    /// Who decided.
+    /// The principal that decided; null while pending.
     decided_by: Option<String>,
-    /// When.
+    /// When it was decided; null while pending.
     decided_at: Option<WireTime>,
-    /// Why so.
+    /// The reason for the decision.
     decision_reason: Option<String>,
-    /// When it was made.
+    /// When the request was made.
     created_at: WireTime,
 }
 
@@ -70,29 +70,29 @@ impl RequestBody {
     }
 }
 
-/// What is asked for.
+/// An access request to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewAccessRequest)]
 #[schema(example = json!({ "requested_permission": "write", "reason": "I have the figures" }))]
 struct AskBody {
-    /// Who asks; the acting agent when nothing is said.
+    /// The principal that asks for access; defaults to the acting agent.
     principal_id: Option<String>,
-    /// What it is; `agent` when nothing is said.
+    /// The kind of principal; defaults to `agent`.
     principal_type: Option<String>,
-    /// How much; `write` when nothing is said.
+    /// The access level; defaults to `write`.
     #[serde(alias = "permission")]
     requested_permission: Option<Level>,
-    /// Why.
+    /// Why access is needed.
     #[serde(default)]
     reason: String,
-    /// What the asker can do.
+    /// The principal's capabilities.
     #[serde(default)]
     capabilities: Vec<String>,
 }
 
 /// Ask for access to an intent
 ///
-/// Works without any.
+/// Requires no access to the intent.
 #[utoipa::path(tag = "access", request_body = AskBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -120,7 +120,7 @@ async fn request_access(
     ok(&RequestBody::new(made, asker.dialect))
 }
 
-/// The requests for an intent.
+/// The access requests for an intent.
 #[derive(Debug, Serialize, ToSchema)]
 struct RequestList {
     /// The requests, oldest first.
@@ -129,7 +129,7 @@ struct RequestList {
 
 /// List the requests for access to an intent
 ///
-/// All of them for its admins, one's own for others.
+/// Admins of the intent see all requests; other callers see their own.
 #[utoipa::path(operation_id = "list_access_requests",
     tag = "access", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The requests", body = RequestList)))]
@@ -141,17 +141,17 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
     })
 }
 
-/// A decision.
+/// A decision about an access request.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(example = json!({ "permission": "write", "reason": "welcome" }))]
 struct DecisionBody {
-    /// Who decides; the acting agent when nothing is said.
+    /// The principal that decides; defaults to the acting agent.
     decided_by: Option<String>,
-    /// How much to grant; what was asked for when nothing is said.
+    /// The access level to grant; defaults to the level asked for.
     permission: Option<Level>,
-    /// Until when.
+    /// When the access ends; defaults to never.
     expires_at: Option<GivenTime>,
-    /// Why so.
+    /// The reason for the decision.
     reason: Option<String>,
 }
 
@@ -174,7 +174,7 @@ async fn decide(
 
 /// Approve a request for access
 ///
-/// Makes the entry. One that is decided already counts as not there.
+/// Creates the access entry. A request that was already decided is reported as not found.
 #[utoipa::path(operation_id = "approve_access_request", tag = "access", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]

@@ -1,4 +1,5 @@
-//! Routes of agents (RFC-0016). Two paths each to register and to get, the RFC's and the reference server's (contract 4.7).
+//! Endpoints for agents (RFC-0016). Registering and getting have two paths each: the RFC's and the reference server's
+//! (contract 4.7).
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::agents::{Agent, AgentStatus, HeartbeatConfig, Registration};
@@ -34,44 +35,44 @@ pub fn routes(config: &mut Routes<'_>) {
 /// An agent's record.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AgentBody {
-    /// The id it acts under.
+    /// The id the agent acts under.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// Where it is in its life.
+    /// The agent's lifecycle status.
     status: AgentStatus,
-    /// The role it can be addressed by.
+    /// The role the agent can be addressed by.
     #[schema(example = "billing-processor")]
     role_id: Option<String>,
-    /// A name for people.
+    /// A display name.
     name: Option<String>,
-    /// What it can do.
+    /// The agent's capabilities.
     capabilities: Vec<String>,
-    /// What it can take on.
+    /// The agent's declared capacity.
     #[schema(value_type = Option<Object>)]
     capacity: Option<Map<String, Value>>,
-    /// Where it can be reached.
+    /// The URL at which the agent can be reached.
     endpoint: Option<String>,
-    /// What it promised about its heartbeats.
+    /// The heartbeat schedule the agent declared.
     heartbeat_config: Option<HeartbeatConfig>,
-    /// Its own object.
+    /// Client-defined metadata.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The same, under the reference server's name.
+    /// Same as `metadata`, under the reference server's name.
     #[schema(value_type = Object)]
     agent_metadata: Map<String, Value>,
-    /// When it last registered.
+    /// When the agent last registered.
     registered_at: WireTime,
-    /// When it was last heard.
+    /// When the last heartbeat arrived; null before the first one.
     last_heartbeat_at: Option<WireTime>,
-    /// What it said it carries.
+    /// The load the agent last reported.
     current_load: i64,
-    /// The tasks that it said it works on.
+    /// The tasks the agent last reported as in progress.
     tasks_in_progress: Vec<String>,
     /// Seconds that draining may take.
     drain_timeout_seconds: Option<u32>,
-    /// The principal that registered it.
+    /// The principal that registered the agent.
     principal_id: String,
-    /// Rises with each change of the record.
+    /// The record's version; increases with each change.
     version: i64,
 }
 
@@ -99,7 +100,7 @@ impl AgentBody {
     }
 }
 
-/// An agent that registers.
+/// An agent to register.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "agent_id": "agent.researcher", "role_id": "researcher", "capabilities": ["search"] }))]
 struct RegisterBody {
@@ -107,19 +108,20 @@ struct RegisterBody {
     agent_id: String,
     /// The role to be addressed by.
     role_id: Option<String>,
-    /// A name for people.
+    /// A display name.
     name: Option<String>,
-    /// What it can do.
+    /// The agent's capabilities.
     #[serde(default)]
     capabilities: Vec<String>,
-    /// What it can take on; its own object.
+    /// The agent's capacity, as a client-defined object.
     #[schema(value_type = Option<Object>)]
     capacity: Option<Map<String, Value>>,
-    /// Where it can be reached.
+    /// The URL at which the agent can be reached.
     endpoint: Option<String>,
-    /// How often it will send heartbeats; without it, and until its first one, its silence says nothing.
+    /// How often the agent will send heartbeats. Without it, and until the first heartbeat, silence has no effect on
+    /// the agent's status.
     heartbeat_config: Option<HeartbeatConfig>,
-    /// Its own object.
+    /// Client-defined metadata.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Map<String, Value>,
@@ -156,8 +158,8 @@ async fn register_one(
 
 /// Register an agent
 ///
-/// Or renew its record: the same principal may at any time. Registering is optional; it gives an agent a role to be
-/// addressed by, and a heart that is listened to.
+/// Or renew its record, which the same principal may do at any time. Registration is optional: it gives an agent a
+/// role to be addressed by, and heartbeat monitoring.
 #[utoipa::path(operation_id = "register_agent", tag = "agents", request_body = RegisterBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The record", body = AgentBody),
@@ -174,7 +176,7 @@ async fn register(
 
 /// Register an agent (RFC-0016's path)
 ///
-/// The same as `POST /agents/register`, answered with 201.
+/// Same as `POST /agents/register`, but responds with 201.
 #[utoipa::path(operation_id = "register_agent_rfc", tag = "agents", request_body = RegisterBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The record", body = AgentBody),
@@ -191,7 +193,7 @@ async fn register_rfc(
 
 /// List agents
 ///
-/// In the order of their ids.
+/// Ordered by id.
 #[utoipa::path(operation_id = "list_agents", tag = "agents",
     params(("status" = Option<AgentStatus>, Query, description = "Only in this status"),
            ("role_id" = Option<String>, Query, description = "Only with this role"),
@@ -232,19 +234,19 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(example = json!({ "status": "active", "current_load": 1, "tasks_in_progress": ["task-7"] }))]
 struct HeartbeatBody {
-    /// Read by nobody: the status follows from being heard.
+    /// Ignored: the server derives the status from the arrival of heartbeats.
     #[serde(default)]
     #[expect(dead_code, reason = "clients send it, and a body with it must not be refused")]
     status: Option<String>,
-    /// What the agent carries.
+    /// The agent's current load.
     #[serde(default)]
     current_load: i64,
-    /// The tasks that it works on.
+    /// The tasks the agent is working on.
     #[serde(default)]
     tasks_in_progress: Vec<String>,
 }
 
-/// That a heartbeat was heard: what the reference server and RFC-0016 answer with, together (contract 9).
+/// The response to a heartbeat: the reference server's members and RFC-0016's together (contract 9).
 #[derive(Debug, Serialize, ToSchema)]
 struct HeartbeatReply {
     /// Always `ok`.
@@ -252,19 +254,19 @@ struct HeartbeatReply {
     status: &'static str,
     /// Always true.
     acknowledged: bool,
-    /// The agent's status now.
+    /// The agent's current status.
     agent_status: AgentStatus,
-    /// The server's time.
+    /// The server's current time.
     server_timestamp: WireTime,
     /// When the next heartbeat is due.
     next_heartbeat_at: WireTime,
-    /// Commands for the agent; none yet.
+    /// Commands for the agent; always empty for now.
     pending_commands: Vec<String>,
 }
 
 /// Send a heartbeat
 ///
-/// Brings an unhealthy agent back to active. One that is dead or deregistered must register again.
+/// Returns an unhealthy agent to active. A dead or deregistered agent must register again.
 #[utoipa::path(operation_id = "heartbeat",
     tag = "agents", request_body = Option<HeartbeatBody>, params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "It was heard", body = HeartbeatReply),
@@ -291,18 +293,18 @@ async fn heartbeat(
     })
 }
 
-/// A new status.
+/// A status change.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = AgentStatusChange)]
 #[schema(example = json!({ "status": "draining" }))]
 struct StatusBody {
-    /// The status.
+    /// The new status.
     status: AgentStatus,
 }
 
 /// Change an agent's status
 ///
-/// `deregistered` is the same as `DELETE /agents/{agent_id}`.
+/// `deregistered` has the same effect as `DELETE /agents/{agent_id}`.
 #[utoipa::path(operation_id = "set_agent_status",
     tag = "agents", request_body = StatusBody, params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody),
@@ -323,8 +325,8 @@ async fn set_status(
 
 /// Let an agent drain
 ///
-/// It takes no new work by its role and finishes what it has; after its `drain_timeout_seconds`, if it gave any, it is
-/// deregistered.
+/// The agent gets no new work addressed to its role and finishes the work it has. If it declared
+/// `drain_timeout_seconds`, it is deregistered after that time.
 #[utoipa::path(operation_id = "drain_agent",
     tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody),
@@ -337,8 +339,8 @@ async fn drain(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -
 
 /// Deregister an agent
 ///
-/// It leaves the members of every channel, requests that wait for it alone expire, and those channels are told
-/// (RFC-0021 §7.2).
+/// Removes the agent from the members of every channel, expires requests that wait for it alone, and notifies those
+/// channels (RFC-0021 §7.2).
 #[utoipa::path(operation_id = "deregister_agent",
     tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]

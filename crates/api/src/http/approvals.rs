@@ -1,4 +1,4 @@
-//! Routes of approvals: the tasks that wait for a person to agree (AEE §3), and what the person says.
+//! Endpoints for approvals: tasks that wait for a person's consent (AEE §3), and the person's decision.
 
 use actix_web::{get, post, web};
 use entente_domain::envelopes::approvals::Decision;
@@ -15,20 +15,20 @@ use super::wire::WireTime;
 use super::{Doors, listed, ok};
 use crate::http::routes::Routes;
 
-/// Tasks of a page, when nothing is said and at the most.
+/// Tasks per page: default and maximum.
 const PAGE: (u32, u32) = (20, 100);
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(decide);
 }
 
-/// A task that waits for a person to agree.
+/// A task that waits for a person's approval.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Approval)]
 struct ApprovalBody {
     /// The task's id.
     id: String,
-    /// Who is to do it.
+    /// The entities that are to perform the task.
     respondents: Vec<String>,
     #[serde(flatten)]
     task: EnvelopeBody,
@@ -36,9 +36,10 @@ struct ApprovalBody {
 
 /// List the tasks that wait for a person
 ///
-/// Tasks with `requires.human_approval` to who is no person wait until a person agrees. For keys of people, and only those
-/// that others asked for: one of each principal, the oldest first, then a second of each, and so on. What is decided or has run
-/// out is no longer here, and what waits behind it moves up: whoever has decided begins anew.
+/// A task with `requires.human_approval` whose recipient is not a person waits for a person's approval. Requires a
+/// person's key; a person's own tasks are not listed. The order is fair: the oldest task of each principal, then the
+/// second of each, and so on. Decided and expired tasks drop out of the list and later ones move up, so start again
+/// from the first page after a decision.
 #[utoipa::path(operation_id = "list_approvals", tag = "envelopes",
     params(("after" = Option<String>, Query, description = "The last `id` of the page before"),
            ("limit" = Option<u32>, Query, description = "1 to 100; 20 when nothing is said", maximum = 100)),
@@ -55,37 +56,38 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     listed(shown.collect::<Outcome<Vec<_>>>()?)
 }
 
-/// What a person says to a task.
+/// A person's decision about a task.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ApprovalAnswer, example = json!({ "decision": "approve" }))]
 struct DecisionBody {
     /// `approve` or `decline`.
     decision: Decision,
-    /// Why so. Whoever asked is told with a `decline`.
+    /// The reason. With `decline` it is passed on to the sender.
     reason: Option<String>,
 }
 
-/// A decision about a task.
+/// A recorded decision about a task.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ApprovalDecided)]
 struct DecidedBody {
     /// The task's id.
     id: String,
-    /// What was decided.
+    /// The decision.
     decision: Decision,
-    /// By whom.
+    /// The person that decided.
     decided_by: String,
-    /// When.
+    /// When it was decided.
     #[schema(value_type = String)]
     decided_at: WireTime,
-    /// In how many mailboxes the task was put.
+    /// Number of mailboxes the task was delivered to.
     delivered: usize,
 }
 
 /// Agree to a task, or not
 ///
-/// Only a person's own key, and not who asked. `approve` puts the task into its recipients' mailboxes; `decline` ends it, and
-/// who asked gets an `error` `E_DECLINED` from the server. There is one decision: another one is 409.
+/// Requires a person's own key; the task's sender may not decide. `approve` delivers the task to its recipients'
+/// mailboxes; `decline` ends it, and the server sends an `error` with `E_DECLINED` to the sender. A task is decided
+/// once: a later decision is refused with 409.
 #[utoipa::path(operation_id = "decide_approval", tag = "envelopes", request_body = DecisionBody,
     params(("envelope_id" = String, Path, description = "The task's `id`")),
     responses((status = 200, description = "It is decided", body = DecidedBody),

@@ -1,5 +1,5 @@
-//! Routes of arbitration and decisions (RFC-0003). Three sets of names are in the field: the SDK's, the reference server's and
-//! the RFC's. All are read, all are answered (contract 6).
+//! Endpoints for arbitration and decisions (RFC-0003). The SDK, the reference server and the RFC name the members
+//! differently: all names are accepted and all are returned (contract 6).
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::arbitration::{Arbitration, ArbitrationAsk, ArbitrationStatus, Decision, DecisionAsk};
@@ -18,7 +18,7 @@ use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::http::routes::Routes;
 
-/// The kind of a decision when nothing is said.
+/// The default `decision_type`.
 const DEFAULT_TYPE: &str = "arbitration";
 
 pub fn routes(config: &mut Routes<'_>) {
@@ -28,34 +28,34 @@ pub fn routes(config: &mut Routes<'_>) {
 /// A request for arbitration.
 #[derive(Debug, Serialize, ToSchema)]
 struct ArbitrationBody {
-    /// Its id.
+    /// The request's id.
     id: ArbitrationId,
     /// The intent.
     intent_id: IntentId,
-    /// Who asks.
+    /// The agent that asks for arbitration.
     #[schema(example = "agent.researcher")]
     requester_id: String,
-    /// The same, under the RFC's name.
+    /// Same as `requester_id`, under the RFC's name.
     requestor: String,
-    /// Why.
+    /// Why arbitration is needed.
     reason: String,
-    /// What helps whoever decides.
+    /// Context for the arbiter.
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// What there is to choose from.
+    /// The options to choose from.
     options: Vec<Value>,
-    /// What has become of it.
+    /// The request's status.
     status: ArbitrationStatus,
-    /// The outcome of the decision that answers it.
+    /// The outcome of the decision that resolved the request.
     resolution: Option<String>,
-    /// That decision.
+    /// The decision that resolved the request.
     decision_id: Option<DecisionId>,
-    /// For people.
+    /// The status as a human-readable sentence.
     #[schema(example = "Arbitration requested")]
     message: &'static str,
-    /// When it was made.
+    /// When the request was made.
     created_at: WireTime,
-    /// When it was answered.
+    /// When the request was resolved.
     resolved_at: Option<WireTime>,
 }
 
@@ -82,28 +82,28 @@ impl ArbitrationBody {
     }
 }
 
-/// What is asked for in a request for arbitration.
+/// A request for arbitration to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewArbitration)]
 #[schema(example = json!({ "reason": "two agents want the same hotel", "context": { "scope": "hotel_search" } }))]
 struct ArbitrateBody {
-    /// Who asks; the acting agent when nothing is said.
+    /// The agent that asks; defaults to the acting agent.
     #[serde(alias = "requester_id", alias = "requestor")]
     requested_by: Option<String>,
-    /// Why.
+    /// Why arbitration is needed.
     reason: String,
-    /// What helps whoever decides.
+    /// Context for the arbiter.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     context: Option<Map<String, Value>>,
-    /// What there is to choose from.
+    /// The options to choose from.
     #[serde(default)]
     options: Option<Vec<Value>>,
 }
 
 /// Ask for arbitration
 ///
-/// Somebody who decides: an admin of the intent, who answers with a decision that names the request.
+/// An admin of the intent resolves the request by recording a decision that names it.
 #[utoipa::path(operation_id = "request_arbitration", tag = "leases", request_body = ArbitrateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -155,31 +155,31 @@ async fn requests(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DecisionRecord)]
 struct DecisionBody {
-    /// Its id.
+    /// The decision's id.
     id: DecisionId,
     /// The intent.
     intent_id: IntentId,
-    /// Who decided.
+    /// The agent that decided.
     #[schema(example = "human.ada")]
     decision_maker_id: String,
-    /// The same, under the RFC's name.
+    /// Same as `decision_maker_id`, under the RFC's name.
     decided_by: String,
-    /// What kind of decision.
+    /// The kind of decision.
     #[schema(example = "arbitration")]
     decision_type: String,
-    /// What was decided.
+    /// The outcome.
     outcome: String,
-    /// The same, under the RFC's name.
+    /// Same as `outcome`, under the RFC's name.
     decision: String,
-    /// Why so.
+    /// The reasoning behind the outcome.
     reasoning: String,
-    /// The same, under the RFC's name.
+    /// Same as `reasoning`, under the RFC's name.
     rationale: String,
-    /// What it rests on.
+    /// The evidence the decision rests on.
     evidence: Vec<Value>,
-    /// The request that it answers.
+    /// The request for arbitration that the decision resolves.
     arbitration_id: Option<ArbitrationId>,
-    /// When.
+    /// When the decision was recorded.
     created_at: WireTime,
 }
 
@@ -202,27 +202,27 @@ impl DecisionBody {
     }
 }
 
-/// A decision that is to be recorded.
+/// A decision to record.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewDecision)]
 #[schema(example = json!({ "decision_type": "arbitration", "outcome": "agent.b goes first", "reasoning": "it is nearly done" }))]
 struct DecideBody {
-    /// Who decides; the acting agent when nothing is said.
+    /// The agent that decides; defaults to the acting agent.
     #[serde(alias = "decision_maker_id")]
     decided_by: Option<String>,
-    /// What kind of decision; `arbitration` when nothing is said.
+    /// The kind of decision; defaults to `arbitration`.
     decision_type: Option<String>,
-    /// What was decided.
+    /// The outcome.
     outcome: Option<String>,
-    /// The same, under the RFC's name.
+    /// Same as `outcome`, under the RFC's name.
     decision: Option<String>,
-    /// Why so.
+    /// The reasoning behind the outcome.
     reasoning: Option<String>,
-    /// The same, under the RFC's name.
+    /// Same as `reasoning`, under the RFC's name.
     rationale: Option<String>,
-    /// What it rests on.
+    /// The evidence the decision rests on.
     evidence: Option<Vec<Value>>,
-    /// The request for arbitration that it answers.
+    /// The request for arbitration that the decision resolves.
     arbitration_id: Option<String>,
 }
 
@@ -245,7 +245,7 @@ impl DecideBody {
 
 /// Record a decision
 ///
-/// For admins of the intent. It stands for ever; with `arbitration_id` it answers that request.
+/// Requires admin access to the intent. A decision is permanent; with `arbitration_id` it resolves that request.
 #[utoipa::path(operation_id = "record_decision", tag = "leases", request_body = DecideBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),

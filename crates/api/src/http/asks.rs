@@ -1,4 +1,4 @@
-//! The route of asking and waiting (RFC-0021 §3).
+//! Endpoint that sends a request and waits for its responses (RFC-0021 §3).
 
 use actix_web::{HttpRequest, post, web};
 use entente_domain::ids::ChannelId;
@@ -31,26 +31,26 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Expect {
-    /// This many.
+    /// Exactly this number.
     Count(u32),
-    /// `all`: one from each whom the request is for.
+    /// `all`: one response from each recipient of the request.
     Word(All),
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum All {
-    /// All of them.
+    /// One response from each recipient.
     All,
 }
 
-/// A question.
+/// A question to ask.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "to": "agent.data", "payload": { "question": "What schema version?" }, "timeout": 30 }))]
 struct AskBody {
-    /// Who asks; the acting agent when nothing is said.
+    /// The agent that asks; defaults to the acting agent.
     sender: Option<String>,
-    /// Whom to ask: an agent, `role:…` or `*`.
+    /// The recipient: an agent, `role:…` or `*`.
     to: Option<String>,
     /// The question: an object of up to 256 KiB.
     #[schema(value_type = Option<Object>)]
@@ -58,32 +58,32 @@ struct AskBody {
     /// Hints for routing and tracing.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Box<RawValue>>,
-    /// Seconds to wait, 1 to 120; 30 when nothing is said. The request expires with it.
+    /// Seconds to wait, 1 to 120; defaults to 30. The request expires when the wait ends.
     #[serde(alias = "timeout_seconds")]
     timeout: Option<u32>,
-    /// How many responses to wait for: a number, or `all`; 1 when nothing is said.
+    /// Number of responses to wait for, or `all`; defaults to 1.
     expect: Option<Expect>,
 }
 
-/// What an ask has when it ends.
+/// The result of an ask.
 #[derive(Debug, Serialize, ToSchema)]
 struct AskReply<'a> {
-    /// `complete`; `timeout`, with what there is; `expired`: nobody can answer any more; or `interrupted`: the server is
-    /// stopping, the request still waits.
+    /// `complete`; `timeout`, with the responses so far; `expired` if nobody can respond any more; or `interrupted`
+    /// if the server is stopping, in which case the request stays pending.
     #[schema(example = "complete")]
     outcome: &'static str,
     /// The request that was sent.
     request: MessageBody<'a>,
     /// The first response, if there is one.
     response: Option<MessageBody<'a>>,
-    /// All responses, in their order.
+    /// All responses, in order of arrival.
     responses: Vec<MessageBody<'a>>,
 }
 
 /// Ask and wait for the answer
 ///
-/// Sends a request and answers with its response, or with `expect` several of them, as soon as they are there, or when the
-/// time is up with what is there then. A 200 either way: `outcome` says which.
+/// Sends a request and returns its response, or several of them with `expect`, as soon as they have arrived; at the
+/// timeout it returns the responses so far. The status is 200 in each case: `outcome` tells them apart.
 #[utoipa::path(tag = "messages", request_body = AskBody, params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "What there is", body = AskReply)))]
 #[post("/channels/{channel_id}/ask")]

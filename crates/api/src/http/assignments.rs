@@ -1,4 +1,4 @@
-//! Routes of assignments (RFC-0001).
+//! Endpoints for assignments (RFC-0001).
 
 use actix_web::{HttpRequest, delete, get, post, web};
 use entente_domain::ids::{AssignmentId, IntentId};
@@ -21,17 +21,17 @@ pub fn routes(config: &mut Routes<'_>) {
 /// An agent's assignment to an intent.
 #[derive(Debug, Serialize, ToSchema)]
 struct AssignmentBody {
-    /// Its id.
+    /// The assignment's id.
     id: AssignmentId,
     /// The intent.
     intent_id: IntentId,
     /// The agent.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// As what.
+    /// The agent's role on the intent.
     #[schema(example = "worker")]
     role: String,
-    /// When.
+    /// When it was assigned.
     assigned_at: WireTime,
 }
 
@@ -63,7 +63,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
 struct AssignBody {
     /// The agent.
     agent_id: String,
-    /// As what; `worker` when nothing is said. A `coordinator` manages the intent's channels.
+    /// The agent's role; defaults to `worker`. A `coordinator` manages the intent's channels.
     role: Option<String>,
 }
 
@@ -89,7 +89,7 @@ async fn assign(
     ok(&AssignmentBody::new(assignment, asker.dialect))
 }
 
-/// That an assignment ended.
+/// The confirmation that an assignment ended.
 #[derive(Debug, Serialize, ToSchema)]
 struct UnassignedBody<'a> {
     /// Always `unassigned`.

@@ -1,5 +1,5 @@
-//! Routes of attachments (RFC-0005). The SDK's two clients and the reference server have names of their own for the same
-//! members: all are read and answered (contract 15.34).
+//! Endpoints for attachments (RFC-0005). The SDK's two clients and the reference server name the same members
+//! differently: all names are accepted and returned (contract 15.34).
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_domain::attachments::{Attachment, AttachmentAsk};
@@ -21,43 +21,43 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(add).service(remove);
 }
 
-/// A file of an intent, by reference.
+/// A file attached to an intent by reference.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Attachment)]
 struct AttachmentBody {
-    /// Its id.
+    /// The attachment's id.
     id: AttachmentId,
     /// The intent.
     intent_id: IntentId,
-    /// Its name.
+    /// The file's name.
     #[schema(example = "report.pdf")]
     filename: String,
-    /// What it is.
+    /// The file's media type.
     #[schema(example = "application/pdf")]
     mime_type: String,
-    /// The same, under another name.
+    /// Same as `mime_type`, under another name.
     content_type: String,
-    /// How many bytes it has, as its owner says.
+    /// The size in bytes, as declared by the uploader.
     size: u64,
-    /// The same, under another name.
+    /// Same as `size`, under another name.
     size_bytes: u64,
-    /// Where it is. The server never fetches it.
+    /// The file's URL. The server never fetches it.
     #[schema(example = "https://files.example/report.pdf")]
     storage_url: String,
-    /// The same, under another name.
+    /// Same as `storage_url`, under another name.
     url: String,
-    /// Its digest, as its owner says; not checked.
+    /// The file's digest, as declared by the uploader; not checked.
     content_hash: Option<String>,
-    /// The client's own object.
+    /// Client-defined metadata.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// Who added it.
+    /// The agent that added the attachment.
     uploaded_by: String,
-    /// The same, under the reference server's name.
+    /// Same as `uploaded_by`, under the reference server's name.
     created_by: String,
-    /// When.
+    /// When it was added.
     created_at: WireTime,
-    /// The same, as the SDK reads it.
+    /// Same as `created_at`, under the SDK's name.
     #[serde(rename = "createdAt")]
     created_at_too: WireTime,
 }
@@ -85,34 +85,34 @@ impl AttachmentBody {
     }
 }
 
-/// A file to add.
+/// A file to attach.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewAttachment)]
 #[schema(example = json!({ "filename": "report.pdf", "mime_type": "application/pdf", "size": 48_211,
     "storage_url": "https://files.example/report.pdf" }))]
 struct AddBody {
-    /// Its name, without a path.
+    /// The file's name, without a path.
     filename: String,
-    /// What it is; `application/octet-stream` when nothing is said. Also `content_type`.
+    /// The media type; defaults to `application/octet-stream`. Also accepted as `content_type`.
     #[serde(alias = "content_type", alias = "mimeType")]
     mime_type: Option<String>,
-    /// How many bytes it has. Also `size_bytes`.
+    /// The size in bytes. Also accepted as `size_bytes`.
     #[serde(alias = "size_bytes")]
     size: Option<u64>,
-    /// Where it is: a URL of `https`, `http`, `s3`, `gs` or `az`. Also `url`.
+    /// The file's URL, with the scheme `https`, `http`, `s3`, `gs` or `az`. Also accepted as `url`.
     #[serde(alias = "url", alias = "storageUrl")]
     storage_url: String,
-    /// Its digest, such as `sha256:` and hexadecimal digits.
+    /// The file's digest, such as `sha256:` and hexadecimal digits.
     #[serde(alias = "hash", alias = "checksum")]
     content_hash: Option<String>,
-    /// Your own object.
+    /// Client-defined metadata.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
 }
 
 /// Add a file to an intent
 ///
-/// By reference: the server keeps where it is, and neither fetches nor checks it.
+/// By reference: the server stores the URL and neither fetches nor checks the file.
 #[utoipa::path(operation_id = "add_attachment", tag = "ledgers", request_body = AddBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -142,7 +142,7 @@ async fn add(
 
 /// List an intent's attachments
 ///
-/// All of them, the oldest first: an intent has at most 1,000.
+/// Returns all of them, oldest first; an intent has at most 1,000.
 #[utoipa::path(operation_id = "list_attachments", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The attachments", body = [AttachmentBody])))]
@@ -154,7 +154,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
 
 /// Take a file off an intent
 ///
-/// The file itself stays where it is. Whoever added it may, and the intent's admins.
+/// The file itself is not touched. Allowed to the agent that added it and to admins of the intent.
 #[utoipa::path(operation_id = "delete_attachment", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent"),
            ("attachment_id" = String, Path, description = "The attachment")),

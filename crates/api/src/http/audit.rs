@@ -1,4 +1,4 @@
-//! Routes of the house's own log.
+//! Endpoints for the system log (`IntentId::HOUSE`).
 
 use actix_web::{get, web};
 use entente_kernel::{audit, chains};
@@ -14,9 +14,9 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(verify);
 }
 
-/// List the house's events
+/// List the events of the system log
 ///
-/// What happened to principals, keys and agents, the newest first. Needs the scope `admin`.
+/// Covers principals, keys and agents, newest first. Requires the scope `admin`.
 #[utoipa::path(operation_id = "list_audit", tag = "server",
     params(("event_type" = Option<String>, Query, description = "Only of this type"),
            ("since" = Option<String>, Query, description = "Only later than this time"),
@@ -31,9 +31,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     paged(&bodies, found.cut, found.large)
 }
 
-/// Verify the house's chain
+/// Verify the hash chain of the system log
 ///
-/// Needs the scope `admin`.
+/// Requires the scope `admin`.
 #[utoipa::path(operation_id = "verify_audit",
     tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
 #[get("/audit/verify")]

@@ -1,4 +1,5 @@
-//! Routes through which workers ask before they act (contract 11.2, ARCP §9): authorize, set aside and settle, delegate.
+//! Endpoints for a worker's authority over a job (contract 11.2, ARCP §9): authorizing operations, reserving and
+//! settling budget, and delegating.
 
 use std::collections::BTreeMap;
 
@@ -27,33 +28,33 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(authorize).service(delegate).service(settle).service(let_go);
 }
 
-/// An operation that is about to be made.
+/// An operation that a worker is about to perform.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = JobOperation, example = json!({ "claim_token": "ct_…", "capability": "tool.call", "target": "search.web", "call_id": "c1", "reserve": { "USD": "0.40" } }))]
 struct AuthorizeBody {
     /// The claim's token.
     claim_token: String,
-    /// A namespace of ARCP §9.2.
+    /// A capability namespace of ARCP §9.2.
     capability: String,
-    /// On what: a path, a URL, a name; for `cost.budget` the currency.
+    /// The target: a path, a URL or a name; for `cost.budget`, the currency.
     target: String,
-    /// Which call it is: a refusal is then a `tool_result` event too.
+    /// The id of the tool call. With it, a refusal is also recorded as a `tool_result` event.
     call_id: Option<String>,
-    /// What to set aside for it, by currency: all of it, or the operation is refused.
+    /// Amounts to reserve for the operation, by currency. If they cannot all be reserved, the operation is refused.
     #[schema(value_type = Option<Object>)]
     reserve: Option<BTreeMap<String, Box<RawValue>>>,
 }
 
-/// The operation is allowed.
+/// The decision to allow an operation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobOperationAllowed)]
 struct AllowedBody {
-    /// `allow`.
+    /// Always `allow`.
     decision: &'static str,
-    /// What the job has left.
+    /// The job's remaining budget.
     #[schema(value_type = Object)]
     budget: Map<String, Value>,
-    /// Under which name the amounts were set aside: to be settled, or let go.
+    /// The reservation's id, for settling or releasing it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reservation_id: Option<ReservationId>,
 }
@@ -75,8 +76,9 @@ fn amounts(member: &str, said: BTreeMap<String, Box<RawValue>>) -> Result<Budget
 
 /// Authorize an operation
 ///
-/// Before it is made (ARCP §9.3). In this order: is the job still to go on, has its lease ended, does it cover the target, is
-/// a counter spent. `reserve` sets an amount aside, or fails.
+/// Call this before performing the operation (ARCP §9.3). The checks, in order: the job has not been cancelled, its
+/// lease has not expired, the lease covers the target, and no budget counter is exhausted. With `reserve`, the
+/// amounts are reserved or the call is refused.
 #[utoipa::path(operation_id = "authorize_operation", tag = "workers", request_body = AuthorizeBody,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "It is allowed", body = AllowedBody),
@@ -101,25 +103,25 @@ async fn authorize(
     ok(&AllowedBody { decision: "allow", budget, reservation_id: allowed.reservation_id })
 }
 
-/// A part that another agent is to do.
+/// A part of a job to delegate to another agent.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = JobDelegation, example = json!({ "claim_token": "ct_…", "delegate_id": "d1", "agent": "echo", "input": {} }))]
 struct DelegateBody {
     /// The claim's token.
     claim_token: String,
-    /// The delegation's name: under it the child is made once.
+    /// The delegation's name. A child job is created once per name.
     delegate_id: Option<String>,
-    /// Which agent: a name, or `name@version`.
+    /// The agent: a name, or `name@version`.
     agent: String,
-    /// What it is to work on.
+    /// The child's input.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     input: Option<Box<RawValue>>,
-    /// What the child may touch and spend: no more than its parent.
+    /// The child's authority; at most its parent's.
     lease_request: Option<BTreeMap<String, Vec<String>>>,
-    /// Until when: no longer than its parent.
+    /// When the child's lease expires; no later than its parent's.
     lease_constraints: Option<Constraints>,
-    /// Seconds after which the child is timed out.
+    /// Seconds after which the child times out.
     max_runtime_sec: Option<i64>,
 }
 
@@ -142,8 +144,8 @@ impl DelegateBody {
 
 /// Delegate a part of a job
 ///
-/// A child in the same session, with a part of the job's authority (ARCP §9.4, §10). Under the same `delegate_id` it is made
-/// once.
+/// Creates a child job in the same session, with a part of the job's authority (ARCP §9.4, §10). Repeating the call
+/// with the same `delegate_id` creates no second child.
 #[utoipa::path(operation_id = "delegate_job", tag = "workers", request_body = DelegateBody,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 201, description = "The child", body = Accepted),
@@ -160,28 +162,28 @@ async fn delegate(
     created(&child)
 }
 
-/// What an operation has really cost.
+/// The actual cost of an operation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = JobSettlement, example = json!({ "claim_token": "ct_…", "cost": { "USD": "0.31" } }))]
 struct SettleBody {
     /// The claim's token.
     claim_token: String,
-    /// By currency; taken off instead of what was set aside.
+    /// The cost by currency, deducted in place of the reserved amounts.
     #[serde(default)]
     #[schema(value_type = Object)]
     cost: BTreeMap<String, Box<RawValue>>,
 }
 
-/// What a job has left.
+/// A job's remaining budget.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobBudget)]
 struct BudgetBody {
-    /// By currency.
+    /// The remaining amounts, by currency.
     #[schema(value_type = Object)]
     budget: Map<String, Value>,
 }
 
-/// Settle what was set aside
+/// Settle a reservation
 #[utoipa::path(operation_id = "settle_reservation", tag = "workers", request_body = SettleBody,
     params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "What was set aside")),
     responses((status = 200, description = "What is left", body = BudgetBody)))]
@@ -199,7 +201,7 @@ async fn settle(
     ok(&BudgetBody { budget: numbers(&left) })
 }
 
-/// Let go of what was set aside
+/// Release a reservation
 #[utoipa::path(operation_id = "release_reservation", tag = "workers", request_body = TokenBody,
     params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "What was set aside")),
     responses((status = 200, description = "What is left", body = BudgetBody)))]

@@ -1,4 +1,4 @@
-//! The route of batches: many messages in one request, each for itself (RFC-0021 §2, contract 10.2).
+//! Endpoint that sends many messages in one request, each one independently (RFC-0021 §2, contract 10.2).
 
 use std::sync::Arc;
 
@@ -33,39 +33,39 @@ pub fn routes(config: &mut Routes<'_>) {
     { "sender": "agent.researcher", "payload": { "batch": 1 } }, { "sender": "agent.researcher", "payload": { "batch": 2 } }
 ] }))]
 struct BatchBody {
-    /// The messages, up to 1,000, in the order in which they are to be sent.
+    /// The messages, up to 1,000, in sending order.
     #[schema(value_type = Vec<SendBody>)]
     messages: Vec<Box<RawValue>>,
 }
 
-/// What became of one message of a batch.
+/// The outcome for one message of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 struct BatchItem<'a> {
-    /// Its place in the batch, from 0.
+    /// The message's index in the batch, from 0.
     index: usize,
-    /// The message, when it was sent.
+    /// The message, if it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<MessageBody<'a>>,
-    /// Why not, when it was refused.
+    /// The error, if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemBody>,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 struct BatchReply<'a> {
-    /// How many were sent.
+    /// Number of messages sent.
     sent: usize,
-    /// How many were refused.
+    /// Number of messages refused.
     refused: usize,
-    /// Each of them, in the order of the batch.
+    /// The outcome of each message, in the order of the batch.
     results: Vec<BatchItem<'a>>,
 }
 
 /// Send several messages
 ///
-/// Each for itself: one that is refused does not harm the others. With an `Idempotency-Key` a retry sends only what was
-/// not sent.
+/// Messages are independent: a refused one does not affect the others. With an `Idempotency-Key`, a retry sends only
+/// the messages that were not sent before.
 #[utoipa::path(operation_id = "send_messages", tag = "messages", request_body = BatchBody,
     params(("channel_id" = String, Path, description = "The channel"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -120,7 +120,8 @@ async fn send_batch(
         .into_iter()
         .filter_map(|outcome| outcome.or_else(|| sent.next().map(|answer| answer.map_err(Problem::from))))
         .collect();
-    // A channel that is not there for the caller is not there for any item: that is the answer to the whole.
+    // The caller can see a channel for all items or for none, so not-found everywhere is the answer to the whole
+    // request.
     let unseen = |outcome: &Result<_, Problem>| {
         outcome.as_ref().is_err_and(|problem| problem.code() == Code::NotFound)
     };

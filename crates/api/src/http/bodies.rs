@@ -1,7 +1,7 @@
-//! How long bodies may take, both ways. The body of a request has to come within a time; one that does not ends its request,
-//! whatever it was to. A large answer is written piece by piece, so that it is in memory once; whoever does not read it is
-//! cut off: the system ends a connection on which nothing is taken for a while (`startup/sockets.rs`), and here one on which
-//! little is.
+//! Time limits for bodies in both directions. A request body must arrive within a time limit, or the request fails. A
+//! large response is written in pieces, so that it is held in memory once. Slow readers are cut off: the operating
+//! system closes a connection that takes nothing for a while (`startup/sockets.rs`), and this module closes one that
+//! takes too little.
 
 use std::io;
 use std::pin::Pin;
@@ -22,11 +22,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::Problem;
 
-/// Bytes of an answer that are handed to the connection at once: half of what it buffers.
+/// Bytes of a response passed to the connection at once: half of its buffer.
 const PIECE: usize = 16 * 1024;
 
-/// The same request, whose body has to come within `time`. A request without a body is left as it is; so is a GET, whose body
-/// nobody reads, but for a WebSocket's, which goes on.
+/// Limits the time that the request's body may take to arrive.
+///
+/// Requests without a body stay as they are. So do GET requests: their bodies are not read, except a WebSocket's, which
+/// stays open.
 pub fn within(mut request: ServiceRequest, time: Duration) -> ServiceRequest {
     if request.method() == Method::GET {
         return request;
@@ -59,10 +61,11 @@ fn timed(payload: Payload, deadline: Instant) -> impl Stream<Item = Result<Bytes
     })
 }
 
-/// Has a large answer count among those of its key, unless it does already.
+/// Counts a large response against its key's limit, unless it is counted already.
 ///
 /// # Errors
-/// The key has too many. Only what changed nothing is refused for that.
+/// The key has too many large responses in progress. Only GET requests are refused for this, because they changed
+/// nothing.
 pub fn hold(response: &mut ServiceResponse<BoxBody>) -> Result<(), Problem> {
     let large = matches!(response.response().body().size(), BodySize::Sized(bytes) if bytes > SMALL_PAGE_BYTES.unsigned_abs());
     if !large || response.request().method() != Method::GET {
@@ -77,7 +80,7 @@ pub fn hold(response: &mut ServiceResponse<BoxBody>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The same response; when it is large, written piece by piece, within `time` for each page's worth of it.
+/// Returns the response; a large one is written in pieces, with `time` allowed for each page's worth of bytes.
 pub fn unhurried(mut response: ServiceResponse<BoxBody>, time: Duration) -> ServiceResponse<BoxBody> {
     let large = response.response_mut().extensions_mut().remove::<LargeAnswer>();
     response.map_body(|_head, body| match body.try_into_bytes() {
@@ -91,11 +94,11 @@ pub fn unhurried(mut response: ServiceResponse<BoxBody>, time: Duration) -> Serv
     })
 }
 
-/// A large answer that is being written.
+/// The body of a large response, written in pieces.
 struct Unhurried {
     bytes: Bytes,
     deadline: Instant,
-    /// One of the key's few, until the last piece is taken.
+    /// The key's slot for a large response, held until the last piece is taken.
     _large: Option<LargeAnswer>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading requests: JSON bodies, path ids and query parameters, each with an error that says what is wrong where.
+//! Extracts JSON bodies, path ids and query parameters from requests; each error names the place and the fault.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 
 use super::error::Problem;
 
-/// A JSON body, parsed, with the bytes it came in.
+/// A parsed JSON body together with its raw bytes.
 #[derive(Debug)]
 pub struct Body<T> {
-    /// What it says.
+    /// The parsed value.
     pub value: T,
     bytes: Bytes,
 }
@@ -40,10 +40,10 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 }
 
 impl<T> Body<T> {
-    /// The client's claim that this request is the same as any other with its `Idempotency-Key`.
+    /// Returns the request's idempotency key, if it has one, with a fingerprint of its method, path and body.
     ///
     /// # Errors
-    /// The key cannot be used.
+    /// The key is invalid.
     pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
         once(request, &self.bytes)
     }
@@ -51,29 +51,31 @@ impl<T> Body<T> {
 
 fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Problem> {
     let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
-    // A key that is no text is refused with the same words as one with strange characters.
+    // A non-text key gets the same refusal as one with invalid characters.
     let key = key.to_str().unwrap_or("\u{0}");
     let operation = format!("{} {}", request.method(), request.path());
     Ok(Some(Idempotency::new(key, &operation, bytes)?))
 }
 
-/// As [`Body::once`], of a request whose body leaves no trace: with the same key it is the same, whatever it says.
+/// As [`Body::once`], but without the body in the fingerprint: requests with the same key count as the same, whatever
+/// their bodies.
 ///
 /// # Errors
-/// The key cannot be used.
+/// The key is invalid.
 pub fn once_of(request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
     once(request, &[])
 }
 
-/// As [`once_of`], with what of the body may be hashed: what it is about, and nothing that could be guessed.
+/// As [`once_of`], with only `about` in the fingerprint: the part of the body that can be hashed without making a
+/// secret guessable.
 ///
 /// # Errors
-/// The key cannot be used.
+/// The key is invalid.
 pub fn once_about(request: &HttpRequest, about: &str) -> Result<Option<Idempotency>, Problem> {
     once(request, about.as_bytes())
 }
 
-/// A body as it came.
+/// A request body as raw bytes.
 #[derive(Debug)]
 pub struct Raw(pub Bytes);
 
@@ -81,7 +83,7 @@ impl Raw {
     /// As [`Body::once`].
     ///
     /// # Errors
-    /// The key cannot be used.
+    /// The key is invalid.
     pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
         once(request, &self.0)
     }
@@ -97,7 +99,7 @@ impl FromRequest for Raw {
     }
 }
 
-/// A JSON body that may be missing: then everything in it has its default (contract 3.2).
+/// An optional JSON body; if it is missing, every member has its default (contract 3.2).
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Body<T>);
 
@@ -115,7 +117,7 @@ impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
     }
 }
 
-/// A body's bytes, once all are in; until then no request is late.
+/// Reads a whole body; the request's deadline does not run meanwhile.
 async fn all(bytes: impl Future<Output = Result<Bytes, actix_web::Error>>) -> Result<Bytes, Problem> {
     let _reading = reading();
     bytes.await.map_err(|e| unreadable(&e))
@@ -138,19 +140,21 @@ fn unreadable(error: &actix_web::Error) -> Problem {
     }
 }
 
-/// Parses a body. What cannot be stored or safely parsed is refused before the parser sees it.
+/// Parses a body.
+///
+/// Input that cannot be stored or safely parsed is refused before the parser sees it.
 ///
 /// # Errors
-/// [`Code::InvalidJson`] for what is no JSON, [`Code::InvalidRequest`] with the place for a wrong shape, and what
-/// [`scan`] finds.
+/// [`Code::InvalidJson`] if it is not JSON, [`Code::InvalidRequest`] with the location if it has the wrong shape, and
+/// the refusals of [`scan`].
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     scan(bytes)?;
     serde_json::from_slice(bytes).map_err(|e| explain::<T>(bytes, &e).into())
 }
 
-/// Says what is wrong with a body, and where. Only now is it parsed with paths: most bodies are right.
+/// Describes the fault in a body and its location. Parses again with path tracking, which valid bodies never pay for.
 fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refusal {
-    // What the parser calls bad syntax may be a number where it wanted a word: only a body that is no JSON at all is that.
+    // The parser also reports a number in place of a string as bad syntax, so check that the body is not JSON at all.
     if !error.is_data() && serde_json::from_slice::<serde_json::Value>(bytes).is_err() {
         return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {error}."));
     }
@@ -187,7 +191,9 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refu
     Refusal { errors, ..Refusal::new(Code::InvalidRequest, message) }
 }
 
-/// Reads an id from a path. A text that is no such id names nothing, the same as an id that nobody has.
+/// Parses an id from a path.
+///
+/// A malformed id is reported as not found, like an unknown one.
 ///
 /// # Errors
 /// [`Code::NotFound`].
@@ -195,7 +201,9 @@ pub fn id<T: std::str::FromStr>(noun: &str, text: &str) -> Result<T, Problem> {
     text.parse().map_err(|_no_id| Refusal::not_found(noun).into())
 }
 
-/// Reads ids in a body: a text that is none names nothing of this intent.
+/// Parses ids in a body.
+///
+/// A malformed id is refused like one that names nothing on this intent.
 ///
 /// # Errors
 /// [`Code::Unprocessable`].
@@ -209,7 +217,7 @@ pub fn named<T: std::str::FromStr>(member: &str, texts: &[String]) -> Result<Vec
     texts.iter().map(read).collect()
 }
 
-/// As [`named`], of one that may be missing.
+/// As [`named`], for a single optional id.
 ///
 /// # Errors
 /// As [`named`].
@@ -218,10 +226,10 @@ pub fn one<T: std::str::FromStr>(member: &str, text: Option<String>) -> Result<O
     Ok(named(member, &texts)?.pop())
 }
 
-/// The intent that a body names.
+/// Parses the `intent_id` of a body.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`] when it names none, [`Code::NotFound`] when that is no id.
+/// [`Code::InvalidRequest`] if it is missing, [`Code::NotFound`] if it is malformed.
 pub fn intent_of(body: Option<&String>) -> Result<IntentId, Problem> {
     let Some(text) = body else {
         let message = "`intent_id` is missing: the intent that this is to belong to.";
@@ -230,7 +238,7 @@ pub fn intent_of(body: Option<&String>) -> Result<IntentId, Problem> {
     id("intent", text)
 }
 
-/// Query parameters, read by hand so that errors have the usual form.
+/// Query parameters, parsed by hand so that errors have the usual form.
 #[derive(Debug)]
 pub struct Query(Vec<(String, String)>);
 
@@ -255,21 +263,21 @@ fn parameter(name: &str, what: &str) -> Refusal {
 }
 
 impl Query {
-    /// The parameters of a request.
+    /// Parses the parameters of a request.
     ///
     /// # Errors
-    /// [`Code::InvalidParameter`] when they cannot be decoded.
+    /// [`Code::InvalidParameter`] if they cannot be decoded.
     pub fn of(request: &HttpRequest) -> Result<Self, Problem> {
         let parsed = web::Query::<Vec<(String, String)>>::from_query(request.query_string());
         let pairs = parsed.map_err(|e| parameter("query", &e.to_string()))?.into_inner();
-        // As in bodies: what cannot be stored cannot be looked for either.
+        // As in bodies: values that cannot be stored cannot be searched for either.
         match pairs.iter().find(|(_, value)| value.contains('\0')) {
             Some((name, _)) => Err(parameter(name, "it has a NUL character").into()),
             None => Ok(Self(pairs)),
         }
     }
 
-    /// A parameter's text, if it is there and not empty.
+    /// Returns a parameter's text, if it is present and not empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
@@ -278,12 +286,12 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
-    /// All parameters, of those that are there twice the last.
+    /// Returns all parameters; the last value of a repeated one wins.
     pub fn all(self) -> serde_json::Map<String, serde_json::Value> {
         self.0.into_iter().map(|(name, value)| (name, value.into())).collect()
     }
 
-    /// A parameter read by `read`; `what` says what it must be.
+    /// Parses a parameter with `read`; `what` names the expected form in the error.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`].
@@ -298,7 +306,7 @@ impl Query {
             .transpose()
     }
 
-    /// A whole number within bounds, or its default.
+    /// Parses an integer from `least` to `most`; returns `default` if it is absent.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`].
@@ -308,7 +316,7 @@ impl Query {
         Ok(self.parsed(name, &what, read)?.unwrap_or(default))
     }
 
-    /// The `limit` of a list.
+    /// Parses the `limit` of a list.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`].
@@ -316,7 +324,7 @@ impl Query {
         self.number("limit", default, 1, PAGE)
     }
 
-    /// The `after` of a list that goes along an intent's line: a place on it; the line's beginning when nothing is said.
+    /// Parses the `after` cursor of a list over an intent's log: a position in the log, defaulting to its beginning.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`].
@@ -325,7 +333,7 @@ impl Query {
         Ok(self.parsed("after", "the cursor of a page before", read)?.unwrap_or(0))
     }
 
-    /// The `offset` of a list.
+    /// Parses the `offset` of a list.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`].
@@ -334,26 +342,26 @@ impl Query {
     }
 }
 
-/// The version in `If-Match`: a whole number, quoted or not (contract 5.3).
+/// Parses the version in `If-Match`: an integer, quoted or not (contract 5.3).
 ///
 /// # Errors
-/// [`Code::IfMatchRequired`] when it is missing or anything else.
+/// [`Code::IfMatchRequired`] if it is missing or not an integer.
 pub fn if_match(request: &HttpRequest) -> Result<i64, Problem> {
     version(request).ok_or_else(|| if_match_required(Code::IfMatchRequired, "intent").into())
 }
 
-/// As [`if_match`], of a task or a plan: those say 428 when it is missing (contract 15.11).
+/// As [`if_match`], for resources such as tasks and plans that answer 428 if it is missing (contract 15.11).
 ///
 /// # Errors
-/// [`Code::PreconditionRequired`] when it is missing or anything else.
+/// [`Code::PreconditionRequired`] if it is missing or not an integer.
 pub fn if_match_of(noun: &str, request: &HttpRequest) -> Result<i64, Problem> {
     version(request).ok_or_else(|| if_match_required(Code::PreconditionRequired, noun).into())
 }
 
-/// As [`if_match_of`], where it may be left out.
+/// As [`if_match_of`], but the header may be absent.
 ///
 /// # Errors
-/// [`Code::PreconditionRequired`] when it is anything but a version.
+/// [`Code::PreconditionRequired`] if it is present and not an integer.
 pub fn if_match_maybe(noun: &str, request: &HttpRequest) -> Result<Option<i64>, Problem> {
     if request.headers().contains_key("if-match") { if_match_of(noun, request).map(Some) } else { Ok(None) }
 }
@@ -364,7 +372,7 @@ fn version(request: &HttpRequest) -> Option<i64> {
 }
 
 fn if_match_required(code: Code, noun: &str) -> Refusal {
-    // The first four words are the text that clients of the reference server know.
+    // Clients of the reference server match on the first four words.
     let message = format!(
         "If-Match header required: the version that you last read, as a whole number. It is the `version` of the \
          {noun} and its ETag."

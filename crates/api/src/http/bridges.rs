@@ -1,4 +1,4 @@
-//! Routes of bridges: what is carried between envelopes, jobs and messages. An operator's affair.
+//! Endpoints for bridges, which carry traffic between envelopes, jobs and messages. For operators.
 
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_domain::bridges::Bridge;
@@ -22,20 +22,20 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = KeptBridge)]
 struct BridgeBody {
-    /// Its name.
+    /// The bridge's name.
     name: String,
-    /// What it carries.
+    /// The traffic it carries.
     bridge: Bridge,
-    /// The principal whose key it has the powers of.
+    /// The principal whose key gives the bridge its permissions.
     created_by: String,
-    /// As whom it acts.
+    /// The agent or entity the bridge acts as.
     acts_as: String,
     /// When it was set up.
     #[schema(value_type = String)]
     created_at: WireTime,
-    /// The number in its mailbox or channel up to which everything was dealt with.
+    /// Number of the last item processed in the bridge's mailbox or channel; for a bus, the transaction's number.
     place: i64,
-    /// Why it rests; null while it does not.
+    /// Why the bridge is paused; null while it runs.
     problem: Option<String>,
 }
 
@@ -53,9 +53,9 @@ impl BridgeBody {
     }
 }
 
-/// Bridges
+/// List bridges
 ///
-/// What is carried between envelopes, jobs and messages, and how far each is. For the scope `admin`.
+/// With the position each has reached. Requires the scope `admin`.
 #[utoipa::path(operation_id = "list_bridges", tag = "envelopes",
     responses((status = 200, description = "The bridges", body = Vec<BridgeBody>)))]
 #[get("/aee/bridges")]
@@ -66,9 +66,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
 
 /// Set up a bridge
 ///
-/// `jobs`: tasks for an entity become jobs, whose events come back as `stream`, `result` and `error`. `mirror`: envelopes to an
-/// entity or a `bus.…` are posted on a channel. `export`: messages of a channel are sent on as envelopes. It acts with the
-/// powers of the key that set it up, and rests when that ends. It carries each thing once, and nothing that a bridge has made.
+/// `jobs` turns tasks for an entity into jobs; their events come back as `stream`, `result` and `error`. `mirror`
+/// posts envelopes for an entity or a `bus.…` on a channel. `export` sends the messages of a channel on as envelopes.
+/// A bridge has the permissions of the key that set it up, and pauses when that key ends. It carries each item once,
+/// and skips items that a bridge created.
 #[utoipa::path(operation_id = "put_bridge", tag = "envelopes", request_body = Bridge,
     params(("name" = String, Path, description = "Its name: small letters, digits, `.`, `_` and `-`")),
     responses((status = 200, description = "It carries", body = BridgeBody)))]
@@ -78,9 +79,9 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
     ok(&BridgeBody::new(kept, asker.dialect))
 }
 
-/// Take a bridge away
+/// Remove a bridge
 ///
-/// What it has carried stays. Jobs that it has made go on; nobody is told of them any more.
+/// Items that it already carried stay. Jobs that it created go on, but their events are no longer forwarded.
 #[utoipa::path(operation_id = "delete_bridge", tag = "envelopes",
     params(("name" = String, Path, description = "Its name")),
     responses((status = 204, description = "It carries no more")))]

@@ -1,4 +1,4 @@
-//! Routes of buses (AEE §5.2): who listens to which channel.
+//! Endpoints for buses (AEE §5.2): channels whose envelopes go to all subscribed entities.
 
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_domain::keys::Dialect;
@@ -17,15 +17,15 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(subscribe).service(unsubscribe).service(list);
 }
 
-/// Somebody who listens to a channel.
+/// An entity's subscription to a bus.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BusSubscription)]
 struct ListeningBody {
-    /// The channel.
+    /// The bus.
     bus: String,
-    /// Who listens.
+    /// The subscribed entity.
     entity: String,
-    /// Since when.
+    /// When it subscribed.
     #[schema(value_type = String)]
     created_at: WireTime,
 }
@@ -36,9 +36,10 @@ impl ListeningBody {
     }
 }
 
-/// Listen to a channel
+/// Subscribe to a bus
 ///
-/// What is sent to `bus.…` from now on is put into the entity's mailbox; not what it sends itself. Again is the same.
+/// From now on, envelopes sent to the `bus.…` are put into the entity's mailbox, except those that the entity sends
+/// itself. Repeating the call has no effect.
 #[utoipa::path(operation_id = "subscribe_bus", tag = "envelopes",
     params(("bus" = String, Path, description = "The channel, `bus.` and a name"),
            ("entity" = String, Path, description = "Who listens")),
@@ -49,7 +50,7 @@ async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(Strin
     ok(&ListeningBody::new(one, asker.dialect))
 }
 
-/// Listen to a channel no more
+/// Unsubscribe from a bus
 #[utoipa::path(operation_id = "unsubscribe_bus", tag = "envelopes",
     params(("bus" = String, Path, description = "The channel"), ("entity" = String, Path, description = "Who listens")),
     responses((status = 204, description = "It does not listen any more")))]
@@ -59,7 +60,7 @@ async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(Str
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// What an entity listens to
+/// List an entity's bus subscriptions
 #[utoipa::path(operation_id = "list_bus_subscriptions", tag = "envelopes",
     params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said")),
     responses((status = 200, description = "The channels", body = Vec<ListeningBody>)))]

@@ -1,5 +1,5 @@
-//! Who asks, read from a request: the key in `X-API-Key` or `Authorization: Bearer`, the agent in `X-Agent-ID`, the
-//! client's dialect. The rate of the key is judged here, because here is where it is known.
+//! Identifies the caller of a request: the key in `X-API-Key` or `Authorization: Bearer`, the agent in `X-Agent-ID`,
+//! and the client's dialect. Also enforces the key's rate limit, because the key is known here.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -19,21 +19,21 @@ use super::Doors;
 use super::error::Problem;
 use super::wire::recognise;
 
-/// Whoever asks.
+/// An authenticated caller.
 #[derive(Debug)]
 pub struct Asker {
-    /// Its key and the agent that it acts as.
+    /// The key and the agent that it acts as.
     pub caller: Caller,
-    /// How to write for it.
+    /// The dialect to respond in.
     pub dialect: Dialect,
 }
 
-/// What the rate headers say; the front door puts them on the response.
+/// The values of the rate limit headers, which `frontdoor` puts on the response.
 #[derive(Debug, Clone, Copy)]
 pub struct RateNote {
     /// Requests per second.
     pub limit: u32,
-    /// Requests that may follow at once.
+    /// Requests that the key may still make immediately.
     pub remaining: u32,
 }
 
@@ -62,7 +62,7 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
         })?),
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
-    // For the front door, which writes refusals, and counts large answers.
+    // For `frontdoor`, which writes refusals and counts large responses.
     request.extensions_mut().insert(dialect);
     request.extensions_mut().insert(Arc::clone(&grant));
     let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
@@ -70,25 +70,25 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     Ok(Asker { caller, dialect })
 }
 
-/// Who asks, as far as the network tells: whose tries are counted together.
+/// Returns the client's network address, by which its authentication attempts are counted.
 pub fn address(request: &HttpRequest, doors: &Doors) -> Option<IpAddr> {
     let peer = request.peer_addr().map(|address| address.ip());
     if !doors.limits.tls_terminated {
         return peer;
     }
-    // What the proxy itself has put behind what it was told, on the same line or on one of its own.
+    // The last entry is the one that the proxy itself added, on the same header line or on its own.
     let lines = request.headers().get_all("x-forwarded-for");
     let told = lines.last().and_then(|value| value.to_str().ok());
     told.and_then(|list| read(list.rsplit(',').next()?.trim())).or(peer)
 }
 
-/// An address as proxies write it: alone, or with a port.
+/// Parses an address as proxies write it, with or without a port.
 fn read(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip())).ok()
 }
 
-/// What every handler shares. Missing only if the application was put together wrongly.
+/// Returns the state shared by all handlers; missing only if the application was assembled wrongly.
 pub fn doors(request: &HttpRequest) -> Result<&Arc<Doors>, Problem> {
     let doors = request.app_data::<web::Data<Doors>>();
     doors.map(web::Data::get_arc_ref).ok_or_else(|| Problem::internal("the application has no doors"))
@@ -104,10 +104,10 @@ impl<T> ArcRef<T> for web::Data<T> {
     }
 }
 
-/// The key of a request. Both headers are equal (design §3).
+/// Returns the request's API key. Both headers are equivalent (design §3).
 fn presented(request: &HttpRequest) -> Option<&str> {
     let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    // An empty header is as good as none.
+    // An empty header counts as absent.
     let header = |name: &str| text(name).filter(|value| !value.is_empty());
     let bearer = || {
         let (scheme, key) = header("authorization")?.split_once(' ')?;
@@ -116,17 +116,17 @@ fn presented(request: &HttpRequest) -> Option<&str> {
     header("x-api-key").or_else(bearer).filter(|key| !key.is_empty())
 }
 
-/// Counts a request among those that its key has under way, its body included, until the front door has its answer.
+/// Counts a request, its body included, as in progress for its key, until `frontdoor` has the response.
 ///
 /// # Errors
-/// The key has too many.
+/// The key has too many requests in progress.
 pub fn begin(doors: &Doors, grant: &Arc<Grant>, request: &HttpRequest) -> Result<Arc<OpenRequest>, Problem> {
     let open = Arc::new(grant.open_request(doors.limits.max_requests_per_key)?);
     request.extensions_mut().insert(Arc::clone(&open));
     Ok(open)
 }
 
-/// Judges a key's rate, and notes what is left of it for the front door.
+/// Applies the key's rate limit and records the remaining allowance for `frontdoor`.
 ///
 /// # Errors
 /// [`Code::RateLimited`].

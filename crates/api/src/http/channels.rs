@@ -1,4 +1,4 @@
-//! Routes of channels (RFC-0021 §1).
+//! Endpoints for channels (RFC-0021 §1).
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::channels::{Channel, ChannelAsk, ChannelChange, ChannelStatus, MemberPolicy};
@@ -24,7 +24,7 @@ pub fn routes(config: &mut Routes<'_>) {
 /// A channel.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChannelBody {
-    /// Its id.
+    /// The channel's id.
     id: ChannelId,
     /// The intent it is attached to.
     intent_id: IntentId,
@@ -33,24 +33,24 @@ pub struct ChannelBody {
     /// Its name, unique among the intent's open channels.
     #[schema(example = "data-clarification")]
     name: String,
-    /// Who opened it.
+    /// The agent that opened it.
     created_by: String,
-    /// Who is listed.
+    /// The listed members.
     members: Vec<String>,
-    /// Whether the list is a wall.
+    /// Whether only listed members may take part.
     member_policy: MemberPolicy,
-    /// The options as they were given; in strict mode, filled in.
+    /// The options as given; in strict mode, with defaults filled in.
     #[schema(value_type = Option<Object>, example = json!({ "audit": true, "ttl_seconds": 3600, "max_messages": 1000 }))]
     options: Option<Map<String, Value>>,
-    /// Whether it takes messages.
+    /// Whether the channel accepts messages.
     status: ChannelStatus,
     /// When it was opened.
     created_at: WireTime,
     /// When it was closed.
     closed_at: Option<WireTime>,
-    /// Messages ever sent.
+    /// Number of messages ever sent.
     message_count: i64,
-    /// When the last one was sent.
+    /// When the last message was sent.
     last_message_at: Option<WireTime>,
 }
 
@@ -79,7 +79,7 @@ fn body_of(channel: Channel, doors: &Doors, asker: &Asker) -> ChannelBody {
     ChannelBody::new(channel, doors.ctx.settings.strict, asker.dialect)
 }
 
-/// A new channel.
+/// A channel to open.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewChannel)]
 #[schema(example = json!({
@@ -87,12 +87,13 @@ fn body_of(channel: Channel, doors: &Doors, asker: &Asker) -> ChannelBody {
     "options": { "audit": true, "ttl_seconds": 3600 }
 }))]
 struct CreateBody {
-    /// Its name.
+    /// The channel's name.
     name: String,
-    /// Who is to be listed.
+    /// The members to list.
     #[serde(default)]
     members: Vec<String>,
-    /// Whether the list is a wall; `intent` (it is not) when nothing is said.
+    /// Whether only listed members may take part; defaults to `intent`, which lets every agent with access to the
+    /// intent in.
     member_policy: Option<MemberPolicy>,
     /// The task to scope it to.
     task_id: Option<String>,
@@ -131,7 +132,7 @@ async fn create(
 
 /// List an intent's channels
 ///
-/// The open ones first. Shown with names and members to all who can read the intent; messages are only for members.
+/// Open channels come first. All readers of the intent see names and members; only members can read messages.
 #[utoipa::path(operation_id = "list_channels", tag = "channels",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<ChannelStatus>, Query, description = "Only in this status"),
@@ -165,24 +166,24 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     ok(&body_of(channel, &doors, &asker))
 }
 
-/// A change of a channel; what is left out stays.
+/// A change to a channel; omitted members stay as they are.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "members": ["agent.researcher", "agent.data", "agent.auditor"] }))]
 struct ChangeBody {
-    /// The whole new list of members.
+    /// The complete new list of members.
     members: Option<Vec<String>>,
-    /// Whether the list is a wall.
+    /// Whether only listed members may take part.
     member_policy: Option<MemberPolicy>,
-    /// The whole new options.
+    /// The complete new options.
     #[schema(value_type = Option<Object>)]
     options: Option<Map<String, Value>>,
-    /// `closed` closes it; nothing opens it again.
+    /// `closed` closes the channel permanently.
     status: Option<ChannelStatus>,
 }
 
 /// Change a channel
 ///
-/// By those who manage it: its creator, the intent's coordinators and admins.
+/// Allowed to the channel's creator and to coordinators and admins of the intent.
 #[utoipa::path(operation_id = "change_channel",
     tag = "channels", request_body = ChangeBody, params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "The channel", body = ChannelBody),
@@ -206,7 +207,7 @@ async fn change(
     ok(&body_of(channel, &doors, &asker))
 }
 
-/// That a channel is gone.
+/// The confirmation that a channel was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 struct DeletedBody {
     /// Always `closed`.
@@ -218,7 +219,7 @@ struct DeletedBody {
 
 /// Close and delete a channel
 ///
-/// By those who manage it. It is found no longer; audited messages stay in the intent's log.
+/// Allowed to the same callers as changing it. It can no longer be found; audited messages stay in the intent's log.
 #[utoipa::path(operation_id = "delete_channel",
     tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "It is gone", body = DeletedBody)))]

@@ -1,4 +1,4 @@
-//! Routes of checkpoints (RFC-0019, contract 13), and of the servers' public keys that they are checked with.
+//! Endpoints for checkpoints (RFC-0019, contract 13) and for the server public keys that verify them.
 
 use std::sync::Arc;
 
@@ -36,49 +36,49 @@ pub fn routes(config: &mut Routes<'_>) {
 /// A checkpoint.
 #[derive(Debug, Serialize, ToSchema)]
 struct CheckpointBody {
-    /// Its id.
+    /// The checkpoint's id.
     checkpoint_id: CheckpointId,
-    /// The intent; null for the house's own log.
+    /// The intent; null for the system log.
     intent_id: Option<IntentId>,
-    /// Which log it is of.
+    /// The kind of log it covers.
     scope: CheckpointScope,
-    /// The Merkle root over the hashes of its events.
+    /// The Merkle root over the hashes of the covered events.
     #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
     merkle_root: String,
-    /// How many events it covers.
+    /// Number of events covered.
     event_count: i64,
-    /// The first of them.
+    /// Sequence number of the first event covered.
     first_sequence: i64,
-    /// The last of them.
+    /// Sequence number of the last event covered.
     last_sequence: i64,
-    /// When it was taken. What is signed has this with `Z`, whatever the client's dialect.
+    /// When it was taken. The signed form writes this time with `Z`, whatever the client's dialect.
     created_at: WireTime,
     /// The server key that signed it.
     #[schema(example = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")]
     signed_by: String,
-    /// Its signature over the canonical form (RFC 8785) of all other members, in base64url.
+    /// The key's signature over the canonical form (RFC 8785) of all other members, in base64url.
     signature: String,
-    /// What an outside witness said of it.
+    /// An external witness's receipt for the checkpoint.
     anchor: Option<AnchorBody>,
 }
 
-/// What an outside witness said of a checkpoint.
+/// An external witness's receipt for a checkpoint.
 #[derive(Debug, Serialize, ToSchema)]
 struct AnchorBody {
-    /// What sort of witness.
+    /// The kind of witness.
     #[serde(rename = "type")]
     kind: String,
-    /// Who.
+    /// The witness.
     provider: String,
-    /// Where it is to be found there.
+    /// Where the witness publishes the receipt.
     reference: String,
-    /// Its receipt.
+    /// The receipt itself.
     timestamp_proof: String,
-    /// When.
+    /// When the witness saw the checkpoint.
     anchored_at: WireTime,
 }
 
-/// A signed time, for the client at hand.
+/// Converts a signed time to the client's dialect.
 fn time(text: &str, dialect: Dialect) -> Result<WireTime, Problem> {
     let at = clock::parse(text).ok_or_else(|| Problem::internal("a signed time is none"))?;
     Ok(WireTime::new(at, dialect))
@@ -113,7 +113,7 @@ impl CheckpointBody {
 
 /// List checkpoints
 ///
-/// Of logs that the caller can read, the newest first; with the scope `admin` all.
+/// Newest first. Returns checkpoints of logs that the caller can read; with the scope `admin`, of all logs.
 #[utoipa::path(operation_id = "list_checkpoints", tag = "checkpoints",
     params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
            ("scope" = Option<String>, Query, description = "Only `intent` or `house`"),
@@ -143,33 +143,33 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     ok(&CheckpointBody::new(found, asker.dialect)?)
 }
 
-/// A hash beside the way from a leaf to the root.
+/// A sibling hash on the path from a leaf to the root.
 #[derive(Debug, Serialize, ToSchema)]
 struct StepBody {
     /// The hash.
     hash: String,
-    /// On which side of what was computed so far it stands.
+    /// The side of the previously computed hash on which this one stands.
     position: Side,
 }
 
-/// That an event is under a checkpoint.
+/// A proof that a checkpoint covers an event.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProofBody {
     /// The event.
     event_id: EventId,
-    /// Its hash: the leaf.
+    /// The event's hash, which is the leaf.
     event_hash: String,
     /// The checkpoint.
     checkpoint_id: CheckpointId,
-    /// The root that the way must lead to.
+    /// The root that the path must lead to.
     merkle_root: String,
-    /// The way: SHA-256 over left and right, from the leaf up.
+    /// The path from the leaf up: each parent is SHA-256 over left and right.
     proof_hashes: Vec<StepBody>,
-    /// The event's place under the checkpoint, from 0.
+    /// The event's index among the leaves, from 0.
     leaf_index: usize,
 }
 
-/// Prove that an event is under a checkpoint
+/// Prove that a checkpoint covers an event
 #[utoipa::path(operation_id = "get_merkle_proof", tag = "checkpoints",
     params(("checkpoint_id" = String, Path, description = "The checkpoint"), ("event_id" = String, Path, description = "The event")),
     responses((status = 200, description = "The proof", body = ProofBody)))]
@@ -188,29 +188,29 @@ async fn prove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, S
     })
 }
 
-/// An event by its place.
+/// An event and its position in the chain.
 #[derive(Debug, Serialize, ToSchema)]
 struct Boundary {
     /// The event.
     event_id: EventId,
-    /// Its place in the chain.
+    /// The event's sequence number in the chain.
     sequence: i64,
-    /// Its hash.
+    /// The event's hash.
     event_hash: String,
 }
 
-/// Whether a log only grew between two checkpoints.
+/// The result of comparing two checkpoints: whether the log only grew between them.
 #[derive(Debug, Serialize, ToSchema)]
 struct ConsistencyBody {
     /// The earlier checkpoint.
     from_checkpoint: CheckpointId,
-    /// The later one.
+    /// The later checkpoint.
     to_checkpoint: CheckpointId,
-    /// Whether the log gives both roots, and both are signed.
+    /// Whether the log reproduces both roots and both signatures are valid.
     consistent: bool,
-    /// Why not, if not.
+    /// The reason, if it is not consistent.
     reason: Option<String>,
-    /// The last event that both cover.
+    /// The last event that both checkpoints cover.
     boundary_event: Option<Boundary>,
 }
 
@@ -244,20 +244,21 @@ async fn compare(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     })
 }
 
-/// Which log to take a checkpoint of: one of the two members.
+/// The log to take a checkpoint of, named by one of the two members.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewCheckpoint)]
 #[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" }))]
 struct CreateBody {
-    /// An intent's.
+    /// The intent whose log to use.
     intent_id: Option<String>,
-    /// `house` for the house's own; `intent` goes without saying.
+    /// `house` for the system log; `intent` is implied by `intent_id`.
     scope: Option<CheckpointScope>,
 }
 
 /// Take a checkpoint
 ///
-/// Of a whole log, signed with the server's key. Needs the scope `admin`. A log that is not whole is not vouched for.
+/// Covers the log up to its current end and is signed with the server's key. Requires the scope `admin`. Refused if
+/// the log's hash chain is broken.
 #[utoipa::path(operation_id = "create_checkpoint", tag = "checkpoints", request_body = CreateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The checkpoint", body = CheckpointBody)))]
@@ -286,25 +287,26 @@ async fn create(
 #[schema(as = NewAnchor)]
 #[schema(example = json!({ "provider": "timestamps.example", "reference": "https://timestamps.example/r/42" }))]
 struct NewAnchor {
-    /// What sort of witness; `external-timestamp` when nothing is said.
+    /// The kind of witness; defaults to `external-timestamp`.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Who.
+    /// The witness.
     provider: String,
-    /// Where the receipt is to be found there.
+    /// Where the witness publishes the receipt.
     #[serde(default)]
     reference: String,
     /// The receipt itself, as text.
     #[serde(default)]
     timestamp_proof: String,
-    /// When the witness saw the checkpoint; now when nothing is said.
+    /// When the witness saw the checkpoint; defaults to now.
     anchored_at: Option<GivenTime>,
 }
 
-/// Keep a witness's receipt for a checkpoint
+/// Store a witness's receipt for a checkpoint
 ///
-/// Needs the scope `admin`. The server asks no witness by itself: an operator's program follows `log.checkpoint.created` on
-/// the house's log, has the Merkle root witnessed, and brings the receipt here. A later receipt takes an earlier one's place.
+/// Requires the scope `admin`. The server contacts no witness itself: an operator's program follows
+/// `log.checkpoint.created` on the system log, has the Merkle root witnessed, and posts the receipt here. A later
+/// receipt replaces an earlier one.
 #[utoipa::path(operation_id = "anchor_checkpoint", tag = "checkpoints", request_body = NewAnchor,
     params(("checkpoint_id" = String, Path, description = "The checkpoint")),
     responses((status = 200, description = "The checkpoint, signed again with its anchor", body = CheckpointBody)))]
@@ -328,33 +330,33 @@ async fn keep_anchor(
     ok(&CheckpointBody::new(signed, asker.dialect)?)
 }
 
-/// A key of the servers'.
+/// A server key.
 #[derive(Debug, Serialize, ToSchema)]
 struct ServerKeyBody {
-    /// As a decentralised identifier: what stands in `signed_by`.
+    /// The key as a decentralised identifier, as used in `signed_by`.
     #[schema(example = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")]
     did: String,
-    /// The same as `ed25519:` and base64url.
+    /// The same key as `ed25519:` and base64url.
     public_key: String,
-    /// `Ed25519`.
+    /// Always `Ed25519`.
     key_algorithm: &'static str,
-    /// Since when the servers know it.
+    /// When the servers first registered the key.
     created_at: WireTime,
-    /// Whether this server signs with it.
+    /// Whether this server signs with the key.
     current: bool,
 }
 
-/// The keys of the servers.
+/// The server keys.
 #[derive(Debug, Serialize, ToSchema)]
 struct ServerKeysBody {
-    /// Every key that signs or has signed, the oldest first.
+    /// Every key that signs or has signed, oldest first.
     keys: Vec<ServerKeyBody>,
 }
 
-/// With which keys does the server sign?
+/// List the server's signing keys
 ///
-/// Needs no key: keep `did` where nobody can change it together with the database, and give it to `entente verify
-/// --server-key`.
+/// Requires no API key. Store `did` where it cannot be changed together with the database, and pass it to `entente
+/// verify --server-key`.
 #[utoipa::path(operation_id = "server_keys", tag = "server", security(()),
     responses((status = 200, description = "The keys", body = ServerKeysBody)))]
 #[get("/server/keys")]

@@ -1,5 +1,5 @@
-//! Routes of workers' claims (contract 11.2): taking jobs, and giving them back. What they may do with them is
-//! `authority.rs`, what they report `reports.rs`, who they are `workers.rs`.
+//! Endpoints for claims (contract 11.2): workers claim and release jobs. `authority.rs` has the operations on a
+//! claimed job, `reports.rs` the reports and `workers.rs` the workers.
 
 use std::time::Duration;
 
@@ -29,62 +29,62 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(claim).service(release);
 }
 
-/// What a worker asks for.
+/// A worker's request for jobs.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = JobClaim, example = json!({ "worker_id": "wrk_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "max": 10, "wait_sec": 20 }))]
 struct ClaimBody {
     /// The worker.
     worker_id: String,
-    /// Of which of its agents; all of them when nothing is said.
+    /// The agents to take jobs for; defaults to all of the worker's agents.
     agents: Option<Vec<String>>,
-    /// How many jobs at the most; 1 when nothing is said.
+    /// Maximum number of jobs; defaults to 1.
     max: Option<i64>,
-    /// How long to wait when there is none: up to 120 seconds, 0 when nothing is said.
+    /// Seconds to wait if no job is pending: up to 120, defaults to 0.
     wait_sec: Option<f64>,
 }
 
-/// A job that a worker has taken.
+/// A job claimed by a worker.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ClaimedJob)]
 struct ClaimedBody {
     /// The job.
     job_id: JobId,
-    /// As which agent it is to be run.
+    /// The agent to run the job as.
     agent: String,
-    /// What it is to work on.
+    /// The job's input.
     #[schema(value_type = Value)]
     input: Option<Box<RawValue>>,
-    /// What it may touch.
+    /// The job's authority: the capabilities it may use.
     #[schema(value_type = Object)]
     lease: Box<RawValue>,
-    /// Until when.
+    /// When the lease expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_constraints: Option<Constraints>,
-    /// What it has left.
+    /// The job's remaining budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     budget: Option<Map<String, Value>>,
-    /// What was provisioned for it.
+    /// The credentials provisioned for the job.
     credentials: Vec<Credential>,
-    /// The trace, to be passed on (ARCP §11).
+    /// The trace id, to be passed on (ARCP §11).
     trace_id: String,
-    /// Who submitted it.
+    /// The agent that submitted the job.
     principal: String,
-    /// Its parent.
+    /// The parent job, for a delegated job.
     parent_job_id: Option<JobId>,
     /// The delegation's name.
     delegate_id: Option<String>,
-    /// The intent that it works for.
+    /// The intent the job works for.
     intent_id: Option<IntentId>,
-    /// The how-manieth attempt this is.
+    /// Attempt number, starting at 1.
     attempt: u32,
-    /// When it is timed out.
+    /// When the job times out.
     deadline: Option<String>,
-    /// What every report must carry.
+    /// The token that every report must carry.
     claim_token: String,
-    /// Until when it is the worker's, unless a heartbeat names it.
+    /// When the claim expires, unless a heartbeat extends it.
     claim_expires_at: String,
-    /// Under which name a result can be streamed.
+    /// The id under which a result can be streamed.
     result_id: ResultId,
 }
 
@@ -117,18 +117,18 @@ impl TryFrom<Claimed> for ClaimedBody {
     }
 }
 
-/// The jobs that a worker has taken.
+/// The jobs claimed by a worker.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ClaimedJobs)]
 struct ClaimedList {
-    /// The jobs; none when there were none in time.
+    /// The jobs; empty if none became available in time.
     jobs: Vec<ClaimedBody>,
 }
 
-/// How long to wait.
+/// Validates a wait time in seconds; defaults to 0.
 ///
 /// # Errors
-/// It is no time, or too long.
+/// It is negative, not a number, or too long.
 pub fn wait(said: Option<f64>) -> Result<Duration, Refusal> {
     let wait = said.unwrap_or(0.0);
     let lawful = (0.0..=f64::from(WAIT_SECONDS)).contains(&wait);
@@ -142,8 +142,8 @@ pub fn wait(said: Option<f64>) -> Result<Duration, Refusal> {
 
 /// Claim jobs
 ///
-/// The oldest that wait; with `wait_sec` the answer comes as soon as there is one. Each is the worker's until its
-/// `claim_expires_at`, which heartbeats move on. Whoever hangs up before the answer takes nothing.
+/// Takes the oldest pending jobs; with `wait_sec`, responds as soon as there is one. A claim lasts until
+/// `claim_expires_at`, which heartbeats extend. If the client disconnects before the response, no job is taken.
 #[utoipa::path(operation_id = "claim_jobs", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The jobs", body = ClaimedList)))]
 #[post("/jobs/claim")]
@@ -171,23 +171,23 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, presence: Presence, body: 
 pub struct TokenBody {
     /// The claim's token.
     pub claim_token: String,
-    /// Why, for the log.
+    /// The reason, for the server's log.
     reason: Option<String>,
 }
 
-/// A job that was given back.
+/// A released job.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobReleased)]
 struct ReleasedBody {
     /// The job.
     job_id: JobId,
-    /// Where it stands: `pending`, or how it ended when it was to stop.
+    /// The job's status: `pending`, or its final status if it was to stop.
     status: JobStatus,
 }
 
-/// Give a job back
+/// Release a job
 ///
-/// Another worker may take it, at once.
+/// Another worker may claim it immediately.
 #[utoipa::path(operation_id = "release_job", tag = "workers", request_body = TokenBody,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "It was given back", body = ReleasedBody)))]

@@ -1,5 +1,6 @@
-//! The route of what this server claims of AEE (§7.1), clause by clause with the tests that show it. The claim is the section
-//! on AEE of CONFORMANCE.md, so that there is one; `tests/it/house_rules.rs` refuses tests that do not exist.
+//! Endpoint for this server's AEE conformance claim (§7.1), clause by clause with the tests that prove it. It serves
+//! the AEE section of CONFORMANCE.md, so that there is a single source; `tests/it/house_rules.rs` fails if a
+//! named test does not exist.
 
 use actix_web::get;
 use entente_domain::envelopes::VERSION;
@@ -15,49 +16,49 @@ use crate::http::routes::Routes;
 
 const CLAIMS: &str = include_str!("../../../../CONFORMANCE.md");
 
-/// How the section begins.
+/// The section's heading.
 const HEADING: &str = "## AEE 1";
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(conformance);
 }
 
-/// What is claimed of AEE.
+/// The AEE conformance claim.
 #[derive(Debug, Serialize, ToSchema)]
 struct Claim {
-    /// The version of AEE.
+    /// The AEE version.
     #[schema(example = "1")]
     aee_version: &'static str,
-    /// The text.
+    /// The specification text.
     #[schema(example = "draft-cowles-aee-00")]
     text: &'static str,
-    /// The level of conformance: what this server sends, and what it takes at `/aee/envelopes`.
+    /// The conformance level of the envelopes this server sends, and of those it accepts at `/aee/envelopes`.
     #[schema(example = "MVE-Required")]
     level: &'static str,
-    /// The level of what it takes at `/aee/logs`.
+    /// The conformance level of the lines accepted at `/aee/logs`.
     #[schema(example = "MVE-5")]
     logs: &'static str,
-    /// What is beyond the text.
+    /// Extensions beyond the specification.
     extensions: Vec<&'static str>,
-    /// Clause by clause.
+    /// The claims, clause by clause.
     clauses: Vec<Clause>,
 }
 
-/// What is claimed of one clause.
+/// The claim for one clause.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ConformanceClause)]
 struct Clause {
-    /// Which.
+    /// The clause.
     #[schema(example = "6.5: `v` is \"1\"")]
     clause: &'static str,
-    /// `done`, `decided` or `later`, and what was.
+    /// `done`, `decided` or `later`, with the details.
     #[schema(example = "done")]
     status: &'static str,
-    /// The tests that show it, as `file::function`.
+    /// The tests that prove it, as `file::function`.
     tests: Vec<&'static str>,
 }
 
-/// The rows of the section's table.
+/// Parses the rows of the section's table.
 fn clauses() -> Vec<Clause> {
     let section = CLAIMS.split_once(HEADING).map_or("", |(_, rest)| rest);
     let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
@@ -68,13 +69,13 @@ fn clauses() -> Vec<Clause> {
         let tests = test.split('`').skip(1).step_by(2).filter(|word| word.contains("::")).collect();
         Some(Clause { clause, status, tests })
     });
-    // The first is the head.
+    // The first row is the header.
     read.skip(1).collect()
 }
 
-/// What is claimed of AEE
+/// Get the AEE conformance claim
 ///
-/// Clause by clause, with the tests that show it.
+/// Lists the clauses with the tests that prove them.
 #[utoipa::path(tag = "envelopes", responses((status = 200, description = "The claim", body = Claim)))]
 #[get("/aee/conformance")]
 async fn conformance(asker: Asker) -> Reply {

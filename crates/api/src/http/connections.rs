@@ -1,5 +1,5 @@
-//! Who is connected, and when they last asked: a server that stops closes no connection on which somebody is about to ask
-//! again. What is asked is the front door's business.
+//! Tracks open connections and their last use, so that a stopping server does not close a connection on which its
+//! client is about to send another request. Requests themselves are handled by `frontdoor`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,24 +8,24 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-/// Who has asked or been answered this recently is taken to ask again. Whoever says nothing for longer on a connection that is
-/// open may find that it closes while it asks, as with every server that stops (RFC 9112 §9.5): it asks again, with its
-/// `Idempotency-Key` where that must be done once.
+/// A client active this recently is expected to send another request. A client silent for longer may find its
+/// connection closed as it sends, as with every stopping server (RFC 9112 §9.5): it sends again, with its
+/// `Idempotency-Key` if the request must be done only once.
 const RECENT: Duration = Duration::from_millis(500);
 
-/// How often a server that stops looks whether it has become quiet.
+/// Interval at which a stopping server checks whether requests have ceased.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// How long it waits for that at the most.
+/// Maximum time the server waits for that.
 const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
-/// What a connection's clock shows when its client has been told that it closes.
+/// The last-use time of a connection once its client was told that it closes.
 const TOLD: u64 = 0;
 
-/// The connections of a server.
+/// The open connections of a server.
 pub struct Connections {
     start: Instant,
-    /// Requests that have come in, ever.
+    /// Total number of requests received.
     arrivals: AtomicU64,
     next: AtomicU64,
     open: Mutex<HashMap<u64, Arc<AtomicU64>>>,
@@ -38,16 +38,16 @@ impl Default for Connections {
     }
 }
 
-/// One connection: it stays on the list for as long as this lives.
+/// An open connection, listed until it is dropped.
 pub struct Connection {
     id: u64,
-    /// When it was last used, in milliseconds after the server's start and at least 1; or [`TOLD`].
+    /// Time of last use in milliseconds after the server's start, at least 1; or [`TOLD`].
     used: Arc<AtomicU64>,
     list: Arc<Connections>,
 }
 
 impl Connections {
-    /// A client has connected.
+    /// Registers a new connection.
     pub fn open(self: &Arc<Self>) -> Connection {
         let used = Arc::new(AtomicU64::new(self.elapsed()));
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -55,8 +55,10 @@ impl Connections {
         Connection { id, used, list: Arc::clone(self) }
     }
 
-    /// Waits until no request has come for a moment and everybody who asked shortly before has been told that the
-    /// connection closes: a client whose request crosses with the closing does not know whether it was done.
+    /// Waits, at most two seconds, until no request has arrived for a moment and every recently active client has
+    /// been told that its connection closes.
+    ///
+    /// A client whose request crosses with the closing cannot know whether it was processed.
     pub async fn quiet(&self) {
         let deadline = Instant::now() + QUIET_LIMIT;
         loop {
@@ -69,7 +71,7 @@ impl Connections {
         }
     }
 
-    /// Whether somebody has a connection, has used it a moment ago, and has not been told that it closes.
+    /// Whether a connection was used recently and its client has not been told that it closes.
     fn busy(&self) -> bool {
         let recently = self.elapsed().saturating_sub(millis(RECENT)).max(TOLD + 1);
         self.lock().values().any(|used| used.load(Ordering::Relaxed) >= recently)
@@ -85,14 +87,15 @@ impl Connections {
 }
 
 impl Connection {
-    /// A request has come on it.
+    /// Records a request on the connection.
     pub fn asked(&self) {
         self.list.arrivals.fetch_add(1, Ordering::Relaxed);
         self.used.store(self.list.elapsed(), Ordering::Relaxed);
     }
 
-    /// Its client is answered, and told with that if it closes. An answer may take long: whoever has just got one is about to
-    /// ask again, however long ago it asked.
+    /// Records a response and whether it announces the connection's closing.
+    ///
+    /// A response may take long, so it counts as activity too: the client is about to send its next request.
     pub fn answered(&self, closes: bool) {
         self.used.store(if closes { TOLD } else { self.list.elapsed() }, Ordering::Relaxed);
     }

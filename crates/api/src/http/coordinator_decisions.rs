@@ -1,4 +1,4 @@
-//! Routes of what coordinators have decided (RFC-0013 §4). An arbiter's decisions are `arbitration.rs`.
+//! Endpoints for coordinators' decisions (RFC-0013 §4). An arbiter's decisions are in `arbitration.rs`.
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::coordinators::{DecisionRecord, DecisionType};
@@ -22,11 +22,11 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(decide).service(decisions).service(decisions_on);
 }
 
-/// What a coordinator has decided.
+/// A coordinator's decision.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CoordinatorDecision)]
 struct DecisionBody {
-    /// Its id.
+    /// The decision's id.
     id: DecisionRecordId,
     /// Always `coordinator.decision`.
     #[serde(rename = "type")]
@@ -34,24 +34,24 @@ struct DecisionBody {
     kind: &'static str,
     /// The appointment.
     coordinator_id: CoordinatorId,
-    /// Who decided.
+    /// The coordinator that decided.
     agent_id: String,
     /// The intent.
     intent_id: IntentId,
-    /// What it is about.
+    /// The kind of decision.
     decision_type: DecisionType,
-    /// What was decided.
+    /// The decision in brief.
     summary: String,
-    /// Why.
+    /// The reasoning behind it.
     rationale: String,
-    /// What else was thought of.
+    /// The alternatives that were considered.
     #[schema(value_type = Vec<Object>)]
     alternatives_considered: Vec<Value>,
-    /// How sure the coordinator is, 0 to 1.
+    /// The coordinator's confidence, 0 to 1.
     confidence: Option<f64>,
-    /// When.
+    /// When it was decided.
     timestamp: WireTime,
-    /// The same, under the usual name.
+    /// Same as `timestamp`, under the usual name.
     created_at: WireTime,
 }
 
@@ -74,7 +74,7 @@ impl DecisionBody {
     }
 }
 
-/// What a coordinator says of its decision.
+/// A coordinator's decision to record.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewCoordinatorDecision)]
 #[schema(example = json!({
@@ -82,28 +82,28 @@ impl DecisionBody {
     "decision_type": "plan_created", "summary": "Four tasks", "rationale": "Two of them can go on at once", "confidence": 0.85
 }))]
 struct RecordBody {
-    /// The appointment, or the agent that is appointed.
+    /// The appointment, or the appointed agent.
     coordinator_id: String,
     /// The intent.
     intent_id: Option<String>,
-    /// What it is about.
+    /// The kind of decision.
     decision_type: DecisionType,
-    /// What was decided.
+    /// The decision in brief.
     summary: String,
-    /// Why.
+    /// The reasoning behind it.
     #[serde(default)]
     rationale: String,
-    /// What else was thought of.
+    /// The alternatives that were considered.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     alternatives_considered: Vec<Value>,
-    /// How sure the coordinator is, 0 to 1.
+    /// The coordinator's confidence, 0 to 1.
     confidence: Option<f64>,
 }
 
 /// Record a coordinator's decision
 ///
-/// Only the appointed agent, while it does not rest. One that a guardrail does not let it make is refused.
+/// Requires being the appointed agent, which must not be paused. Refused if a guardrail does not permit the decision.
 #[utoipa::path(operation_id = "create_decision_record", tag = "coordinators", request_body = RecordBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The decision", body = DecisionBody),
@@ -140,9 +140,9 @@ fn bodies(found: Vec<DecisionRecord>, dialect: Dialect) -> Vec<DecisionBody> {
     found.into_iter().map(|made| DecisionBody::new(made, dialect)).collect()
 }
 
-/// List what an intent's coordinators have decided
+/// List the decisions of an intent's coordinators
 ///
-/// A bare array, the newest first.
+/// Returns a bare array, newest first.
 #[utoipa::path(operation_id = "list_decision_records", tag = "coordinators",
     params(("intent_id" = String, Path, description = "The intent"),
            ("before" = Option<String>, Query, description = "Only older ones: the last id of the previous page"),
@@ -158,7 +158,7 @@ async fn decisions_on(doors: web::Data<Doors>, asker: Asker, path: web::Path<Str
 
 /// List coordinators' decisions
 ///
-/// Those of an appointment (`coordinator_id`), or of an intent (`intent_id`); a bare array, the newest first.
+/// By appointment (`coordinator_id`) or by intent (`intent_id`). Returns a bare array, newest first.
 #[utoipa::path(operation_id = "list_coordinator_decisions", tag = "coordinators",
     params(("coordinator_id" = Option<String>, Query, description = "Of this appointment"),
            ("intent_id" = Option<String>, Query, description = "Of this intent"),

@@ -1,4 +1,4 @@
-//! Routes of coordinators (RFC-0013). What they decide is `coordinator_decisions.rs`.
+//! Endpoints for coordinators (RFC-0013). Their decisions are in `coordinator_decisions.rs`.
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
@@ -25,52 +25,54 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(appoint).service(beat).service(get).service(change).service(list);
 }
 
-/// An agent's appointment.
+/// An agent's appointment as coordinator.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Coordinator)]
 struct CoordinatorBody {
-    /// Its id.
+    /// The appointment's id.
     id: CoordinatorId,
     /// The intent.
     intent_id: IntentId,
-    /// Always null: appointments are to intents.
+    /// Always null, because coordinators are appointed to intents.
     portfolio_id: Option<String>,
-    /// Who is appointed.
+    /// The appointed agent.
     #[schema(example = "agent.lead")]
     agent_id: String,
-    /// As what.
+    /// The role it is appointed to.
     #[schema(example = "coordinator")]
     role: String,
-    /// Who oversees it.
+    /// The agent that supervises the coordinator.
     supervisor_id: String,
-    /// Who appointed it.
+    /// The agent that made the appointment.
     appointed_by: String,
-    /// What it is.
+    /// The kind of coordinator.
     coordinator_type: CoordinatorType,
     /// Always `intent`.
     #[schema(example = "intent")]
     scope: &'static str,
-    /// Where it stands at this moment.
+    /// The current status.
     status: CoordinatorStatus,
-    /// What it is bound by, as given.
+    /// The guardrails, as given.
     #[schema(value_type = Option<Object>)]
     guardrails: Option<Map<String, Value>>,
-    /// Seconds between two heartbeats: silent for two of them it is unresponsive, for five it is given up.
+    /// Seconds between heartbeats. After two silent intervals the coordinator is unresponsive; after five its
+    /// appointment ends.
     heartbeat_interval_seconds: u32,
-    /// Its last heartbeat.
+    /// When the last heartbeat arrived.
     last_heartbeat: Option<WireTime>,
-    /// When it was appointed.
+    /// When the appointment was made.
     granted_at: WireTime,
-    /// When it is over if nothing is heard of it; null while it rests.
+    /// When the appointment ends unless a heartbeat arrives: at the requested end, or after too long a silence.
+    /// Silence does not count while the coordinator is paused on request. Null if neither applies.
     expires_at: Option<WireTime>,
-    /// When it was over.
+    /// When the appointment ended.
     ended_at: Option<WireTime>,
-    /// Rises with each change but heartbeats; guards writes.
+    /// The version, which guards writes; increases with each change except heartbeats.
     version: i64,
-    /// The client's own.
+    /// Client-defined metadata.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The same, under the reference server's name.
+    /// Same as `metadata`, under the reference server's name.
     #[schema(value_type = Object)]
     lease_metadata: Map<String, Value>,
 }
@@ -114,47 +116,49 @@ fn shown(made: Coordinator, doors: &Doors, asker: &Asker) -> Reply {
         .body(text))
 }
 
-/// Who is to be appointed.
+/// An appointment to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewCoordinator)]
 #[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "agent_id": "agent.lead" }))]
 struct AppointBody {
-    /// Who.
+    /// The agent to appoint.
     agent_id: String,
-    /// To which intent.
+    /// The intent.
     intent_id: Option<String>,
-    /// Portfolios have no coordinators here; appoint one to each of the intents.
+    /// Not supported for portfolios; appoint a coordinator to each of their intents.
     portfolio_id: Option<String>,
-    /// As what, one at a time; `coordinator` when nothing is said, which manages the intent's channels and tasks.
+    /// The role, held by one agent at a time; defaults to `coordinator`, which manages the intent's channels and
+    /// tasks.
     role: Option<String>,
-    /// Who oversees it; who appoints it when nothing is said.
+    /// The agent that supervises the coordinator; defaults to the agent that makes the appointment.
     supervisor_id: Option<String>,
-    /// What it is; `llm` when nothing is said.
+    /// The kind of coordinator; defaults to `llm`.
     #[serde(default, alias = "type")]
     coordinator_type: CoordinatorType,
-    /// `intent`.
+    /// Only `intent` is supported.
     scope: Option<String>,
-    /// What it is bound by (RFC-0013 §3).
+    /// The guardrails (RFC-0013 §3).
     #[schema(value_type = Option<Object>)]
     guardrails: Option<Map<String, Value>>,
-    /// Seconds between two heartbeats, 1 to 86,400; 60 when nothing is said.
+    /// Seconds between heartbeats, 1 to 86,400; defaults to 60.
     heartbeat_interval_seconds: Option<u32>,
-    /// Until when at the latest.
+    /// When the appointment ends at the latest.
     expires_at: Option<GivenTime>,
-    /// For how many seconds at the most.
+    /// Maximum duration of the appointment in seconds; `expires_at` takes precedence.
     duration_seconds: Option<u32>,
-    /// The client's own.
+    /// Client-defined metadata.
     #[serde(default, alias = "lease_metadata")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
-    /// The coordinator in this role that is to give way.
+    /// The current coordinator in this role, to be replaced.
     replaces: Option<String>,
 }
 
 /// Appoint a coordinator
 ///
-/// By the intent's admins. One holds each role of an intent at a time, for as long as it beats; one that is silent is
-/// replaced by the next, one that is heard of only when `replaces` names it.
+/// Requires admin access to the intent. Each role of an intent is held by one coordinator at a time, as long as it
+/// sends heartbeats. A silent coordinator is replaced by the next appointment; a responsive one only if `replaces`
+/// names it.
 #[utoipa::path(operation_id = "create_coordinator_lease", tag = "coordinators", request_body = AppointBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The appointment", body = CoordinatorBody),
@@ -203,7 +207,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// List an intent's coordinators
 ///
-/// A bare array, oldest first; the last 1,000 of them.
+/// Returns a bare array of the latest 1,000, oldest first.
 #[utoipa::path(operation_id = "list_coordinator_leases", tag = "coordinators",
     params(("intent_id" = String, Path, description = "The intent"),
            ("before" = Option<String>, Query, description = "Only older ones: the first id of the previous page")),
@@ -218,23 +222,24 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     ok(&list)
 }
 
-/// What is said of a heartbeat.
+/// The response to a coordinator's heartbeat.
 #[derive(Debug, Serialize, ToSchema)]
 struct CoordinatorBeat {
-    /// For people.
+    /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
-    /// Where the coordinator stands.
+    /// The coordinator's status.
     coordinator_status: CoordinatorStatus,
-    /// When the next one is due.
+    /// When the next heartbeat is due.
     next_heartbeat_at: WireTime,
-    /// When it is given up, if nothing more is heard of it.
+    /// When the appointment ends unless another heartbeat arrives.
     expires_at: Option<WireTime>,
 }
 
 /// Send a coordinator's heartbeat
 ///
-/// Only the appointed agent. No body. A silent one is back with it, until it was given up.
+/// Requires being the appointed agent; takes no body. A heartbeat returns an unresponsive coordinator to active,
+/// until its appointment has ended.
 #[utoipa::path(operation_id = "coordinator_heartbeat", tag = "coordinators",
     params(("coordinator_id" = String, Path, description = "The appointment")),
     responses((status = 200, description = "It was heard", body = CoordinatorBeat),
@@ -251,30 +256,31 @@ async fn beat(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
     })
 }
 
-/// Reads a member that is there, null or not; one that is left out stays as it is.
+/// Deserializes a member that is present, null or not; an omitted one keeps its default (no change).
 fn given<'de, D: Deserializer<'de>>(member: D) -> Result<Bound, D::Error> {
     let said: Option<Map<String, Value>> = Option::deserialize(member)?;
     Ok(said.map_or(Bound::Free, Bound::By))
 }
 
-/// A change of an appointment.
+/// A change to an appointment.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = CoordinatorPatch)]
 #[schema(example = json!({ "status": "paused", "reason": "the plan is looked at" }))]
 struct ChangeBody {
     /// `paused`, `active`, `completing` or `completed`.
     status: Option<CoordinatorStatus>,
-    /// What it is bound by; null: by nothing.
+    /// The guardrails; null removes them.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Object>)]
     guardrails: Bound,
-    /// Why.
+    /// The reason for the change.
     reason: Option<String>,
 }
 
 /// Change a coordinator
 ///
-/// Under its version. The intent's admins and the supervisor have it rest and go on, and bind it; it may finish itself.
+/// Under its version. The intent's admins and the supervisor may pause and resume the coordinator and change its
+/// guardrails; the coordinator itself may only finish.
 #[utoipa::path(operation_id = "update_coordinator", tag = "coordinators", request_body = ChangeBody,
     params(("coordinator_id" = String, Path, description = "The appointment"),
            ("If-Match" = i64, Header, description = "The version that you last read")),

@@ -1,4 +1,5 @@
-//! Routes of costs (RFC-0009). Amounts are written as JSON numbers to their last digit, and never pass through a double.
+//! Endpoints for costs (RFC-0009). Amounts are written as JSON numbers with all their digits and never pass through
+//! an `f64`.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(record);
 }
 
-/// An amount as a JSON number, to its last digit.
+/// Writes an amount as a JSON number with all its digits.
 fn number(amount: Amount) -> Result<Box<RawValue>, Problem> {
     RawValue::from_string(amount.to_string()).map_err(|e| Problem::internal(&e.to_string()))
 }
@@ -36,39 +37,39 @@ fn numbers<'a>(
     amounts.into_iter().map(|(key, amount)| Ok((key.to_owned(), amount.map(number).transpose()?))).collect()
 }
 
-/// Something that work on an intent has used.
+/// A cost of work on an intent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Cost)]
 struct CostBody {
-    /// Its id.
+    /// The cost's id.
     id: CostId,
     /// The intent.
     intent_id: IntentId,
-    /// Who used it.
+    /// The agent that incurred it.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// What sort of thing.
+    /// The kind of resource used.
     #[schema(example = "tokens")]
     cost_type: String,
-    /// How much, exactly.
+    /// The exact amount.
     #[schema(value_type = f64, example = 0.0234)]
     amount: Box<RawValue>,
-    /// Of what.
+    /// The amount's unit.
     #[schema(example = "USD")]
     unit: String,
-    /// From whom.
+    /// The provider of the resource.
     provider: Option<String>,
-    /// Of which model.
+    /// The model used.
     model: Option<String>,
-    /// The client's own object.
+    /// Client-defined metadata.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The same, under the reference server's name.
+    /// Same as `metadata`, under the reference server's name.
     #[schema(value_type = Object)]
     cost_metadata: Map<String, Value>,
     /// When it was recorded.
     recorded_at: WireTime,
-    /// The same, as the SDK reads it.
+    /// Same as `recorded_at`, under the SDK's name.
     #[serde(rename = "recordedAt")]
     recorded_at_too: WireTime,
 }
@@ -93,21 +94,21 @@ impl CostBody {
     }
 }
 
-/// What the costs in one unit come to.
+/// The sums of the costs in one unit.
 #[derive(Debug, Serialize, ToSchema)]
 struct CostUnit {
-    /// All of them.
+    /// The sum of all costs.
     #[schema(value_type = f64)]
     total: Box<RawValue>,
-    /// How many they are.
+    /// Number of costs.
     count: i64,
-    /// By type.
+    /// The sums by type.
     #[schema(value_type = Object)]
     by_type: BTreeMap<String, Option<Box<RawValue>>>,
-    /// By agent.
+    /// The sums by agent.
     #[schema(value_type = Object)]
     by_agent: BTreeMap<String, Option<Box<RawValue>>>,
-    /// By model; costs of no model are in none.
+    /// The sums by model; costs without a model are left out.
     #[schema(value_type = Object)]
     by_model: BTreeMap<String, Option<Box<RawValue>>>,
 }
@@ -127,28 +128,28 @@ impl CostUnit {
     }
 }
 
-/// What all costs of an intent come to. Different units are never added together: where there are several, a number that
-/// would be their sum is null, and each unit has its own under `units`.
+/// The sums of an intent's costs. Different units are never added together: a sum that would span several units is
+/// null, and each unit has its own sums under `units`.
 #[derive(Debug, Serialize, ToSchema)]
 struct CostSummary {
-    /// All of them, when they are in one unit; 0 when there are none.
+    /// The sum of all costs, if they share one unit; 0 if there are none.
     #[schema(value_type = Option<f64>)]
     total: Option<Box<RawValue>>,
-    /// That unit.
+    /// The unit that all costs share.
     #[schema(example = "USD")]
     unit: Option<String>,
-    /// How many they are.
+    /// Number of costs.
     count: i64,
-    /// By type.
+    /// The sums by type.
     #[schema(value_type = Object)]
     by_type: BTreeMap<String, Option<Box<RawValue>>>,
-    /// By agent.
+    /// The sums by agent.
     #[schema(value_type = Object)]
     by_agent: BTreeMap<String, Option<Box<RawValue>>>,
-    /// By model; costs of no model are in none.
+    /// The sums by model; costs without a model are left out.
     #[schema(value_type = Object)]
     by_model: BTreeMap<String, Option<Box<RawValue>>>,
-    /// Each unit for itself.
+    /// The sums of each unit.
     units: BTreeMap<String, CostUnit>,
 }
 
@@ -172,14 +173,14 @@ impl CostSummary {
     }
 }
 
-/// Some of an intent's costs, and what all of them come to.
+/// A page of an intent's costs, with the sums of all of them.
 #[derive(Debug, Serialize, ToSchema)]
 struct CostList {
-    /// The costs, the oldest first.
+    /// The costs, oldest first.
     costs: Vec<CostBody>,
-    /// What all costs of the intent come to, also those on other pages: of the same moment as the list.
+    /// The sums of all the intent's costs, including other pages; read at the same moment as the page.
     summary: CostSummary,
-    /// The `after` of the next page; null when this is the last.
+    /// The `after` of the next page; null on the last page.
     next: Option<i64>,
 }
 
@@ -189,26 +190,26 @@ struct CostList {
 #[schema(example = json!({ "cost_type": "tokens", "amount": 0.0234, "unit": "USD", "provider": "openai",
     "metadata": { "model": "gpt-5.2" } }))]
 struct RecordBody {
-    /// Who used it; the acting agent when nothing is said.
+    /// The agent that incurred it; defaults to the acting agent.
     agent_id: Option<String>,
-    /// What sort of thing: `tokens`, `api_call`, `compute`, `custom`, or a word of your own.
+    /// The kind of resource: `tokens`, `api_call`, `compute`, `custom`, or a client-defined name.
     cost_type: String,
-    /// How much: a number, or a text such as "0.10". At most 12 decimals; what a number has behind them is rounded.
+    /// The amount: a number, or a string such as "0.10". At most 12 decimals; a number with more is rounded.
     #[schema(value_type = NumberOrText)]
     amount: Box<RawValue>,
-    /// Of what: a currency, `tokens`, `seconds` …
+    /// The unit: a currency, `tokens`, `seconds` or another name.
     unit: String,
-    /// From whom.
+    /// The provider of the resource.
     provider: Option<String>,
-    /// Of which model; `metadata.model` when nothing is said.
+    /// The model used; defaults to `metadata.model`.
     model: Option<String>,
-    /// Your own object.
+    /// Client-defined metadata.
     #[serde(alias = "cost_metadata")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
 }
 
-/// Record what work on an intent has used
+/// Record a cost of work on an intent
 #[utoipa::path(operation_id = "record_cost", tag = "ledgers", request_body = RecordBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -240,9 +241,9 @@ async fn record(
     ok(&CostBody::new(made, asker.dialect)?)
 }
 
-/// List an intent's costs, and what they come to
+/// List an intent's costs and their sums
 ///
-/// The list comes in pages, the oldest first; the summary is always of all costs.
+/// The list is paged, oldest first; the sums always cover all costs.
 #[utoipa::path(operation_id = "list_costs", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<i64>, Query, description = "The `next` of the page before"),

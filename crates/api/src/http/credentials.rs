@@ -1,5 +1,5 @@
-//! Routes of credentials: as their operator sees them, where each stands, never what it is (ARCP §14); and for the worker of
-//! a job, which replaces one. How a job comes to them is `jobs.rs` and `claims.rs`.
+//! Endpoints for provisioned credentials: operators see their states, never their values (ARCP §14), and workers
+//! rotate the credentials of a job. Jobs receive them through `jobs.rs` and `claims.rs`.
 
 use actix_web::{get, post, web};
 use entente_domain::credentials::State;
@@ -19,37 +19,37 @@ use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::http::routes::Routes;
 
-/// Credentials on a page when nothing is said.
+/// Default page size.
 const USUAL_PAGE: u32 = 100;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(retry).service(rotate);
 }
 
-/// One value of a credential that was provisioned for a job: without the value.
+/// One generation of a credential provisioned for a job, without its value.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CredentialRecord)]
 struct CredentialBody {
     /// The credential.
     credential_id: CredentialId,
-    /// Which of its values, from 1: each rotation makes another.
+    /// Number of this value of the credential, from 1; each rotation adds one.
     generation: u32,
-    /// The job that it is for.
+    /// The job it was provisioned for.
     job_id: JobId,
-    /// Who made it, by its name in the operator's file.
+    /// The provisioner, by its name in the operator's file.
     #[schema(example = "llm")]
     provisioner: String,
-    /// Where the value stands; `stuck` needs a person.
+    /// The value's state; `stuck` requires a person to act.
     state: State,
-    /// When it was asked for.
+    /// When it was requested.
     asked_at: WireTime,
     /// When it was no longer needed.
     ended_at: Option<WireTime>,
-    /// How often it was tried to take it back.
+    /// Number of attempts to revoke it.
     attempts: u32,
-    /// When that is tried next.
+    /// When the next attempt is due.
     next_attempt_at: Option<WireTime>,
-    /// What went wrong last.
+    /// The latest error.
     #[schema(example = "it answered 503")]
     last_error: Option<String>,
 }
@@ -78,7 +78,8 @@ fn bodies(listed: Vec<Listed>, dialect: Dialect) -> Vec<CredentialBody> {
 
 /// List credentials
 ///
-/// Those that were provisioned for jobs (ARCP §9.8), the oldest first, each with all its values. Needs the scope `admin`.
+/// Lists the credentials provisioned for jobs (ARCP §9.8), oldest first, each with all its generations. Requires the
+/// scope `admin`.
 #[utoipa::path(operation_id = "list_credentials", tag = "server",
     params(("state" = Option<State>, Query, description = "Only those that stand there"),
            ("after" = Option<CredentialId>, Query, description = "The last credential of the previous page"),
@@ -97,8 +98,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 
 /// Retry a revocation
 ///
-/// Has the values of a credential that could not be taken back tried again at once, from the beginning of the schedule. Of a
-/// credential that waits for nothing it changes nothing. Needs the scope `admin`.
+/// Immediately retries the revocations of a credential that failed, restarting their schedule. Has no effect on a
+/// credential with no revocation pending. Requires the scope `admin`.
 #[utoipa::path(operation_id = "retry_credential", tag = "server",
     params(("credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "Its values", body = [CredentialBody])))]
@@ -109,30 +110,30 @@ async fn retry(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -
     ok(&bodies(found, asker.dialect))
 }
 
-/// A new value for a credential.
+/// A credential rotation.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CredentialRotation, example = json!({ "claim_token": "ct_…" }))]
 struct RotateBody {
     /// The claim's token.
     claim_token: String,
-    /// The new value, when the worker has one; else the credential's provisioner makes it.
+    /// The new value, if the worker has one; otherwise the credential's provisioner creates it.
     value: Option<String>,
 }
 
-/// A credential that was rotated.
+/// A rotated credential.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CredentialRotated)]
 struct RotatedBody {
-    /// As it works now.
+    /// The credential with its new value.
     credential: Credential,
-    /// The number of the event that tells of it.
+    /// Number of the event that announces the rotation.
     last_event_seq: i64,
 }
 
 /// Rotate a job's credential
 ///
-/// The value before is taken back at once. Followers of the job hear of it in a `status` event without the value; only the
-/// session that submitted the job is told that (ARCP §9.8.2).
+/// Revokes the previous value immediately. Followers of the job see a `status` event without the value; only the
+/// session that submitted the job receives the value (ARCP §9.8.2).
 #[utoipa::path(operation_id = "rotate_job_credential", tag = "workers", request_body = RotateBody,
     params(("job_id" = String, Path, description = "The job"), ("credential_id" = String, Path, description = "Its credential")),
     responses((status = 200, description = "The credential with its new value", body = RotatedBody)))]

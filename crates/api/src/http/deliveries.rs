@@ -1,4 +1,4 @@
-//! Routes of webhook deliveries: what became of them, testing a receiver, sending the past again.
+//! Endpoints for webhook deliveries: listing them with their attempts, testing a receiver, and replaying past events.
 
 use std::time::Duration;
 
@@ -21,29 +21,29 @@ use super::wire::{GivenTime, WireTime};
 use super::{Doors, json, listed};
 use crate::http::routes::Routes;
 
-/// Deliveries on a page when nothing is said.
+/// Default page size.
 const USUAL_PAGE: u32 = 100;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(ping).service(replay);
 }
 
-/// An attempt at a delivery.
+/// A delivery attempt.
 #[derive(Debug, Serialize, ToSchema)]
 struct AttemptBody {
-    /// Its id.
+    /// The attempt's id.
     id: AttemptId,
     /// When it was made.
     at: WireTime,
-    /// The receiver's answer.
+    /// The receiver's HTTP status; null if it did not respond.
     #[schema(example = 503)]
     status: Option<u16>,
-    /// Why it was no success.
+    /// The reason for a failed attempt.
     #[schema(example = "it answered 503")]
     error: Option<String>,
-    /// How long it took.
+    /// Duration in milliseconds.
     milliseconds: u32,
-    /// The beginning of the answer's body.
+    /// The beginning of the response body.
     response: Option<String>,
 }
 
@@ -60,24 +60,24 @@ impl AttemptBody {
     }
 }
 
-/// A delivery.
+/// A webhook delivery.
 #[derive(Debug, Serialize, ToSchema)]
 struct DeliveryBody {
-    /// The header `webhook-id`: the id of what it tells.
+    /// The header `webhook-id`: the id of the delivered item.
     #[schema(example = "msg_01J9ZK4T6Q8R2V5X7Y9B1C3D5F")]
     webhook_id: String,
-    /// The type of what it tells.
+    /// The type of the delivered item.
     #[schema(example = "channel_message")]
     event_type: String,
-    /// What has become of it.
+    /// The delivery's status.
     status: DeliveryStatus,
     /// When it was queued.
     created_at: WireTime,
-    /// When it is tried next.
+    /// When the next attempt is due.
     next_attempt_at: Option<WireTime>,
-    /// When it was dealt with.
+    /// When it was delivered, failed or dropped.
     finished_at: Option<WireTime>,
-    /// The attempts at it, oldest first.
+    /// The attempts, oldest first.
     attempts: Vec<AttemptBody>,
 }
 
@@ -98,7 +98,7 @@ impl DeliveryBody {
 
 /// List a subscription's deliveries
 ///
-/// With the attempts at each, the newest first.
+/// Newest first, each with its attempts.
 #[utoipa::path(operation_id = "list_deliveries", tag = "webhooks",
     params(("subscription_id" = String, Path, description = "The subscription"),
            ("status" = Option<DeliveryStatus>, Query, description = "Only in this status"),
@@ -119,7 +119,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 
 /// Test a subscription
 ///
-/// Sends a signed `ping`. With `wait` the answer comes when it was tried, or after so many seconds.
+/// Sends a signed `ping`. With `wait`, responds after the first attempt, or after that many seconds.
 #[utoipa::path(operation_id = "ping_subscription", tag = "webhooks",
     params(("subscription_id" = String, Path, description = "The subscription"),
            ("wait" = Option<u32>, Query, description = "Seconds to wait for the first attempt, 0 to 120", maximum = 120)),
@@ -137,28 +137,28 @@ async fn ping(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     json(status, &DeliveryBody::new(delivery, asker.dialect))
 }
 
-/// From when on to send again.
+/// The start of a replay.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewReplay)]
 #[schema(example = json!({ "since": "2026-11-21T08:00:00Z" }))]
 struct ReplayBody {
-    /// What happened at this time or later.
+    /// The time from which events are sent again.
     since: GivenTime,
 }
 
-/// A replay that has begun.
+/// A replay that was started.
 #[derive(Debug, Serialize, ToSchema)]
 struct ReplayBegun {
-    /// Of this subscription.
+    /// The subscription.
     subscription_id: EndpointId,
-    /// What happened at this time or later.
+    /// The time from which events are sent again.
     since: WireTime,
 }
 
-/// Send the past again
+/// Replay past events
 ///
-/// What happened since a time and the subscriber may see now is queued once more, under the same ids: a receiver knows by
-/// `webhook-id` what it had already. Done in the background.
+/// Queues again everything since a time that the subscriber may see now, under the same ids: the receiver recognises
+/// items it already has by `webhook-id`. Runs in the background.
 #[utoipa::path(operation_id = "replay_subscription", tag = "webhooks", request_body = ReplayBody,
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 202, description = "It has begun", body = ReplayBegun)))]

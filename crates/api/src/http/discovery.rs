@@ -1,5 +1,5 @@
-//! Discovery (contract 4.9): what this server does, for whoever comes without knowing it. Nothing of it is kept by hand twice: a
-//! part is there when its route is in the OpenAPI document, which is collected from the handlers.
+//! Discovery documents (contract 4.9), which describe this server to new clients. They are derived: a feature is
+//! listed if its route is in the OpenAPI document, which is collected from the handlers.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +14,31 @@ use super::openapi::Document;
 use super::{Doors, ok};
 use crate::http::routes::Routes;
 
-/// What the documents call the protocol.
+/// The protocol's name in the documents.
 const PROTOCOL: &str = "OpenIntent Coordination Protocol";
 
-/// The version of it that the SDK 0.17.0 and its reference server speak.
+/// The protocol version of the SDK 0.17.0 and its reference server.
 const PROTOCOL_VERSION: &str = "0.1";
 
-/// The routes under `/api/v1`.
+/// Registers the routes under `/api/v1`.
 pub fn routes(config: &mut Routes<'_>) {
     config.service(server_config);
 }
 
-/// The routes at the root, where such documents are looked for.
+/// Registers the routes at the root, where clients expect these documents.
 pub fn root(config: &mut Routes<'_>) {
     config.service(discover).service(compatibility);
 }
 
 /// A part of the protocol.
 struct Part {
-    /// Its RFC.
+    /// The RFC's number.
     rfc: &'static str,
-    /// What that is about.
+    /// The RFC's subject.
     title: &'static str,
-    /// Its features, each with a route under `/api/v1` that it cannot be without.
+    /// Its features, each with a route under `/api/v1` that it requires.
     features: &'static [(&'static str, &'static str)],
-    /// What of the RFC is not there even so (CONFORMANCE.md).
+    /// The parts of the RFC that are missing even if all features are served (CONFORMANCE.md).
     gaps: &'static str,
 }
 
@@ -51,7 +51,7 @@ const fn part(
     Part { rfc, title, features, gaps }
 }
 
-/// Every part that there may be. Whether one is there is for [`Served`] to say.
+/// Every part that may be served; [`Served`] tells which ones are.
 const PARTS: &[Part] = &[
     part(
         "RFC-0001",
@@ -129,7 +129,8 @@ const PARTS: &[Part] = &[
     part("RFC-0025", "Waiting for a person", &[("suspension", "/intents/{}/suspend/respond")], ""),
 ];
 
-/// What this server serves: what has a route, and federation only where it is set up, because its routes refuse without.
+/// The features this server serves: those with a route, and federation only if it is configured, because its routes
+/// refuse otherwise.
 #[derive(Clone, Copy)]
 struct Served {
     federation: bool,
@@ -146,7 +147,7 @@ impl Served {
     }
 }
 
-/// A word as the compatibility document writes it: `cost-tracking` is `costTracking`.
+/// Converts a feature name to the compatibility document's form: `cost-tracking` becomes `costTracking`.
 fn camel(word: &str) -> String {
     let mut parts = word.split('-');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -157,14 +158,14 @@ fn camel(word: &str) -> String {
     })
 }
 
-/// How much of an RFC is there.
+/// How much of an RFC is implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = RfcCompliance)]
 enum Compliance {
-    /// All of it.
+    /// Fully.
     Full,
-    /// Some of it; `gaps` says what is missing.
+    /// Partially; `gaps` lists the missing parts.
     Partial,
 }
 
@@ -173,7 +174,7 @@ impl Part {
         self.features.iter().filter(move |(_, route)| served.has(route)).map(|(word, _)| *word)
     }
 
-    /// `None` when nothing of it is there.
+    /// Returns `None` if no feature is served.
     fn compliance(&self, served: Served) -> Option<Compliance> {
         match self.there(served).count() {
             0 => None,
@@ -182,7 +183,7 @@ impl Part {
         }
     }
 
-    /// What is missing of it, in words.
+    /// Describes the missing parts.
     fn missing(&self, served: Served) -> Option<String> {
         let absent = self.features.iter().filter(|(_, route)| !served.has(route)).map(|(word, _)| *word);
         let gaps = absent.chain((!self.gaps.is_empty()).then_some(self.gaps)).collect::<Vec<_>>();
@@ -190,58 +191,58 @@ impl Part {
     }
 }
 
-/// The features, and whether they are there.
+/// Every feature, and whether it is served.
 fn features(served: Served) -> BTreeMap<String, bool> {
     let each = PARTS.iter().flat_map(|part| part.features.iter());
     each.map(|(word, route)| (camel(word), served.has(route))).collect()
 }
 
-/// An RFC that is implemented.
+/// An implemented RFC.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DiscoveredRfc)]
 struct RfcBody {
-    /// Its number.
+    /// The RFC's number.
     #[schema(example = "RFC-0021")]
     rfc: &'static str,
-    /// What it is about.
+    /// The RFC's subject.
     title: &'static str,
-    /// How much of it is there.
+    /// How much of it is implemented.
     compliance: Compliance,
 }
 
-/// What this server is and does.
+/// A description of this server.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Discovery)]
 struct DiscoveryBody {
-    /// The protocol.
+    /// The protocol's name.
     protocol: &'static str,
-    /// Its version.
+    /// The protocol's version.
     version: &'static str,
-    /// What is serving it.
+    /// The implementation's name.
     implementation: &'static str,
-    /// The version of that.
+    /// The implementation's version.
     #[serde(rename = "implementationVersion")]
     implementation_version: &'static str,
-    /// The RFCs that are implemented.
+    /// The implemented RFCs.
     rfcs: Vec<RfcBody>,
-    /// The same, as links into the documentation of the routes.
+    /// The same RFCs, as links into the API documentation.
     #[serde(rename = "rfcUrls")]
     rfc_urls: Vec<String>,
-    /// What it can do.
+    /// The served features.
     capabilities: Vec<&'static str>,
-    /// Where what is served.
+    /// The paths of the server's endpoints.
     #[schema(value_type = Object)]
     endpoints: Value,
-    /// How to say who one is: either header.
+    /// The headers that carry the API key; either works.
     authentication: [&'static str; 2],
-    /// The OpenAPI document.
+    /// The path of the OpenAPI document.
     #[serde(rename = "openApiUrl")]
     open_api_url: &'static str,
 }
 
-/// What this server is and does
+/// Describe this server
 ///
-/// Needs no key.
+/// Requires no API key.
 #[utoipa::path(operation_id = "discover", tag = "server", security(()),
     responses((status = 200, description = "What it is and does", body = DiscoveryBody)))]
 #[get("/.well-known/openintent.json")]
@@ -273,25 +274,25 @@ async fn discover(doors: web::Data<Doors>) -> Reply {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Compatibility)]
 struct CompatibilityBody {
-    /// What is serving it.
+    /// The implementation's name.
     implementation: &'static str,
-    /// The version of that.
+    /// The implementation's version.
     version: &'static str,
-    /// Each RFC of which something is there.
+    /// The RFCs that are implemented at least partially.
     #[serde(rename = "rfcCompliance")]
     #[schema(value_type = Object)]
     rfc_compliance: BTreeMap<&'static str, Compliance>,
-    /// What is missing of those that are there in part.
+    /// The missing parts of the partially implemented RFCs.
     #[schema(value_type = Object)]
     gaps: BTreeMap<&'static str, String>,
-    /// Every feature that there may be, and whether it is there.
+    /// Every feature, and whether it is served.
     #[schema(value_type = Object)]
     features: BTreeMap<String, bool>,
 }
 
-/// How much of the protocol this server implements
+/// Get the protocol compatibility
 ///
-/// Needs no key.
+/// Lists the implemented RFCs with their gaps. Requires no API key.
 #[utoipa::path(operation_id = "get_compatibility", tag = "server", security(()),
     responses((status = 200, description = "How much", body = CompatibilityBody)))]
 #[get("/.well-known/openintent-compat.json")]
@@ -308,7 +309,7 @@ async fn compatibility(doors: web::Data<Doors>) -> Reply {
     })
 }
 
-/// How this server is set, as far as its clients need to know.
+/// The server's configuration, as far as it concerns clients.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ServerConfig)]
 struct ConfigBody {
@@ -316,22 +317,22 @@ struct ConfigBody {
     protocol_version: &'static str,
     /// The server's version.
     server_version: &'static str,
-    /// How often people are asked again (RFC-0026): the server has no policy of its own for that.
+    /// How often people are asked again (RFC-0026); the server has no policy of its own.
     #[schema(value_type = Object)]
     suspension: Value,
-    /// Whether RFC-0021 is kept to the letter where clients rely on what contradicts it.
+    /// Whether RFC-0021 is followed to the letter where clients rely on deviations from it.
     strict_rfc0021: bool,
-    /// What is over a limit is refused, never cut.
+    /// The limits. Input over a limit is refused, never truncated.
     #[schema(value_type = Object)]
     limits: Value,
-    /// Every feature that there may be, and whether it is there.
+    /// Every feature, and whether it is served.
     #[schema(value_type = Object)]
     features: BTreeMap<String, bool>,
 }
 
-/// How this server is set
+/// Get the server's configuration
 ///
-/// As far as its clients need to know. Needs no key.
+/// As far as it concerns clients. Requires no API key.
 #[utoipa::path(operation_id = "get_server_config", tag = "server", security(()),
     responses((status = 200, description = "How it is set", body = ConfigBody)))]
 #[get("/server/config")]

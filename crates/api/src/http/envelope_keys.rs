@@ -1,4 +1,4 @@
-//! Routes of the keys that envelopes are signed with (AEE §8, §11.2). A secret that was made here is shown once; none is ever
+//! Endpoints for the keys that sign envelopes (AEE §8, §11.2). A generated secret is returned once; secrets are never
 //! listed.
 
 use actix_web::{HttpRequest, delete, get, post, web};
@@ -23,31 +23,31 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(register).service(revoke);
 }
 
-/// A key that envelopes are signed with.
+/// A key that signs envelopes.
 #[derive(Debug, Serialize, ToSchema)]
 struct EnvelopeKeyBody {
-    /// Whose envelopes it signs: those with this `from`.
+    /// The entity whose envelopes it signs: those with this `from`.
     #[schema(example = "agent.researcher")]
     entity: String,
-    /// Its name among the entity's keys.
+    /// The key's name among the entity's keys.
     #[schema(example = "2026-11")]
     kid: String,
-    /// Which algorithm it is for, and no other.
+    /// The only algorithm the key may be used with.
     algorithm: Algorithm,
-    /// The public half; null for HS256, whose secret is not shown.
+    /// The public half; null for HS256, whose secret is not returned.
     #[schema(example = "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM")]
     public_key: Option<String>,
-    /// Where it is in its life.
+    /// The key's lifecycle status.
     status: EnvelopeKeyStatus,
-    /// From when it counts.
+    /// When the key becomes valid.
     not_before: WireTime,
-    /// From when it no longer counts.
+    /// When the key stops being valid; null if it does not.
     not_after: Option<WireTime>,
-    /// When somebody took it back.
+    /// When it was revoked; null if it was not.
     revoked_at: Option<WireTime>,
-    /// Who registered it.
+    /// The principal that registered it.
     created_by: String,
-    /// When.
+    /// When it was registered.
     created_at: WireTime,
 }
 
@@ -69,13 +69,13 @@ impl EnvelopeKeyBody {
     }
 }
 
-/// A key that was registered.
+/// A registered key.
 #[derive(Debug, Serialize, ToSchema)]
 struct RegistrationBody {
-    /// Its record.
+    /// The key's record.
     #[serde(flatten)]
     key: EnvelopeKeyBody,
-    /// The secret that was made for it, in Base64, for this one time; null when none was made.
+    /// The generated secret in Base64, returned only this once; null if none was generated.
     secret: Option<String>,
 }
 
@@ -87,26 +87,27 @@ struct RegistrationBody {
     "public_key": "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM"
 }))]
 struct RegisterBody {
-    /// Whose it is; whoever asks acts as when nothing is said.
+    /// The entity the key belongs to; defaults to the acting agent.
     entity: Option<String>,
-    /// The name that it is to have, of letters, digits and `-_.:~@=+`; one is made when nothing is said.
+    /// The key's name, of letters, digits and `-_.:~@=+`; generated if omitted.
     kid: Option<String>,
-    /// What it is for.
+    /// The algorithm to use the key with.
     algorithm: Algorithm,
     /// For ed25519: the public half, as `ed25519:…`, a `did:key`, or 32 bytes in Base64.
     public_key: Option<String>,
-    /// For HS256: 32 to 64 bytes in Base64; 32 bytes are made when nothing is said.
+    /// For HS256: 32 to 64 bytes in Base64; 32 bytes are generated if omitted.
     #[schema(value_type = Option<String>)]
     secret: Option<Shared>,
-    /// From when it counts; at once when nothing is said.
+    /// When the key becomes valid; defaults to immediately.
     not_before: Option<GivenTime>,
-    /// From when it no longer counts; never when nothing is said.
+    /// When the key stops being valid; defaults to never.
     not_after: Option<GivenTime>,
 }
 
 /// List an entity's signing keys
 ///
-/// All that it ever had, the oldest first. Of an entity that the key may act as; with the scope `admin`, of any.
+/// Returns all keys it ever had, oldest first. The API key must be allowed to act as the entity, or have the scope
+/// `admin`.
 #[utoipa::path(operation_id = "list_envelope_keys", tag = "envelopes",
     params(("entity" = Option<String>, Query, description = "Whose keys; of whom one acts as when nothing is said")),
     responses((status = 200, description = "The keys", body = [EnvelopeKeyBody])))]
@@ -119,8 +120,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 
 /// Register a signing key
 ///
-/// For envelopes whose `from` is the entity. The same key again is no new one. A key is never changed, and a name never
-/// given twice: to rotate, register the next one while this one still counts, sign with that, and revoke this one.
+/// For envelopes whose `from` is the entity. Registering the same key again returns the existing one. A key is never
+/// changed and its name never reused: to rotate, register the next key while the current one is still valid, sign
+/// with the new one, and revoke the old one.
 #[utoipa::path(operation_id = "register_envelope_key", tag = "envelopes", request_body = RegisterBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was registered", body = RegistrationBody),
@@ -134,7 +136,7 @@ async fn register(
     asker: Asker,
     body: Body<RegisterBody>,
 ) -> Reply {
-    // Whoever could change it on its way would have a key of this entity.
+    // An attacker who changed the request in transit could obtain a key for this entity.
     require_private(&request, &doors, Code::Forbidden)?;
     let once = body.once(&request)?;
     let said = body.value;
@@ -155,7 +157,8 @@ async fn register(
 
 /// Revoke a signing key
 ///
-/// At once, on every server, and for ever: what it signed and is not yet taken in is refused.
+/// Takes effect immediately on every server, and permanently: envelopes that the key signed and that were not yet
+/// accepted are refused.
 #[utoipa::path(operation_id = "revoke_envelope_key", tag = "envelopes",
     params(("kid" = String, Path, description = "The key's name"),
            ("entity" = Option<String>, Query, description = "Whose key; of whom one acts as when nothing is said")),

@@ -1,4 +1,4 @@
-//! Routes of envelopes' log lines (AEE §7.2): one JSON object on each line of the body.
+//! Endpoints for envelope log lines (AEE §7.2): bodies with one JSON object per line.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, get, post, web};
@@ -17,40 +17,40 @@ use super::wire::WireTime;
 use super::{Doors, json, ok};
 use crate::http::routes::Routes;
 
-/// Lines of a page when nothing is said.
+/// Default page size.
 const STEP: u32 = 100;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(keep).service(list);
 }
 
-/// What became of one line.
+/// The outcome for one line.
 #[derive(Debug, Serialize, ToSchema)]
 struct LineOutcome {
-    /// Its place in the body, from 0; blank lines count.
+    /// The line's index in the body, from 0; blank lines count.
     index: usize,
-    /// Whether it was kept.
+    /// Whether the line was stored.
     ok: bool,
-    /// Why not.
+    /// The error, if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemBody>,
 }
 
-/// What became of the lines.
+/// The outcome for all lines.
 #[derive(Debug, Serialize, ToSchema)]
 struct LinesReply {
-    /// How many were kept.
+    /// Number of lines stored.
     kept: usize,
-    /// How many were refused.
+    /// Number of lines refused.
     refused: usize,
-    /// Each of them, in the order of the body.
+    /// The outcome of each line, in the order of the body.
     results: Vec<LineOutcome>,
 }
 
-/// Keep log lines
+/// Store log lines
 ///
-/// One JSON object on each line: the five members of MVE-5, or a whole envelope. They are kept for those who look and
-/// delivered to nobody; nothing in them is verified. Each for itself: a line that is refused does not harm the others.
+/// One JSON object per line: the five members of MVE-5, or a whole envelope. Lines are stored for later inspection,
+/// delivered to no one, and not verified. Lines are independent: a refused line does not affect the others.
 #[utoipa::path(operation_id = "keep_envelope_log_lines", tag = "envelopes",
     request_body(content = String, content_type = "application/x-ndjson", description = "Up to 1,000 lines"),
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -74,27 +74,27 @@ async fn keep(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body:
     json(if refused == 0 { StatusCode::CREATED } else { StatusCode::MULTI_STATUS }, &reply)
 }
 
-/// A line and its text. What was read as JSON is UTF-8.
+/// Parses a line and returns it with its text. Lines that parse as JSON are valid UTF-8.
 fn parsed(line: &[u8]) -> Result<(LogLine, &str), Refusal> {
     Ok((read(line)?, std::str::from_utf8(line).unwrap_or_default()))
 }
 
-/// A line that was kept.
+/// A stored line.
 #[derive(Debug, Serialize, ToSchema)]
 struct KeptLine {
-    /// Its number; later ones are higher.
+    /// The line's number; increases with each line.
     seq: i64,
-    /// When it came.
+    /// When it was received.
     received_at: WireTime,
-    /// The line, letter by letter.
+    /// The line, byte for byte.
     #[schema(value_type = Object)]
     line: Box<RawValue>,
 }
 
 /// List log lines
 ///
-/// Those that one's own principal sent, the oldest first. A page of large lines may be shorter than `limit`: read on from
-/// its last `seq` until one is empty.
+/// Returns lines sent by the caller's principal, oldest first. Large lines can make a page shorter than `limit`:
+/// continue from its last `seq` until a page is empty.
 #[utoipa::path(operation_id = "list_envelope_log_lines", tag = "envelopes",
     params(("corr" = Option<String>, Query, description = "Only those of this thread"),
            ("after" = Option<i64>, Query, description = "The `seq` of the last line of the previous page"),

@@ -1,5 +1,5 @@
-//! Routes of envelopes (AEE): handing them in, one or many, and reading one again. Where they lie for their recipients is
-//! `mailboxes.rs`, what belongs together `threads.rs`.
+//! Endpoints for envelopes (AEE): sending them, singly or in batches, and reading one. Their recipients' mailboxes
+//! are in `mailboxes.rs`, threads in `threads.rs`.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, get, post, web};
@@ -25,40 +25,40 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(send).service(send_batch).service(get_one);
 }
 
-/// An envelope as its sender wrote it, to the byte.
+/// Returns an envelope exactly as its sender wrote it.
 pub fn verbatim(body: String) -> Result<Box<RawValue>, AppError> {
     Ok(RawValue::from_string(body)?)
 }
 
-/// An envelope and what the gateway says of it.
+/// An envelope with the gateway's metadata.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = KeptEnvelope)]
 pub struct EnvelopeBody {
-    /// When it was taken in.
+    /// When it was accepted.
     #[schema(value_type = String)]
     received_at: WireTime,
-    /// The priority that it is handed out by.
+    /// The priority used for its delivery.
     effective_priority: Priority,
-    /// Until when a task's answer counts.
+    /// Until when a response to the task counts.
     #[schema(value_type = Option<String>)]
     deadline: Option<WireTime>,
-    /// What vouches for its sender.
+    /// The evidence for its sender's identity.
     verified: Verified,
-    /// What is not as it should be.
+    /// Deviations that were tolerated.
     warnings: Vec<Warning>,
-    /// The envelope that the gateway made this one from.
+    /// The envelope that the gateway derived this one from.
     #[serde(skip_serializing_if = "Option::is_none")]
     original_id: Option<String>,
-    /// The envelope, as it came.
+    /// The envelope as received.
     #[schema(value_type = Object)]
     envelope: Box<RawValue>,
 }
 
 impl EnvelopeBody {
-    /// An envelope for this client.
+    /// Writes an envelope in the client's dialect.
     ///
     /// # Errors
-    /// What is kept is not JSON.
+    /// The stored envelope is not JSON.
     pub fn new(kept: Kept, dialect: Dialect) -> Outcome<Self> {
         Ok(Self {
             received_at: WireTime::new(kept.receipt.received_at, dialect),
@@ -72,13 +72,13 @@ impl EnvelopeBody {
     }
 }
 
-/// A receipt, and the server's own answer when it was the server that was asked.
+/// A receipt, with the response if the server itself was the recipient.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AnsweredEnvelope)]
 pub(crate) struct AcceptedBody {
     #[serde(flatten)]
     receipt: Receipt,
-    /// The server's answer: an envelope.
+    /// The server's response, an envelope.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     reply: Option<Box<RawValue>>,
@@ -91,7 +91,7 @@ impl AcceptedBody {
     }
 }
 
-/// An envelope (AEE §3). Other members are kept and handed on.
+/// An envelope (AEE §3). Other members are stored and passed on.
 #[derive(ToSchema)]
 #[schema(as = Envelope, example = json!({
     "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T12:00:00Z", "type": "task", "from": "agent.manager",
@@ -101,41 +101,41 @@ impl AcceptedBody {
 }))]
 #[expect(dead_code, reason = "it is what the document says; an envelope is read by the law")]
 struct EnvelopeForm {
-    /// `1`.
+    /// Always `1`.
     v: String,
-    /// Its id: a ULID or UUID is best; 8 to 128 printable characters.
+    /// The envelope's id: 8 to 128 printable characters; a ULID or UUID is recommended.
     id: String,
     /// When it was written (RFC 3339).
     ts: String,
-    /// What it is.
+    /// The envelope's type.
     r#type: EnvelopeType,
-    /// From whom: an entity that the key may act as.
+    /// The sender: an entity that the key may act as.
     from: String,
-    /// To whom: an entity, or a channel `bus.…`.
+    /// The recipient: an entity, or a channel `bus.…`.
     to: String,
-    /// What it is about: a dotted name.
+    /// The intent: a dotted name for the subject.
     intent: String,
-    /// The thread that it belongs to; at least 8 characters.
+    /// The id of the thread it belongs to, of at least 8 characters.
     corr: String,
-    /// What it answers; a result or error must say.
+    /// The id of the envelope it answers; required on a result or error.
     reply_to: Option<String>,
-    /// The trace that it belongs to: `trace_id` and `span_id`.
+    /// The trace it belongs to: `trace_id` and `span_id`.
     #[schema(value_type = Option<Object>)]
     trace: (),
-    /// How pressing.
+    /// The priority.
     priority: Priority,
-    /// What it asks of whoever does it: `timeout_ms`, `human_approval` and others.
+    /// Requirements on the recipient: `timeout_ms`, `human_approval` and others.
     #[schema(value_type = Option<Object>)]
     requires: (),
-    /// What it says; its shape is the intent's.
+    /// The content, whose shape depends on the intent.
     #[schema(value_type = Object)]
     payload: (),
-    /// Its signature, by the profile `aee-jcs-1`.
+    /// The signature, in the profile `aee-jcs-1`.
     #[schema(value_type = Option<Object>)]
     sig: (),
 }
 
-/// Envelopes.
+/// A batch of envelopes.
 #[derive(ToSchema)]
 #[schema(as = Envelopes, example = json!([{
     "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T12:00:00Z", "type": "event", "from": "agent.manager",
@@ -144,11 +144,11 @@ struct EnvelopeForm {
 #[expect(dead_code, reason = "it is what the document says; an envelope is read by the law")]
 struct EnvelopeForms(Vec<EnvelopeForm>);
 
-/// Hand in an envelope
+/// Send an envelope
 ///
-/// The body is the envelope; it is kept and delivered as it is, byte for byte. 202: it lies in its recipient's mailbox. 200:
-/// it was a task for the server itself (`aee.*`), and `reply` is the answer. The same again is 409 `duplicate_id` with the
-/// first `receipt`, so that a retry is safe.
+/// The body is the envelope; it is stored and delivered byte for byte. 202: it was put into its recipient's mailbox.
+/// 200: it was a task for the server itself (`aee.*`), and `reply` is the response. Sending the same envelope again
+/// returns 409 `duplicate_id` with the first `receipt`, so that a retry is safe.
 #[utoipa::path(operation_id = "send_envelope", tag = "envelopes",
     request_body = EnvelopeForm,
     responses((status = 202, description = "Taken in", body = AcceptedBody),
@@ -163,34 +163,34 @@ async fn send(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body:
     json(status, &AcceptedBody::new(accepted)?)
 }
 
-/// What became of one envelope of a batch.
+/// The outcome for one envelope of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 struct EnvelopeItem {
-    /// Its place in the batch, from 0.
+    /// The envelope's index in the batch, from 0.
     index: usize,
-    /// Its receipt, when it was taken in.
+    /// Its receipt, if it was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<AcceptedBody>,
-    /// Why not, when it was refused.
+    /// The error, if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemBody>,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 struct EnvelopesReply {
-    /// How many were taken in.
+    /// Number of envelopes accepted.
     accepted: usize,
-    /// How many were refused.
+    /// Number of envelopes refused.
     refused: usize,
-    /// Each of them, in the order of the batch.
+    /// The outcome of each envelope, in the order of the batch.
     results: Vec<EnvelopeItem>,
 }
 
-/// Hand in several envelopes
+/// Send several envelopes
 ///
-/// A JSON array of up to 100 envelopes, or one envelope per line (NDJSON). They are taken in in their order, each for
-/// itself: one that is refused does not harm the others.
+/// A JSON array of up to 100 envelopes, or one envelope per line (NDJSON). They are processed in order and
+/// independently: a refused envelope does not affect the others.
 #[utoipa::path(operation_id = "send_envelopes", tag = "envelopes",
     request_body = EnvelopeForms,
     responses((status = 202, description = "All were taken in", body = EnvelopesReply),
@@ -219,20 +219,20 @@ async fn send_batch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker,
     json(status, &EnvelopesReply { accepted, refused, results })
 }
 
-/// Requires that what is not signed came over a connection that stands in for a signature (AEE §11.3).
+/// Requires unsigned envelopes to arrive over a connection that stands in for a signature (AEE §11.3).
 fn protected(request: &HttpRequest, doors: &Doors, all: &[&[u8]]) -> Result<(), Refusal> {
     let private = require_private(request, doors, Code::SignatureRequired);
     let signed = |bytes: &[u8]| {
         members(bytes).is_ok_and(|members| members.get("sig").is_some_and(|sig| !sig.is_null()))
     };
-    // Nothing is read for what comes over a connection that will do.
+    // On a protected connection the envelopes need not be parsed.
     if private.is_ok() || all.iter().all(|bytes| signed(bytes)) {
         return Ok(());
     }
     private.inspect_err(|refusal| all.iter().for_each(|bytes| envelopes::note_refusal(bytes, refusal)))
 }
 
-/// The envelopes of a batch, each as it stands there.
+/// Splits a batch into its envelopes, each as written.
 fn split(body: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
     if !body.trim_ascii_start().starts_with(b"[") {
         let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
@@ -243,9 +243,9 @@ fn split(body: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
     Ok(items.into_iter().map(|item| item.get().as_bytes()).collect())
 }
 
-/// Read an envelope again
+/// Read an envelope
 ///
-/// For those whom it is from, whom it is to, and who found it in a mailbox.
+/// Visible to its sender, its recipient, and entities that received it in a mailbox.
 #[utoipa::path(operation_id = "get_envelope", tag = "envelopes",
     params(("envelope_id" = String, Path, description = "The envelope's `id`")),
     responses((status = 200, description = "The envelope", body = EnvelopeBody)))]

@@ -1,5 +1,5 @@
-//! Errors on the wire: the one place where a refusal gets its HTTP status, and the one form of every error body
-//! (problem+json with the members that existing clients read, contract 3.5).
+//! Errors on the wire: maps each refusal to its HTTP status and writes the common error body (problem+json with the
+//! members that existing clients read, contract 3.5).
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use utoipa::ToSchema;
 
 use super::leases::LeaseBody;
 
-/// Seconds after which a client should come back when the database is away.
+/// Retry delay in seconds when the database is unavailable.
 const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
 
-/// A failure on its way to the client.
+/// A failure to report to the client.
 #[derive(Debug)]
 pub struct Problem {
     refusal: Box<Refusal>,
-    /// Seconds after which it is worth trying again.
+    /// Seconds after which a retry may succeed.
     pub retry_after: Option<u64>,
-    /// The methods that the path has, on a 405.
+    /// The methods that the path supports, for a 405.
     pub allow: Option<String>,
 }
 
-/// What a handler answers with.
+/// The result of a request handler.
 pub type Reply = Result<HttpResponse, Problem>;
 
 impl fmt::Display for Problem {
@@ -76,7 +76,7 @@ impl From<AppError> for Problem {
 }
 
 impl Problem {
-    /// A defect: logged here with its cause; the client only gets the request id to report.
+    /// Reports a defect: logs its cause here and gives the client only the request id to report.
     pub fn internal(why: &str) -> Self {
         tracing::error!(error = why, "a request failed");
         Refusal::new(
@@ -86,13 +86,13 @@ impl Problem {
         .into()
     }
 
-    /// Which of the closed list.
+    /// Returns the code of the refusal.
     #[must_use]
     pub fn code(&self) -> Code {
         self.refusal.code
     }
 
-    /// Whether it is a member of the body that is at fault, in this way.
+    /// Whether the refusal names this body member with this kind of fault.
     #[must_use]
     pub fn is_about(&self, member: &str, kind: &str) -> bool {
         let named =
@@ -100,13 +100,13 @@ impl Problem {
         self.refusal.errors.iter().any(named)
     }
 
-    /// The body, for a failure that is a part of a reply.
+    /// Returns the error body for a failure that is part of a reply.
     #[must_use]
     pub fn body(&self) -> ProblemBody {
         ProblemBody::new(&self.refusal, status(self.refusal.code), "", Dialect::Standard)
     }
 
-    /// The response, with the request's id in its body, and times as the client reads them.
+    /// Returns the response, with the request's id and with times in the client's dialect.
     #[must_use]
     pub fn response(&self, request_id: &str, dialect: Dialect, family: Family) -> HttpResponse {
         let status = status(self.refusal.code);
@@ -126,7 +126,7 @@ impl Problem {
         if status == StatusCode::UNAUTHORIZED {
             response.insert_header((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"entente\"")));
         }
-        // The body is made of strings and numbers; it always has a JSON form.
+        // The body consists of strings and numbers, so it always serialises.
         response.body(serde_json::to_vec(&body).unwrap_or_default())
     }
 }
@@ -137,16 +137,16 @@ impl ResponseError for Problem {
     }
 
     fn error_response(&self) -> HttpResponse {
-        // The front door writes it again, with the request's id.
+        // `frontdoor` writes it again, with the request's id.
         self.response("", Dialect::Standard, Family::House)
     }
 }
 
-/// The status of a refusal.
+/// Returns the HTTP status of a refusal.
 #[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
-        // A circle is a fault of the request to the SDK, which raises its ValidationError only for 400 (contract 3.5).
+        // The SDK raises its `ValidationError` only for 400, and treats a dependency cycle as one (contract 3.5).
         Code::InvalidJson | Code::IfMatchRequired | Code::DependencyCircle => StatusCode::BAD_REQUEST,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
@@ -198,28 +198,28 @@ pub fn status(code: Code) -> StatusCode {
         Code::RateLimited | Code::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        // All others say that something could be read and makes no sense.
+        // All other codes mean that the request could be read but is not valid.
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }
 
-/// Whose words an error's `code` is taken from.
+/// The vocabulary of an error's `code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// The house's own.
+    /// This API's own codes.
     House,
-    /// ARCP's (§12): the resources of jobs (contract 11).
+    /// ARCP's codes (§12), for the job resources (contract 11).
     Jobs,
 }
 
 impl Family {
-    /// The family that a method of a path belongs to.
+    /// Returns the family that a method and path belong to.
     #[must_use]
     pub fn of(method: &Method, path: &str) -> Self {
         let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/v1/"));
         let mut parts = rest.unwrap_or_default().split('/');
         match (parts.next(), parts.next(), parts.next()) {
-            // Credentials of jobs are listed and retried; the others are those in vaults (RFC-0014).
+            // Credentials of jobs are listed and retried; the other credentials are those of vaults (RFC-0014).
             (Some("credentials"), None, _) if method == Method::GET => Self::Jobs,
             (Some("jobs" | "workers" | "arcp"), _, _) | (Some("credentials"), Some(_), Some("retry")) => {
                 Self::Jobs
@@ -229,7 +229,7 @@ impl Family {
     }
 }
 
-/// A code as ARCP says it; where ARCP has no word, and over REST alone, one of our own (contract 3).
+/// Returns the ARCP form of a code; codes that ARCP lacks, or that only REST uses, get our own (contract 3).
 fn job_code(code: Code) -> &'static str {
     match code {
         Code::NotFound => "NOT_FOUND",
@@ -243,7 +243,7 @@ fn job_code(code: Code) -> &'static str {
     }
 }
 
-/// Every code that there is on the resources of jobs, for the documentation.
+/// Returns every code used by the job resources, for the documentation.
 pub(super) fn job_words() -> Vec<&'static str> {
     let mut words: Vec<&'static str> = Code::ALL.iter().map(|code| job_code(*code)).collect();
     words.sort_unstable();
@@ -251,7 +251,7 @@ pub(super) fn job_words() -> Vec<&'static str> {
     words
 }
 
-/// Whether the same may be sent again as it is.
+/// Whether the same request may be sent again unchanged.
 fn retryable(code: Code) -> bool {
     match code {
         Code::RateLimited
@@ -264,8 +264,8 @@ fn retryable(code: Code) -> bool {
     }
 }
 
-/// What is wrong: a sentence, or for a body of the wrong shape the list of faults, or what a governance policy says no to,
-/// as clients of the reference server read it (contract 3.5).
+/// The description of an error: a sentence, the list of faults in a body of the wrong shape, or a governance
+/// violation, as clients of the reference server read it (contract 3.5).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Detail {
@@ -273,24 +273,24 @@ pub enum Detail {
     Sentence(String),
     /// The faulty members.
     Faults(Vec<FieldError>),
-    /// What a governance policy says no to.
+    /// A governance violation.
     Governance(GovernanceDetail),
 }
 
-/// What a governance policy says no to (RFC-0013), as clients of the reference server read it.
+/// A governance violation (RFC-0013), as clients of the reference server read it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GovernanceDetail {
-    /// `governance_violation`.
+    /// Always `governance_violation`.
     #[schema(example = "governance_violation")]
     pub error: &'static str,
-    /// Which of its rules, and by how much.
+    /// The violated rule, with its details.
     #[serde(flatten)]
     pub violation: Violation,
-    /// The sentence.
+    /// The description as a sentence.
     pub message: String,
 }
 
-/// The body of every error: RFC 9457's members and those that existing clients read.
+/// The body of every error: the members of RFC 9457 and those that existing clients read.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
     "type": "urn:entente:problem:not_found",
@@ -303,34 +303,34 @@ pub struct GovernanceDetail {
     "request_id": "req_00c0ffee00c0ffee"
 }))]
 pub struct ProblemBody {
-    /// `urn:entente:problem:` and the code.
+    /// `urn:entente:problem:` followed by the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What the code means.
+    /// The meaning of the code.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong here.
+    /// The description of this occurrence.
     pub detail: Detail,
-    /// The code; the list is closed.
+    /// The code, from a closed list.
     #[schema(value_type = Code)]
     pub code: &'static str,
-    /// What is wrong and what to do next, in a sentence.
+    /// A sentence that describes the error and the next step.
     pub message: String,
     /// The faulty members of the body.
     pub errors: Vec<FieldError>,
-    /// The request's id, to be found in the server's log; empty within a batch.
+    /// The request's id, which the server's log also has; empty within a batch.
     pub request_id: String,
-    /// On the resources of jobs: whether the same may be sent again as it is.
+    /// On the job resources: whether the same request may be sent again unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// On a version conflict, the version that is current.
+    /// On a version conflict: the current version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_version: Option<i64>,
-    /// On `lease_held`, the lease that is in the way. The member's name alone tells a client that it is about one.
+    /// On `lease_held`: the conflicting lease. Clients recognise a lease conflict by this member's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_lease: Option<LeaseBody>,
-    /// On `duplicate_id`, when it was the same envelope: its first receipt.
+    /// On `duplicate_id` for an identical envelope: the first receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Receipt>,
 }

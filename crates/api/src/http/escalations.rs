@@ -1,4 +1,4 @@
-//! Routes of escalations (RFC-0013).
+//! Endpoints for escalations (RFC-0013).
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::escalations::{Escalation, EscalationAsk, EscalationStatus, Weight};
@@ -25,36 +25,36 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Escalation)]
 struct EscalationBody {
-    /// Its id.
+    /// The escalation's id.
     id: EscalationId,
     /// The intent.
     intent_id: IntentId,
-    /// Who asks.
+    /// The agent that escalated.
     #[schema(example = "agent.researcher")]
     escalated_by: String,
-    /// The person who alone resolves it.
+    /// The person who must resolve it; null if it was assigned to no one.
     #[schema(example = "human.ada")]
     assigned_to: Option<String>,
-    /// Why.
+    /// Why it was escalated.
     reason: String,
-    /// How much it matters.
+    /// How important it is.
     priority: Weight,
-    /// How soon.
+    /// How urgent it is.
     urgency: Weight,
-    /// What helps whoever answers.
+    /// Context for the person who resolves it.
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// What has become of it.
+    /// The escalation's status.
     status: EscalationStatus,
     /// When it was made.
     created_at: WireTime,
     /// When it was resolved.
     resolved_at: Option<WireTime>,
-    /// By whom.
+    /// The person that resolved it.
     resolved_by: Option<String>,
-    /// How.
+    /// The resolution.
     resolution: Option<String>,
-    /// What was said about that.
+    /// Notes on the resolution.
     resolution_notes: Option<String>,
 }
 
@@ -79,31 +79,31 @@ impl EscalationBody {
     }
 }
 
-/// What is put before a person.
+/// An escalation to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewEscalation)]
 #[schema(example = json!({ "reason": "the two sources contradict each other", "priority": "high", "assigned_to": "human.ada" }))]
 struct EscalateBody {
-    /// Who asks; the acting agent when nothing is said.
+    /// The agent that escalates; defaults to the acting agent.
     escalated_by: Option<String>,
-    /// The person who alone is to resolve it; the policy's `escalate_to` when nothing is said.
+    /// The person who must resolve it; defaults to the policy's `escalate_to`.
     #[serde(alias = "to")]
     assigned_to: Option<String>,
-    /// Why.
+    /// Why it is escalated.
     reason: String,
-    /// How much it matters; `medium` when nothing is said.
+    /// How important it is; defaults to `medium`.
     priority: Option<Weight>,
-    /// How soon; `medium` when nothing is said.
+    /// How urgent it is; defaults to `medium`.
     urgency: Option<Weight>,
-    /// What helps whoever answers.
+    /// Context for the person who resolves it.
     #[schema(value_type = Option<Object>)]
     context: Option<Map<String, Value>>,
 }
 
 /// Escalate to a person
 ///
-/// Puts an intent before a person. One that is named resolves it alone, with a key of its own; else any person who can read the intent does, or an
-/// admin of it.
+/// Puts an intent before a person. An assigned person alone resolves the escalation, with their own key; an
+/// unassigned one is resolved by any person with read access to the intent, except its originator.
 #[utoipa::path(operation_id = "escalate_to_human", tag = "governance", request_body = EscalateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -140,7 +140,7 @@ struct EscalationList {
     escalations: Vec<EscalationBody>,
 }
 
-/// The statuses that a list can be asked for; the SDK has a word more, which nothing here is in.
+/// Parses a status to filter by; also accepts the SDK's `acknowledged`, which no escalation here is in.
 fn status(text: &str) -> Option<String> {
     let known = text == "acknowledged" || EscalationStatus::parse(text).is_some();
     known.then(|| text.to_owned())
@@ -165,7 +165,7 @@ async fn listed(doors: &Doors, asker: &Asker, filter: &Filter) -> Reply {
 
 /// List an intent's escalations
 ///
-/// The newest first. A page that is full may have more behind it: ask again with `before`.
+/// Newest first. A full page may be followed by another: request it with `before`.
 #[utoipa::path(operation_id = "list_intent_escalations", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<EscalationStatus>, Query, description = "Only in this status"),
@@ -181,8 +181,8 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
 
 /// List escalations
 ///
-/// Those on intents that the caller can read, and those that were put before it by name; the newest first. A page that is full may have more
-/// behind it: ask again with `before`.
+/// Escalations on intents that the caller can read, and those assigned to the caller; newest first. A full page may
+/// be followed by another: request it with `before`.
 #[utoipa::path(operation_id = "list_escalations", tag = "governance",
     params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
            ("status" = Option<EscalationStatus>, Query, description = "Only in this status"),
@@ -195,23 +195,23 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     listed(&doors, &asker, &filter(&query)?).await
 }
 
-/// What was decided.
+/// The resolution of an escalation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = EscalationResolution)]
 #[schema(example = json!({ "resolution": "use the second source", "notes": "the first one was retracted" }))]
 struct ResolveBody {
-    /// Who decides; the acting agent when nothing is said.
+    /// The person that resolves it; defaults to the acting agent.
     resolved_by: Option<String>,
-    /// What.
+    /// The resolution.
     resolution: String,
-    /// What is said about that.
+    /// Notes on the resolution.
     #[serde(alias = "resolution_notes")]
     notes: Option<String>,
 }
 
 /// Resolve an escalation
 ///
-/// One that was put before a person by name is resolved by that person alone, with a key of its own.
+/// An escalation assigned to a person is resolved by that person alone, with their own key.
 #[utoipa::path(operation_id = "resolve_escalation", tag = "governance", request_body = ResolveBody,
     params(("escalation_id" = String, Path, description = "The escalation"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),

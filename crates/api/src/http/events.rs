@@ -1,4 +1,4 @@
-//! Routes of an intent's log (RFC-0001, RFC-0019).
+//! Endpoints for an intent's log (RFC-0001, RFC-0019).
 
 use std::collections::HashSet;
 
@@ -26,35 +26,35 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(append).service(list).service(verify);
 }
 
-/// An entry of a log.
+/// A log entry.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EventBody<'a> {
-    /// Its id.
+    /// The event's id.
     id: EventId,
-    /// The intent; null for the house's own log.
+    /// The intent; null for the system log.
     intent_id: Option<IntentId>,
-    /// What happened.
+    /// The event's type.
     #[schema(example = "state_patched")]
     event_type: &'a str,
-    /// The true type, where the client's library cannot read it.
+    /// The actual type, if the client's library cannot read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     original_event_type: Option<&'a str>,
-    /// Whose doing it is.
+    /// The agent or principal that caused the event.
     actor: &'a str,
-    /// The particulars.
+    /// The event's payload.
     #[schema(value_type = Object)]
     payload: &'a Map<String, Value>,
-    /// When.
+    /// When it happened.
     created_at: WireTime,
-    /// Its place in the chain, from 1.
+    /// The event's position in the chain, from 1.
     sequence: i64,
-    /// The hash of the event before it.
+    /// The hash of the previous event.
     #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
     previous_event_hash: Option<String>,
-    /// Its own hash, over its canonical form (RFC 8785).
+    /// The event's hash, over its canonical form (RFC 8785).
     #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
     event_hash: String,
-    /// True when a client posted it: the server vouches for who and when, not for what.
+    /// Whether a client posted the event. The server then vouches for its actor and time, but not for its content.
     posted: bool,
     /// The trace it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub struct EventBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     proof: Option<&'a Value>,
-    /// Whether the server has checked that; left out when there is none.
+    /// Whether the server has checked the signature; omitted if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     proof_verified: Option<bool>,
 }
@@ -94,15 +94,15 @@ impl<'a> EventBody<'a> {
     }
 }
 
-/// An event that a client appends.
+/// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "event_type": "comment", "payload": { "note": "starting" } }))]
 struct AppendBody {
-    /// What happened, in the client's own word or one of the protocol's.
+    /// The event's type: one of the protocol's or a client-defined one.
     event_type: String,
-    /// Whose doing it is; the acting agent when nothing is said.
+    /// The agent that caused the event; defaults to the acting agent.
     actor: Option<String>,
-    /// The particulars.
+    /// The event's payload.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     payload: Map<String, Value>,
@@ -110,14 +110,14 @@ struct AppendBody {
     trace_id: Option<String>,
     /// The event that caused it.
     parent_event_id: Option<String>,
-    /// The actor's signature (RFC-0018); checked when it is of the type `Ed25519Signature2026` and the actor has an identity.
+    /// The actor's signature (RFC-0018); checked if its type is `Ed25519Signature2026` and the actor has an identity.
     #[schema(value_type = Option<Object>)]
     proof: Option<Map<String, Value>>,
 }
 
 /// Append an event
 ///
-/// Any type; it is marked as `posted`, so that readers can tell it from the server's own.
+/// Of any type. The event is marked as `posted` to distinguish it from the server's own.
 #[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -148,7 +148,7 @@ async fn append(
     ok(&EventBody::new(&event, asker.dialect))
 }
 
-/// Which events a query asks for.
+/// Parses the event filter of a query.
 pub fn filter(query: &Query) -> Result<Filter, Problem> {
     Ok(Filter {
         event_type: query.text("event_type").map(str::to_owned),
@@ -161,7 +161,8 @@ pub fn filter(query: &Query) -> Result<Filter, Problem> {
 
 /// List an intent's events
 ///
-/// The newest first. A page has at most 4 MiB; `Entente-Has-More` says that it was cut short, and `offset` goes on behind it.
+/// Newest first. A page has at most 4 MiB; `Entente-Has-More` tells that it was cut short, and `offset` continues
+/// after it.
 #[utoipa::path(operation_id = "list_events", tag = "intents",
     params(("intent_id" = String, Path, description = "The intent"),
            ("event_type" = Option<String>, Query, description = "Only of this type"),
@@ -179,37 +180,37 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     paged(&bodies, found.cut, found.large)
 }
 
-/// One event of a verified chain.
+/// An event of a verified chain.
 #[derive(Debug, Serialize, ToSchema)]
 struct VerifiedEvent {
-    /// Its place in the chain.
+    /// The event's position in the chain.
     sequence: i64,
-    /// Its hash as it is stored.
+    /// The stored hash.
     event_hash: Option<String>,
-    /// The hash that it links to.
+    /// The hash of the previous event, as stored.
     previous_event_hash: Option<String>,
-    /// Whether everything about it is as it should be.
+    /// Whether the event passed every check.
     verified: bool,
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VerificationBody {
-    /// The intent; null for the house's own log.
+    /// The intent; null for the system log.
     intent_id: Option<IntentId>,
-    /// How many events there are.
+    /// Number of events.
     event_count: usize,
-    /// The first one's place.
+    /// Position of the first event.
     first_sequence: Option<i64>,
-    /// The last one's place.
+    /// Position of the last event.
     last_sequence: Option<i64>,
-    /// Whether the chain is whole.
+    /// Whether no fault was found.
     chain_valid: bool,
-    /// The same, under the SDK's name.
+    /// Same as `chain_valid`, under the SDK's name.
     valid: bool,
-    /// How many checkpoints it was compared with.
+    /// Number of checkpoints compared.
     checkpoint_count: usize,
-    /// What is wrong.
+    /// The faults found.
     breaks: Vec<Break>,
     /// The events.
     events: Vec<VerifiedEvent>,
@@ -245,8 +246,9 @@ impl VerificationBody {
 
 /// Verify an intent's chain
 ///
-/// Every event in its place, linked to the one before it, with the hash that its content gives, and the last one where the
-/// log ended; every checkpoint of it still true, and every proof that was checked still its actor's (RFC-0018, RFC-0019).
+/// Checks that every event is at its position, links to the previous one and has the hash of its content; that the
+/// last event is where the log ended; that every checkpoint still holds; and that every verified proof is still its
+/// actor's (RFC-0018, RFC-0019).
 #[utoipa::path(operation_id = "verify_events",
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "What was found", body = VerificationBody)))]

@@ -1,4 +1,5 @@
-//! Routes of failures (RFC-0010). The SDK's two clients report them under different names: both are read (contract 15.34).
+//! Endpoints for failures (RFC-0010). The SDK's two clients report them under different names: both are accepted
+//! (contract 15.34).
 
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use entente_domain::failures::{Failure, FailureAsk, Next, Reason};
@@ -21,63 +22,64 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(record);
 }
 
-/// What comes of a failure.
+/// The consequence of a failure.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FailureRetry)]
 struct RetryBody {
-    /// `again`: its agent tries again; `own`: it does so by itself; `handed_over`: another agent has its turn; `nothing`.
+    /// `again`: the agent should try again; `own`: the agent retries on its own schedule; `handed_over`: another
+    /// agent takes over; `nothing`: no retry.
     #[schema(example = "again")]
     decision: &'static str,
-    /// Why nothing is tried again.
+    /// Why there is no retry.
     reason: Option<Reason>,
-    /// Which retry it is, from 1.
+    /// Number of the retry, from 1.
     attempt: Option<u32>,
-    /// When.
+    /// When the retry is due.
     at: Option<WireTime>,
-    /// Who tries again.
+    /// The agent that retries.
     agent_id: Option<String>,
-    /// When that agent was told (`agent_assigned` with `retry_attempt`); null until then.
+    /// When that agent was notified (`agent_assigned` with `retry_attempt`); null before that.
     announced_at: Option<WireTime>,
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Failure)]
 struct FailureBody {
-    /// Its id.
+    /// The failure's id.
     id: FailureId,
     /// The intent.
     intent_id: IntentId,
-    /// Whose attempt it was.
+    /// The agent whose attempt failed.
     agent_id: String,
-    /// Which attempt it was.
+    /// Number of the failed attempt.
     attempt_number: u32,
-    /// What sort of failure.
+    /// The kind of failure.
     error_code: Option<String>,
-    /// The same, under another name.
+    /// Same as `error_code`, under another name.
     error_type: Option<String>,
-    /// What went wrong.
+    /// The error message.
     error_message: Option<String>,
-    /// Whether another attempt can help.
+    /// Whether another attempt may succeed.
     recoverable: bool,
-    /// When it is tried again.
+    /// When the retry is due.
     retry_scheduled_at: Option<WireTime>,
-    /// What comes of it.
+    /// The consequence of the failure.
     retry: RetryBody,
-    /// When it no longer mattered: the intent was completed.
+    /// When the intent was completed, after which the failure no longer matters.
     resolved_at: Option<WireTime>,
-    /// The client's own object.
+    /// Client-defined metadata.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
     /// When it was recorded.
     created_at: WireTime,
-    /// As `retry_scheduled_at`, as the SDK reads it.
+    /// Same as `retry_scheduled_at`, under the SDK's name.
     #[serde(rename = "retryScheduledAt")]
     retry_scheduled_at_too: Option<WireTime>,
-    /// As `resolved_at`, as the SDK reads it.
+    /// Same as `resolved_at`, under the SDK's name.
     #[serde(rename = "resolvedAt")]
     resolved_at_too: Option<WireTime>,
-    /// As `created_at`, as the SDK reads it.
+    /// Same as `created_at`, under the SDK's name.
     #[serde(rename = "createdAt")]
     created_at_too: WireTime,
 }
@@ -123,28 +125,28 @@ impl FailureBody {
 #[schema(as = NewFailure)]
 #[schema(example = json!({ "attempt_number": 1, "error_code": "timeout", "error_message": "the archive did not answer" }))]
 struct RecordBody {
-    /// Whose attempt it was; the acting agent when nothing is said.
+    /// The agent whose attempt failed; defaults to the acting agent.
     agent_id: Option<String>,
-    /// Which attempt it was; counted when nothing is said.
+    /// Number of the failed attempt; defaults to the next one.
     attempt_number: Option<u32>,
-    /// What sort of failure. Also `error_type`.
+    /// The kind of failure. Also accepted as `error_type`.
     #[serde(alias = "error_type")]
     error_code: Option<String>,
-    /// What went wrong.
+    /// The error message.
     error_message: Option<String>,
-    /// Whether another attempt can help; true when nothing is said.
+    /// Whether another attempt may succeed; defaults to true.
     recoverable: Option<bool>,
-    /// When the agent tries again by itself: then it is not told to.
+    /// When the agent will retry on its own. It is then not notified.
     retry_scheduled_at: Option<GivenTime>,
-    /// Your own object.
+    /// Client-defined metadata.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
 }
 
 /// Record that an attempt at an intent failed
 ///
-/// `retry` in the answer says what comes of it by the intent's retry policy. An agent that is assigned to the intent is told
-/// when its pause is over, by an assignment with `retry_attempt` and `last_error`.
+/// `retry` in the response has the consequence under the intent's retry policy. An agent assigned to the intent is
+/// notified when its pause is over, by an assignment with `retry_attempt` and `last_error`.
 #[utoipa::path(operation_id = "record_failure", tag = "ledgers", request_body = RecordBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -177,7 +179,7 @@ async fn record(
 
 /// List the failures on an intent
 ///
-/// The oldest first, in pages: while there is another, the header `Entente-Next-Cursor` is its `after`.
+/// Oldest first, in pages. If another page follows, the header `Entente-Next-Cursor` is its `after`.
 #[utoipa::path(operation_id = "list_failures", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<i64>, Query, description = "The `Entente-Next-Cursor` of the page before"),

@@ -1,5 +1,5 @@
-//! Routes of federation (RFC-0022, RFC-0023) for this server's own clients. What peers send is `peers`, what everybody may know of
-//! this server is `documents`.
+//! Endpoints of federation (RFC-0022, RFC-0023) for this server's own clients. Requests of peers are in `peers`,
+//! public documents in `documents`.
 
 mod documents;
 mod peers;
@@ -28,50 +28,50 @@ pub fn routes(config: &mut Routes<'_>) {
     peers::routes(config);
 }
 
-/// The policy by which peers are trusted: the operator's list. There is no other.
+/// The only policy for trusting peers: the operator's list.
 const TRUST: &str = "allowlist";
 
-/// How federation stands.
+/// The status of federation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationStatus)]
 struct StatusBody {
-    /// Whether it is set up.
+    /// Whether federation is configured.
     enabled: bool,
     /// This server's DID.
     server_did: Option<String>,
-    /// By which policy peers are trusted.
+    /// The policy for trusting peers.
     trust_policy: &'static str,
-    /// How many there are.
+    /// Number of peers.
     peer_count: usize,
-    /// The caller's own dispatches that are not over; of an admin, all.
+    /// Number of unfinished dispatches of the caller; for admins, of all.
     active_dispatches: i64,
-    /// The caller's own dispatches that are kept.
+    /// Number of stored dispatches of the caller; for admins, of all.
     total_dispatches: i64,
-    /// What the caller was given by peers, or gave as one, and is kept.
+    /// Number of stored deliveries that the caller received from peers, or sent as a peer; for admins, of all.
     total_received: i64,
     /// The peers.
     peers: Vec<PeerBody>,
 }
 
-/// A peer.
+/// A peer server.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationPeer)]
 struct PeerBody {
-    /// Its URL.
+    /// The peer's URL.
     server_url: String,
-    /// Its DID.
+    /// The peer's DID.
     server_did: String,
-    /// What it is to us.
+    /// The peer's relationship to this server.
     relationship: Relationship,
-    /// By which policy it is trusted.
+    /// The policy for trusting it.
     trust_policy: &'static str,
-    /// The first of its keys, in base64.
+    /// The first of the peer's public keys, in base64.
     public_key: Option<String>,
     /// Whether it may give us work.
     receive_from: bool,
-    /// Whether work may be given to it.
+    /// Whether we may give it work.
     dispatch_to: bool,
-    /// What leaves for it, besides titles.
+    /// The parts of an intent that are shared with it, besides titles.
     share: Vec<Part>,
 }
 
@@ -90,9 +90,9 @@ impl PeerBody {
     }
 }
 
-/// How federation stands
+/// Get the status of federation
 ///
-/// Who the peers are, and how much of the caller's own is going on.
+/// Lists the peers and counts the caller's own dispatches and deliveries.
 #[utoipa::path(operation_id = "federation_status", tag = "federation",
     responses((status = 200, description = "How it stands", body = StatusBody)))]
 #[get("/federation/status")]
@@ -112,32 +112,32 @@ async fn status(doors: web::Data<Doors>, asker: Asker) -> Reply {
     })
 }
 
-/// The agents that are exported.
+/// The exported agents.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederatedAgents)]
 struct AgentList {
-    /// The agents, in the order of their ids.
+    /// The agents, ordered by id.
     agents: Vec<AgentBody>,
-    /// What to send as `after` to get more; null when these are all.
+    /// The `after` of the next page; null on the last page.
     next: Option<String>,
 }
 
-/// An agent that is exported.
+/// An exported agent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederatedAgent)]
 struct AgentBody {
-    /// Its name.
+    /// The agent's id.
     #[schema(example = "agent.translator")]
     agent_id: String,
-    /// The server that it works on: this one.
+    /// The URL of the agent's server, which is this one.
     server_url: String,
-    /// What it can do.
+    /// The agent's capabilities.
     capabilities: Vec<String>,
-    /// Who is shown it.
+    /// The agent's visibility.
     visibility: Visibility,
-    /// The DID of the server.
+    /// The server's DID.
     server_did: Option<String>,
-    /// Its status at this moment.
+    /// The agent's current status.
     status: AgentStatus,
 }
 
@@ -154,10 +154,10 @@ impl AgentBody {
     }
 }
 
-/// List the agents that are exported
+/// List the exported agents
 ///
-/// Those that the operator exports and that do not call themselves private: all that everybody may see, or those that a peer
-/// sees, for that peer's own key and for whoever names it.
+/// Agents that the operator exports and that are not declared private: those visible to everyone, or those visible to
+/// one peer if the key is that peer's or the request names it.
 #[utoipa::path(operation_id = "list_federated_agents", tag = "federation",
     params(("X-Source-Server" = Option<String>, Header, description = "Those that this peer sees"),
            ("after" = Option<String>, Query, description = "Only after this id")),
@@ -172,7 +172,7 @@ async fn agents(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, que
     ok(&AgentList { agents, next })
 }
 
-/// What a peer is to work on.
+/// A dispatch to a peer.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewFederationDispatch)]
 #[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "target_server": "https://b.example" }))]
@@ -181,48 +181,48 @@ struct AskBody {
     intent_id: String,
     /// The peer, by URL or DID.
     target_server: String,
-    /// Which of its agents.
+    /// The peer's agent to assign.
     agent_id: Option<String>,
-    /// What it may do.
+    /// The operations the peer may perform on the intent.
     delegation_scope: Option<DelegationScope>,
-    /// What must hold there: governance, budget, observability.
+    /// Requirements on the peer: governance, budget, observability.
     #[schema(value_type = Option<Object>)]
     federation_policy: Option<Map<String, Value>>,
-    /// This server's own place for callbacks, if anything is said.
+    /// The callback URL; if given, it must be this server's own.
     callback_url: Option<String>,
-    /// The trace that it belongs to.
+    /// The trace it belongs to.
     #[schema(value_type = Option<Object>)]
     trace_context: Option<Map<String, Value>>,
 }
 
-/// An intent of ours at a peer.
+/// A dispatch of an intent to a peer.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationDispatch)]
 struct DispatchBody {
-    /// Its id.
+    /// The dispatch's id.
     dispatch_id: DispatchId,
-    /// `pending`, `accepted` or `rejected`: whether the peer has taken it.
+    /// `pending`, `accepted` or `rejected`: whether the peer has accepted the intent.
     #[schema(example = "pending")]
     status: &'static str,
-    /// Where exactly it is.
+    /// The detailed state.
     state: State,
     /// The peer.
     target_server: String,
-    /// The last that was heard of it, in words.
+    /// The latest news, human-readable.
     message: String,
-    /// The peer's id of its copy.
+    /// The peer's id of its copy of the intent.
     remote_intent_id: Option<String>,
     /// The intent.
     intent_id: IntentId,
-    /// Which of the peer's agents was asked for.
+    /// The peer's agent that was requested.
     agent_id: Option<String>,
-    /// Who dispatched it.
+    /// The agent that dispatched it.
     requested_by: String,
-    /// When.
+    /// When it was dispatched.
     created_at: WireTime,
-    /// When anything was last heard of it.
+    /// When the peer was last heard from about it.
     heard_at: WireTime,
-    /// When it was over.
+    /// When it ended.
     ended_at: Option<WireTime>,
 }
 
@@ -245,10 +245,10 @@ impl DispatchBody {
     }
 }
 
-/// Give an intent to a peer
+/// Dispatch an intent to a peer
 ///
-/// Answers when that is written down; it is sent at once, and again until the peer has answered. What becomes of it is on the
-/// intent's log.
+/// Responds once the dispatch is stored. It is sent immediately, and again until the peer has responded. The outcome
+/// is recorded on the intent's log.
 #[utoipa::path(operation_id = "federation_dispatch", tag = "federation", request_body = AskBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
@@ -269,7 +269,7 @@ async fn dispatch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, b
     ok(&DispatchBody::new(made, asker.dialect))
 }
 
-/// Look what has become of a dispatch
+/// Get a dispatch
 #[utoipa::path(operation_id = "get_federation_dispatch", tag = "federation",
     params(("dispatch_id" = String, Path, description = "The dispatch")),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]

@@ -1,4 +1,4 @@
-//! Frames on the wire: how a record is written as a server-sent event, for each family of paths (contract 11).
+//! Encodes records as server-sent events, for each family of paths (contract 11).
 
 use bytes::Bytes;
 use entente_domain::channels::Channel;
@@ -19,7 +19,7 @@ use super::intents::IntentBody;
 use super::messages::MessageBody;
 use super::wire::WireTime;
 
-/// A message on a stream: the message, and where it was said.
+/// A message on a stream, with its intent and channel.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageFrame<'a> {
     #[serde(flatten)]
@@ -35,7 +35,7 @@ impl<'a> MessageFrame<'a> {
     }
 }
 
-/// What happened to a message, on a stream.
+/// A receipt on a stream: a change of a message's status.
 #[derive(Debug, Serialize)]
 pub(super) struct ReceiptFrame<'a> {
     intent_id: IntentId,
@@ -48,7 +48,7 @@ pub(super) struct ReceiptFrame<'a> {
 }
 
 impl<'a> ReceiptFrame<'a> {
-    /// What happened, with its name.
+    /// Returns the event's name and its frame.
     pub fn new(receipt: &'a Receipt, channel: &'a Channel, dialect: Dialect) -> (&'static str, Self) {
         let (name, status) = match receipt.kind {
             ReceiptKind::Read => ("message_read", MessageStatus::Read),
@@ -67,8 +67,10 @@ impl<'a> ReceiptFrame<'a> {
     }
 }
 
-/// Writes a frame. Empty when the record has no frame of its own: the log's copy of an audited message, which the message
-/// itself stands for.
+/// Encodes a frame.
+///
+/// Returns nothing for a record without a frame of its own: the log's copy of an audited message, which the message
+/// itself represents.
 pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
     let written = match &frame.record {
         Record::Message { message, channel } => {
@@ -90,7 +92,7 @@ pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
     })
 }
 
-/// Whether an event is the log's copy of a message, which the message itself stands for.
+/// Whether an event is the log's copy of a message, which the message itself represents.
 pub(super) fn is_audited_message(event: &Event) -> bool {
     !event.posted
         && (event.event_type == Kind::ChannelMessage.wire() || event.event_type == "channel_message")
@@ -100,14 +102,15 @@ fn is(event: &Event, kind: Kind) -> bool {
     !event.posted && event.event_type == kind.wire()
 }
 
-/// Whether an event tells of a suspension: who follows finds its particulars as the data itself (contract 11.2).
+/// Whether an event is about a suspension: its payload is written as the data itself (contract 11.2).
 fn is_suspension(event: &Event) -> bool {
     [Kind::IntentSuspended, Kind::IntentResumed, Kind::IntentSuspensionExpired]
         .into_iter()
         .any(|kind| is(event, kind))
 }
 
-/// The reference server's names and data: the whole intent with a change of it, the assignment itself, else the event.
+/// Writes the reference server's names and data: the whole intent for a change of it, the assignment itself, else the
+/// event.
 fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
     if let Some(turn) = turn
         && (is(event, Kind::StatePatched) || is(event, Kind::StatusChanged))
@@ -120,7 +123,7 @@ fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -
     write(mark, &event.event_type, &EventBody::new(event, dialect))
 }
 
-/// The SDK's names and data for what its agents act on, else the event under its own name.
+/// Writes the SDK's names and data for the events its agents act on, else the event under its own name.
 fn sdk(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
     if is(event, Kind::StatePatched)
         && let Some(turn) = turn
@@ -144,7 +147,7 @@ fn sdk(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serd
     write(mark, name, &with_intent(event))
 }
 
-/// An event's payload, with its intent and whose doing it was.
+/// Returns an event's payload with its intent and actor.
 fn with_intent(event: &Event) -> Map<String, Value> {
     let mut data = event.payload.clone();
     data.insert("intent_id".to_owned(), json!(event.intent_id));
@@ -154,19 +157,19 @@ fn with_intent(event: &Event) -> Map<String, Value> {
 
 fn write(mark: Mark, name: &str, data: &impl Serialize) -> serde_json::Result<Bytes> {
     let mut text = format!("id: {}\nevent: ", show(mark)).into_bytes();
-    // A client's own event type has no line break (`check_name`), so it cannot begin a line of its own.
+    // Client-defined event types have no line breaks (`check_name`), so they cannot start a line of their own.
     text.extend_from_slice(name.as_bytes());
     text.extend_from_slice(b"\ndata: ");
     let start = text.len();
     serde_json::to_writer(&mut text, data)?;
-    // A payload goes out as it was written, line breaks between its members included; a line of SSE ends at any of them.
-    // Inside of strings JSON has none.
+    // Payloads keep the line breaks between their members, but an SSE line ends at a line break. Replacing them is
+    // safe, because JSON has no line breaks inside strings.
     text.iter_mut().skip(start).filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     text.extend_from_slice(b"\n\n");
     Ok(Bytes::from(text))
 }
 
-/// A mark as a stream's `id:`.
+/// Formats a resume token for a stream's `id:`.
 pub fn show(mark: Mark) -> String {
     match mark {
         Mark::Line(seq) => seq.to_string(),
@@ -176,7 +179,7 @@ pub fn show(mark: Mark) -> String {
     }
 }
 
-/// Reads a `Last-Event-ID`; `None` when it is none of ours.
+/// Parses a `Last-Event-ID`; `None` if it is malformed.
 pub fn read(text: &str) -> Option<Mark> {
     let mut parts = text.trim().split('.');
     let first: i64 = parts.next()?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! What happens to every request on its way in and out: it gets an id, its panic is caught, its error gets its body, it is
-//! counted and logged, and while the server drains it is the last of its connection.
+//! Middleware around every request: assigns request ids, catches panics, writes error bodies, counts and logs, and
+//! closes connections while the server drains.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::error::{Family, Problem};
 use super::presence::{UnderWay, Watch};
 use super::{Connection, Doors, bodies};
 
-/// The header of a request's id, both ways.
+/// The header of a request's id, in requests and responses.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header of W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -34,21 +34,21 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const UNROUTED: &str = "none";
 /// Metrics label for requests whose handler panicked or ran out of time: the match is lost with the request.
 const LOST: &str = "lost";
-/// The status under which a request is counted whose client hung up before it was answered. None of HTTP's own: nobody is sent
-/// it, and proxies count those so.
+/// The status under which a request is counted if its client disconnected before the response. It is not one of
+/// HTTP's own, because it is never sent; proxies count such requests in the same way.
 const HUNG_UP: u16 = 499;
-/// Bytes of a request id that a client may give.
+/// Maximum length in bytes of a client's request id.
 const REQUEST_ID_BYTES: usize = 64;
 
-/// How a handler has ended: in time or not, with a panic or without, with an answer or a failure.
+/// A handler's result: in time or not, with a panic or without, with a response or an error.
 type Caught<B> = Result<std::thread::Result<Result<ServiceResponse<B>, Error>>, Late>;
 
-/// Gives out request ids: a random start, so that ids of several servers and runs differ, and a count.
+/// Generates request ids: a counter from a random start, so that ids of different servers and runs differ.
 #[derive(Debug)]
 pub struct RequestIds(AtomicU64);
 
 impl RequestIds {
-    /// Ids from a random start on.
+    /// Creates a generator that starts at `start`, which should be random.
     #[must_use]
     pub fn new(start: u64) -> Self {
         Self(AtomicU64::new(start))
@@ -59,10 +59,10 @@ impl RequestIds {
     }
 }
 
-/// The middleware around everything.
+/// The middleware around all handlers.
 ///
 /// # Errors
-/// A panic, as a failure of its own.
+/// The handler panicked or ran out of time, in which case the error carries the response; or an inner service failed.
 pub async fn pass(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -87,20 +87,20 @@ pub async fn pass(
         UnderWay::new(handler, unheard, watch, doors.as_ref().map(|doors| doors.tasks.clone())).await;
     let mut response = match caught {
         Ok(Ok(passed)) => passed?.map_into_boxed_body(),
-        // The panic hook has written down where.
+        // The panic hook has logged the location.
         Ok(Err(_panic)) => {
             return Err(lost(doors.as_ref(), Problem::internal("a handler panicked"), method, &id, began));
         }
         Err(late) => return Err(lost(doors.as_ref(), AppError::from(late).into(), method, &id, began)),
     };
     if let Some(open) = response.request().extensions_mut().remove::<Arc<OpenRequest>>() {
-        // Whoever still holds its caller goes on by itself.
+        // Streams and background work may still hold the caller, but the request is over and no longer counts.
         open.end();
     }
     let refused = bodies::hold(&mut response).err();
     let problem = response.response().error().and_then(|error| error.as_error::<Problem>());
     let problem = refused.as_ref().or(problem);
-    // Known once the caller is; until then nothing with a time in it is said.
+    // Set once the caller is known; before that, no response contains a time.
     let dialect = response.request().extensions().get::<Dialect>().copied().unwrap_or(Dialect::Standard);
     let family = Family::of(response.request().method(), response.request().path());
     if let Some(filled) = problem.map(|problem| problem.response(&id, dialect, family)) {
@@ -112,7 +112,7 @@ pub async fn pass(
     if let Some(doors) = doors {
         let draining = doors.draining.is_cancelled();
         if draining {
-            // The next request on this connection would meet a closing one, and not every client repeats it.
+            // The next request would meet a closing connection, and not every client retries.
             response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
         }
         if let Some(connection) = response.request().conn_data::<Connection>() {
@@ -124,7 +124,7 @@ pub async fn pass(
     Ok(response)
 }
 
-/// Counts and logs a request whose client has hung up before it was answered.
+/// Counts and logs a request whose client disconnected before the response.
 fn unheard<B>(doors: Option<web::Data<Doors>>, id: String, began: Instant) -> impl FnOnce(Caught<B>) + Unpin {
     move |done| {
         if let (Some(doors), Ok(Ok(Ok(response)))) = (doors, done) {
@@ -133,8 +133,8 @@ fn unheard<B>(doors: Option<web::Data<Doors>>, id: String, began: Instant) -> im
     }
 }
 
-/// Notes which trace a request belongs to (`traceparent`, RFC-0020), for whatever it records; begins to measure it if
-/// there is a collector. Requests that only look after the server are nobody's work.
+/// Records the request's trace (`traceparent`, RFC-0020) for the events it causes, and starts a span if a collector
+/// is configured. Only API and MCP requests get spans; health checks, for example, do not.
 fn trace(request: &ServiceRequest, doors: &Doors) -> Option<Span> {
     let header = request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok());
     let came_with = header.and_then(Trace::parse);
@@ -149,7 +149,7 @@ fn trace(request: &ServiceRequest, doors: &Doors) -> Option<Span> {
     span
 }
 
-/// The client's own id if it is a decent one, else a new one.
+/// Returns the client's request id if it is well-formed, else a new one.
 fn request_id(request: &ServiceRequest, doors: &Doors) -> String {
     let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let decent = |id: &&str| {
@@ -160,7 +160,7 @@ fn request_id(request: &ServiceRequest, doors: &Doors) -> String {
     given.filter(decent).map_or_else(|| doors.request_ids.next(), str::to_owned)
 }
 
-/// The answer to a request that is lost with its handler.
+/// Builds the response to a request that was lost with its handler.
 fn lost(
     doors: Option<&web::Data<Doors>>,
     problem: Problem,
@@ -185,7 +185,8 @@ fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-    // Whatever an answer says was said to one key: a new key, a credential, a message. Nobody on the way keeps it.
+    // Responses may contain secrets for one key, such as a new key, a credential or a message, so no cache may store
+    // them.
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
@@ -196,7 +197,8 @@ fn adorn(headers: &mut HeaderMap, id: &str, rate: Option<RateNote>) {
     }
 }
 
-/// What the collector is told of a path: where its end is a secret, or may be one that was misspelt, only the pattern.
+/// Returns the path to report to the collector. Only the pattern is reported if the path ends in a secret, and only
+/// `UNROUTED` if no route matched, because a misspelt path may contain one.
 fn told_path<'a>(path: &'a str, route: &'a str) -> &'a str {
     if route == UNROUTED || route.contains("{token}") { route } else { path }
 }
@@ -223,7 +225,7 @@ fn account(doors: &Doors, request: &HttpRequest, status: u16, id: &str, began: I
     count(doors, &RequestLabels { method, route, status }, id, began);
 }
 
-/// Logs a request that is over, and counts it.
+/// Logs and counts a finished request.
 fn count(doors: &Doors, labels: &RequestLabels, id: &str, began: Instant) {
     let elapsed = began.elapsed();
     tracing::debug!(

@@ -1,4 +1,4 @@
-//! Routes of an intent's governance policy (RFC-0013).
+//! Endpoints for an intent's governance policy (RFC-0013).
 
 use actix_web::{HttpRequest, delete, get, put, web};
 use entente_domain::governance::{CompletionMode, GovernancePolicy, WriteScope};
@@ -20,28 +20,28 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(set).service(get).service(remove);
 }
 
-/// What holds on an intent.
+/// The policy in force on an intent.
 #[derive(Debug, Serialize, ToSchema)]
 struct EffectivePolicy {
-    /// How it may become `completed`.
+    /// The condition for becoming `completed`.
     completion_mode: CompletionMode,
-    /// With `quorum`: the part of those who vote that has to approve.
+    /// With `quorum`: the fraction of voters that must approve.
     #[schema(example = 0.6)]
     quorum_threshold: f64,
-    /// Who may do work on it.
+    /// The agents that may work on the intent.
     write_scope: WriteScope,
-    /// If there are any: nobody else may be assigned to it, or do work on it.
+    /// If not empty: the only agents that may be assigned to the intent or work on it.
     allowed_agents: Vec<String>,
-    /// What it may cost at the most.
+    /// The maximum cost.
     #[schema(value_type = Option<f64>, example = 100)]
     max_cost: Option<Box<RawValue>>,
-    /// Whether each change of its status needs a reason.
+    /// Whether each status change needs a reason.
     require_status_reason: bool,
-    /// If there are any: who approves and votes, and nobody else.
+    /// If not empty: the only ones that may approve and vote.
     approvers: Vec<String>,
-    /// Whether somebody may approve what it has asked for itself.
+    /// Whether a requester may approve its own request.
     allow_self_approval: bool,
-    /// The person whom escalations go to that name none.
+    /// The person that receives escalations without an assignee.
     escalate_to: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl TryFrom<GovernancePolicy> for EffectivePolicy {
     type Error = Problem;
 
     fn try_from(policy: GovernancePolicy) -> Result<Self, Problem> {
-        // An amount is written as a JSON number is: digits and a point.
+        // An amount's text form, digits and a point, is a valid JSON number.
         let max_cost = policy.max_cost.map(|most| RawValue::from_string(most.to_string())).transpose();
         Ok(Self {
             completion_mode: policy.completion_mode,
@@ -71,22 +71,22 @@ impl TryFrom<GovernancePolicy> for EffectivePolicy {
 struct PolicyBody<'a> {
     /// The intent.
     intent_id: IntentId,
-    /// The policy as its author wrote it; empty when there is none.
+    /// The policy as its author wrote it; empty if there is none.
     #[schema(value_type = Object)]
     governance_policy: &'a Map<String, Value>,
-    /// What holds, defaults included.
+    /// The policy in force, defaults included.
     effective_policy: EffectivePolicy,
-    /// The intent's version: send it in `If-Match`.
+    /// The intent's version, to be sent in `If-Match`.
     version: i64,
 }
 
-/// A governance policy, as its author writes it: members that are missing or null have their defaults.
+/// A governance policy as its author writes it: missing and null members have their defaults.
 #[derive(Debug, Deserialize)]
 struct GivenPolicy(Map<String, Value>);
 
 impl utoipa::PartialSchema for GivenPolicy {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        // By their whole names: an import would be in the way of what the macros write.
+        // Full paths, because an import would conflict with the macros' output.
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::Object)
             .description(Some("A governance policy: members that are missing or null have their defaults"))
@@ -102,10 +102,10 @@ impl ToSchema for GivenPolicy {}
 
 /// Set an intent's governance policy
 ///
-/// In place of the one before, from this moment on. Only who manages the intent may: its creator, and those with an admin entry on its access
-/// list. Members: `completion_mode` (`auto`, `require_approval`, `quorum`), `quorum_threshold`, `write_scope` (`any`,
-/// `assigned_only`), `allowed_agents`, `max_cost`, `require_status_reason`, `approvers`, `allow_self_approval`, `escalate_to`; others are kept
-/// and not read.
+/// Replaces the previous policy immediately. Allowed to the intent's creator and to those with an admin entry on its
+/// access list. Members: `completion_mode` (`auto`, `require_approval`, `quorum`), `quorum_threshold`, `write_scope`
+/// (`any`, `assigned_only`), `allowed_agents`, `max_cost`, `require_status_reason`, `approvers`,
+/// `allow_self_approval`, `escalate_to`; others are stored but ignored.
 #[utoipa::path(operation_id = "set_governance_policy", tag = "governance",
     request_body = GivenPolicy,
     params(("intent_id" = String, Path, description = "The intent"),
@@ -145,7 +145,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// Remove an intent's governance policy
 ///
-/// As with setting it, only who manages the intent may, and its log tells of it.
+/// Allowed to the same callers as setting it, and recorded on the intent's log.
 #[utoipa::path(operation_id = "remove_governance_policy", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),

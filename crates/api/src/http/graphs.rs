@@ -1,5 +1,5 @@
-//! Routes of graphs of intents (RFC-0002). Every list is wrapped under its name (contract 3.8). How a graph is written is
-//! `graphs/drawing.rs`.
+//! Endpoints for graphs of intents (RFC-0002). Every list is wrapped in an object under its name (contract 3.8).
+//! Writing a graph is in `graphs/drawing.rs`.
 
 mod drawing;
 
@@ -37,7 +37,7 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(graph);
 }
 
-/// The parent that the path names is the parent, whatever the body leaves out; it must not name another.
+/// Sets the path's intent as the parent; refuses a body that names another one.
 fn under(mut body: CreateBody, parent: IntentId) -> Result<CreateBody, Refusal> {
     let text = parent.to_string();
     for said in [body.parent_intent_id.take(), body.parent_id.take()].into_iter().flatten() {
@@ -52,7 +52,7 @@ fn under(mut body: CreateBody, parent: IntentId) -> Result<CreateBody, Refusal> 
 
 /// Create a part of an intent
 ///
-/// As `POST /intents`, with the intent of the path as the parent, whose admin the caller has to be (RFC-0011).
+/// As `POST /intents`, with the intent of the path as the parent. Requires admin access to the parent (RFC-0011).
 #[utoipa::path(operation_id = "create_child_intent", tag = "graphs", request_body = CreateBody,
     params(("intent_id" = String, Path, description = "The parent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -71,7 +71,7 @@ async fn create_child(
     let strict = doors.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", said.created_by.as_deref(), strict)?;
     let made = intents::create(&doors.ctx, &asker.caller, &created_by, said.ask()?, once.as_ref()).await;
-    // Here it is the path that names the parent, not the body.
+    // The path names the parent here, so an unknown one is reported as not found.
     let unknown = |problem: Problem| -> Problem {
         if problem.is_about("parent_intent_id", "unknown") {
             Refusal::not_found("intent").into()
@@ -89,7 +89,7 @@ fn cut(query: &Query) -> Result<Cut, Problem> {
     })
 }
 
-/// A page, with the cursor that goes on behind it if there are more.
+/// Returns a page, with a cursor if more items follow.
 fn page(body: &impl Serialize, next: Option<IntentId>) -> Reply {
     let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = HttpResponse::Ok();
@@ -134,16 +134,16 @@ async fn children(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
     page(&ChildList { children: written(&found.intents, asker.dialect) }, found.next)
 }
 
-/// All that is below an intent.
+/// All descendants of an intent.
 #[derive(Debug, Serialize, ToSchema)]
 struct DescendantList<'a> {
     /// The intents that the caller can read and reach, oldest first.
     descendants: Vec<IntentBody<'a>>,
 }
 
-/// List all that is below an intent
+/// List the descendants of an intent
 ///
-/// Its parts, theirs, and so on. Below an intent that the caller cannot read, nothing is looked for.
+/// Its parts, their parts, and so on. Intents below one that the caller cannot read are not included.
 #[utoipa::path(operation_id = "list_descendants", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
@@ -157,14 +157,14 @@ async fn descendants(doors: web::Data<Doors>, asker: Asker, path: web::Path<Stri
     page(&DescendantList { descendants: written(&found.intents, asker.dialect) }, found.next)
 }
 
-/// All that an intent is a part of.
+/// All ancestors of an intent.
 #[derive(Debug, Serialize, ToSchema)]
 struct AncestorList<'a> {
-    /// The intents, the nearest first, up to the first that the caller cannot read.
+    /// The intents, nearest first, up to the first that the caller cannot read.
     ancestors: Vec<IntentBody<'a>>,
 }
 
-/// List all that an intent is a part of
+/// List the ancestors of an intent
 #[utoipa::path(operation_id = "list_ancestors", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only above this intent: `Entente-Next-Cursor` of the page before"),
@@ -177,7 +177,7 @@ async fn ancestors(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
     page(&AncestorList { ancestors: written(&found.intents, asker.dialect) }, found.next)
 }
 
-/// What an intent waits for.
+/// The intents that an intent waits for.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = IntentDependencyList)]
 struct DependencyList<'a> {
@@ -185,7 +185,7 @@ struct DependencyList<'a> {
     dependencies: Vec<IntentBody<'a>>,
 }
 
-/// List what an intent waits for
+/// List the dependencies of an intent
 #[utoipa::path(operation_id = "list_dependencies", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent"),
@@ -198,7 +198,7 @@ async fn dependencies(doors: web::Data<Doors>, asker: Asker, path: web::Path<Str
     page(&DependencyList { dependencies: written(&found.intents, asker.dialect) }, found.next)
 }
 
-/// What waits for an intent.
+/// The intents that wait for an intent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = IntentDependentList)]
 struct DependentList<'a> {
@@ -206,7 +206,7 @@ struct DependentList<'a> {
     dependents: Vec<IntentBody<'a>>,
 }
 
-/// List what waits for an intent
+/// List the dependents of an intent
 #[utoipa::path(operation_id = "list_dependents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
@@ -219,7 +219,7 @@ async fn dependents(doors: web::Data<Doors>, asker: Asker, path: web::Path<Strin
     page(&DependentList { dependents: written(&found.intents, asker.dialect) }, found.next)
 }
 
-/// What to wait for.
+/// A dependency to add.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewIntentDependency)]
 #[schema(example = json!({ "dependency_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" }))]
@@ -228,9 +228,9 @@ struct DependBody {
     dependency_id: String,
 }
 
-/// Have an intent wait for another one
+/// Make an intent wait for another one
 ///
-/// Under its version. Refused with 400 when the intent would wait for itself, directly or through others.
+/// Under its version. Refused with 400 if the intent would wait for itself, directly or through others.
 #[utoipa::path(operation_id = "add_dependency", tag = "graphs", request_body = DependBody,
     params(("intent_id" = String, Path, description = "The intent that waits"),
            ("If-Match" = i64, Header, description = "The version that you last read"),
@@ -249,13 +249,13 @@ async fn depend(
     let waiting: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
     let once = body.once(&request)?;
-    // What is no id names nothing, but only who may change the intent is told so.
+    // A malformed id names nothing, but only callers that may change the intent may learn that.
     let dependency = body.value.dependency_id.parse().unwrap_or(IntentId::HOUSE);
     let intent = graphs::depend(&doors.ctx, &asker.caller, waiting, seen, dependency, once.as_ref()).await?;
     shown(&intent, &asker)
 }
 
-/// Have an intent wait for another one no longer
+/// Stop an intent from waiting for another one
 #[utoipa::path(operation_id = "remove_dependency", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent that waits"),
            ("dependency_id" = String, Path, description = "The intent that it waits for"),
@@ -276,16 +276,16 @@ async fn let_go(
     shown(&graphs::let_go(&doors.ctx, &asker.caller, waiting, seen, dependency).await?, &asker)
 }
 
-/// Parts that can be worked on.
+/// The parts that can be worked on.
 #[derive(Debug, Serialize, ToSchema)]
 struct ReadyList<'a> {
-    /// The parts that are not over and wait for nothing, oldest first.
+    /// The parts that are not finished and wait for nothing, oldest first.
     ready: Vec<IntentBody<'a>>,
 }
 
 /// List the parts of an intent that can be worked on
 ///
-/// Those that are neither completed nor abandoned, and of which everything that they depend on is completed.
+/// Those that are neither completed nor abandoned, and whose dependencies are all completed.
 #[utoipa::path(operation_id = "list_ready_intents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
@@ -303,22 +303,22 @@ async fn ready(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, q
 struct BlockedIntent<'a> {
     #[serde(flatten)]
     intent: IntentBody<'a>,
-    /// Of what it depends on, what is not over.
+    /// Its unfinished dependencies.
     waits_for: &'a [IntentId],
-    /// Of what it depends on, what was abandoned: it will not become ready until that is taken up again or let go of.
+    /// Its abandoned dependencies. The part cannot become ready until they are resumed or removed.
     lost: &'a [IntentId],
 }
 
-/// Parts that wait.
+/// The parts that wait.
 #[derive(Debug, Serialize, ToSchema)]
 struct BlockedList<'a> {
-    /// The parts that are not over and wait for something, oldest first.
+    /// The parts that are not finished and wait for something, oldest first.
     blocked: Vec<BlockedIntent<'a>>,
 }
 
 /// List the parts of an intent that wait for something
 ///
-/// With what they wait for. One whose dependency was abandoned is blocked too.
+/// With their unfinished dependencies. A part with an abandoned dependency is blocked too.
 #[utoipa::path(operation_id = "list_blocked_intents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
            ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
@@ -338,7 +338,7 @@ async fn blocked(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 
 /// Get the graph of an intent
 ///
-/// The intent, all that is below it, all that any of those waits for, and so on, as far as the caller can read them.
+/// The intent, its descendants, the dependencies of any of these, and so on, as far as the caller can read them.
 #[utoipa::path(operation_id = "get_intent_graph", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The graph", body = GraphBody),

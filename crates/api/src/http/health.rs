@@ -1,5 +1,4 @@
-//! Whether the server lives, whether it should be sent requests, and what it counts. No key is needed: these say nothing
-//! about anybody.
+//! Liveness, readiness and metrics endpoints. They require no key, because they reveal nothing about any user.
 
 use std::time::{Duration, Instant};
 
@@ -20,20 +19,19 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(alive).service(ready).service(simple).service(metrics);
 }
 
-/// How long the server may take to read and to write before it counts as unable to.
+/// Time limit for each read and write of a readiness check.
 const LIMIT: Duration = Duration::from_millis(1_500);
 
-/// How long what was found holds: however many ask, the server looks so often at the most.
+/// How long a readiness result is reused, so that frequent requests cause no more checks than this.
 const HOLDS: Duration = Duration::from_millis(500);
 
-/// The state of the server.
+/// The server's state.
 #[derive(Debug, Serialize, ToSchema)]
 struct Health {
-    /// `ok`, `draining`, `database_unreachable` when it cannot read, or `not_writing` when something is not written that should
-    /// be.
+    /// `ok`, `draining`, `database_unreachable` if the server cannot read, or `not_writing` if a writer fails.
     #[schema(example = "ok")]
     status: &'static str,
-    /// What is not written: `messages`, `jobs` or `envelopes`.
+    /// The writers that fail: `messages`, `jobs` or `envelopes`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<&'static str>,
     /// The server's version.
@@ -47,7 +45,7 @@ impl Health {
     }
 }
 
-/// What was found when the server last looked whether it can read and write.
+/// The result of the last readiness check.
 #[derive(Debug, Default)]
 pub struct Checkup(Mutex<Option<(Instant, Found)>>);
 
@@ -58,8 +56,8 @@ struct Found {
 }
 
 impl Checkup {
-    /// Reads something and has every writer write something, unless that was done just now. Those who ask meanwhile wait for the
-    /// same answer.
+    /// Reads from the database and lets every writer write, unless a recent result exists. Concurrent callers wait
+    /// for the same result.
     async fn look(&self, doors: &Doors) -> Found {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = &*last
@@ -86,35 +84,36 @@ impl Checkup {
     }
 }
 
-/// Is the process alive?
+/// Check that the process is alive
 ///
-/// Answers as long as the process does, whatever the database is doing.
+/// Responds as long as the process runs, whatever the state of the database.
 #[utoipa::path(tag = "server", security(()), responses((status = 200, description = "It is", body = Health)))]
 #[get("/healthz")]
 async fn alive() -> Reply {
     json(StatusCode::OK, &Health::of("ok"))
 }
 
-/// That the process is alive, in one word.
+/// The liveness of the process in its shortest form.
 #[derive(Debug, Serialize, ToSchema)]
 struct Simple {
-    /// True.
+    /// Always true.
     ok: bool,
 }
 
-/// Is the process alive?
+/// Check that the process is alive (ARCP form)
 ///
-/// As `/healthz`, in the form that ARCP's client libraries ask for.
+/// As `/healthz`, in the form that ARCP's client libraries expect.
 #[utoipa::path(tag = "server", security(()), responses((status = 200, description = "It is", body = Simple)))]
 #[get("/health")]
 async fn simple() -> Reply {
     json(StatusCode::OK, &Simple { ok: true })
 }
 
-/// Should the server be sent requests?
+/// Check that the server is ready for requests
 ///
-/// It should not while it drains before it stops, and while it cannot read or write. It looks by reading from its database, and by
-/// writing a row the way messages, jobs and envelopes are written; each has 1.5 seconds. What was found holds for half a second.
+/// It is not ready while it drains before stopping, and while it cannot read or write. The check reads from the
+/// database and writes a row the way messages, jobs and envelopes are written; each has 1.5 seconds. A result is
+/// reused for half a second.
 #[utoipa::path(tag = "server", security(()), responses(
     (status = 200, description = "It should", body = Health),
     (status = 503, description = "It should not", body = Health)))]
@@ -133,7 +132,7 @@ async fn ready(doors: web::Data<Doors>) -> Reply {
     }
 }
 
-/// What the server counts
+/// Get the metrics
 ///
 /// `OpenMetrics` text, for Prometheus.
 #[utoipa::path(tag = "server", security(()), responses(

@@ -1,5 +1,5 @@
-//! Webhooks on the wire: how a record is written for a receiver. `{"type", "timestamp", "data"}` as Standard Webhooks has
-//! it; the data is what a stream's frame has, and of an event the event itself, so that a receiver needs nothing else.
+//! Encodes records as webhooks: `{"type", "timestamp", "data"}` as in Standard Webhooks. The data is the same as in a
+//! stream's frame; for an event it is the event itself, so that the receiver needs nothing else.
 
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::events::check_trace_id;
@@ -24,7 +24,7 @@ struct HookBody<'a, T> {
     data: &'a T,
 }
 
-/// Writes a record for a receiver; `None` for the log's copy of an audited message, which the message itself stands for.
+/// Encodes a record; `None` for the log's copy of an audited message, which the message itself represents.
 #[must_use]
 pub fn encode(record: &Record) -> Option<Post> {
     let told = Some((record.intent_id(), record.seq()));
@@ -64,7 +64,7 @@ pub fn encode(record: &Record) -> Option<Post> {
     }
 }
 
-/// An envelope in a mailbox, as who reads the mailbox finds it.
+/// An envelope in a mailbox, as a reader of the mailbox sees it.
 #[derive(Serialize)]
 struct MailboxFrame<'a> {
     entity: &'a str,
@@ -72,10 +72,10 @@ struct MailboxFrame<'a> {
     item: ItemBody,
 }
 
-/// Writes an envelope in somebody's mailbox for a receiver, the envelope to the byte.
+/// Encodes an envelope in an entity's mailbox; the envelope stays byte-identical.
 ///
 /// # Errors
-/// What is kept is not JSON.
+/// The stored envelope is not JSON.
 pub fn encode_item(entity: &str, letter: Letter) -> Outcome<Post> {
     let (at, webhook_id) = (letter.received_at, item_id(entity, letter.seq));
     let data = MailboxFrame { entity, item: ItemBody::new(letter, Dialect::Standard)? };

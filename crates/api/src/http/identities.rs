@@ -1,4 +1,4 @@
-//! Routes of agents' identities (RFC-0018, contract 12).
+//! Endpoints for agents' identities (RFC-0018, contract 12).
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::agent_keys::{AgentKey, End, KeyStatus};
@@ -21,22 +21,22 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(complete).service(get).service(verify).service(rotate).service(revoke);
 }
 
-/// One of an agent's keys.
+/// A key of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 struct KeySpan {
-    /// The key.
+    /// The public key.
     public_key: String,
-    /// The same as a decentralised identifier.
+    /// The same key as a decentralised identifier.
     did: String,
-    /// Where it is in its life.
+    /// The key's lifecycle status.
     status: KeyStatus,
-    /// From when it counts.
+    /// When the key became valid.
     valid_from: WireTime,
-    /// When its time runs out, as was said when it was registered.
+    /// When the key expires, as given at registration.
     expires_at: Option<WireTime>,
-    /// When it ended.
+    /// When the key ended.
     ended_at: Option<WireTime>,
-    /// By what.
+    /// The reason why it ended.
     ended_by: Option<End>,
 }
 
@@ -61,27 +61,27 @@ struct IdentityBody {
     /// The agent.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// Its last key.
+    /// The agent's latest key.
     #[schema(example = "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM")]
     public_key: String,
-    /// The same as a decentralised identifier.
+    /// The same key as a decentralised identifier.
     #[schema(example = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")]
     did: String,
-    /// `Ed25519`.
+    /// Always `Ed25519`.
     key_algorithm: &'static str,
-    /// Whether that key counts.
+    /// The latest key's status.
     status: KeyStatus,
-    /// When the agent registered.
+    /// When the agent registered; rotations do not change it.
     registered_at: WireTime,
-    /// When the key's time runs out.
+    /// When the latest key expires.
     key_expires_at: Option<WireTime>,
-    /// When it was revoked.
+    /// When the latest key was revoked.
     revoked_at: Option<WireTime>,
-    /// The keys before it, the oldest first.
+    /// The earlier keys, oldest first.
     previous_keys: Vec<String>,
-    /// All of them, with the time in which each counts.
+    /// All keys, each with its period of validity.
     keys: Vec<KeySpan>,
-    /// Always empty; a client reads it.
+    /// Always empty; present for clients that read it.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
 }
@@ -116,24 +116,25 @@ impl IdentityBody {
 struct RegisterBody {
     /// The key: `ed25519:` and 32 bytes in base64url without padding, or a `did:key`.
     public_key: String,
-    /// `Ed25519`, also when nothing is said.
+    /// `Ed25519`, which is also the default.
     key_algorithm: Option<String>,
-    /// When its time runs out; never when nothing is said.
+    /// When the key expires; defaults to never.
     key_expires_at: Option<GivenTime>,
 }
 
-/// What is to be signed.
+/// A challenge to sign.
 #[derive(Debug, Serialize, ToSchema)]
 struct ChallengeBody {
-    /// 32 bytes of chance in base64url without padding.
+    /// 32 random bytes in base64url without padding.
     challenge: String,
-    /// Until when.
+    /// When the challenge expires.
     challenge_expires_at: WireTime,
 }
 
 /// Register an agent's key
 ///
-/// Answers with a challenge; the key counts once that is signed with it. By whoever may act as the agent.
+/// Returns a challenge; the key becomes valid once the challenge is signed with it. Requires a caller that may act as
+/// the agent.
 #[utoipa::path(operation_id = "register_identity", tag = "identities", request_body = RegisterBody,
     params(("agent_id" = String, Path, description = "The agent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -161,12 +162,12 @@ async fn register(
     })
 }
 
-/// A challenge that was signed.
+/// A signed challenge.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = SignedChallenge)]
 #[schema(example = json!({ "challenge": "5Ia2…", "signature": "5VZDAM…" }))]
 struct CompleteBody {
-    /// The challenge, as it came.
+    /// The challenge, as received.
     challenge: String,
     /// The key's signature over the challenge's bytes or over its text, in base64url.
     signature: String,
@@ -174,7 +175,7 @@ struct CompleteBody {
 
 /// Complete a registration
 ///
-/// With the signed challenge, which counts once.
+/// With the signed challenge, which is valid once.
 #[utoipa::path(operation_id = "complete_identity_challenge", tag = "identities", request_body = CompleteBody,
     params(("agent_id" = String, Path, description = "The agent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -205,36 +206,36 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     ok(&IdentityBody::new(identity, doors.ctx.now(), asker.dialect)?)
 }
 
-/// Something that was signed.
+/// A signed payload.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = SignedPayload)]
 #[schema(example = json!({ "payload": { "total": 42 }, "signature": "5VZDAM…" }))]
 struct VerifyBody {
-    /// What was signed, in its canonical form (RFC 8785).
+    /// The payload, whose canonical form (RFC 8785) was signed.
     #[schema(value_type = Object)]
     payload: Map<String, Value>,
     /// The signature, in base64url.
     signature: String,
 }
 
-/// What a signature is worth.
+/// The result of verifying a signature.
 #[derive(Debug, Serialize, ToSchema)]
 struct VerdictBody<'a> {
-    /// Whether it is one of the agent's key in force over the payload.
+    /// Whether it is a signature of the agent's current key over the payload.
     valid: bool,
-    /// Why not: `bad_signature`, or that the key was `revoked`, `expired` or `superseded`.
+    /// The reason if it is not: `bad_signature`, or that the key is `revoked`, `expired` or `superseded`.
     reason: Option<&'static str>,
     /// The agent.
     agent_id: &'a str,
-    /// Its last key.
+    /// The agent's latest key.
     did: String,
-    /// When that was said.
+    /// When the signature was verified.
     verified_at: WireTime,
 }
 
 /// Verify a signature
 ///
-/// Of an agent over a payload. A signature that does not count is no error: `valid` is false, and `reason` says why.
+/// Of an agent over a payload. An invalid signature is no error: `valid` is false, and `reason` tells why.
 #[utoipa::path(operation_id = "verify_signature", tag = "identities", request_body = VerifyBody,
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "What it is worth", body = VerdictBody)))]
@@ -257,7 +258,7 @@ async fn verify(
     })
 }
 
-/// A rotation. Other members may be added; they are signed too.
+/// A key rotation. Other members may be added; they are signed too.
 #[derive(Debug, ToSchema)]
 #[schema(as = KeyRotation)]
 #[schema(example = json!({ "action": "rotate", "new_public_key": "ed25519:Lm_M42cB3HkUiODQsXRcweM6TByfzEHGO9ND274JcOY", "old_public_key": "ed25519:Ct_qs6K3jNoQ6Dz28xSTb1GwhXBjj9vvYYBHT5hXsHM", "signature": "5VZDAM…" }))]
@@ -266,23 +267,23 @@ async fn verify(
     reason = "it says what the body has; the body itself is taken whole, because it is signed whole"
 )]
 struct RotateBody {
-    /// `rotate`.
+    /// Always `rotate`.
     action: String,
-    /// The key to come.
+    /// The new key.
     new_public_key: String,
-    /// The key in force.
+    /// The current key.
     old_public_key: String,
-    /// When the new key's time runs out; never when nothing is said.
+    /// When the new key expires; defaults to never.
     key_expires_at: Option<GivenTime>,
     /// The old key's signature over the canonical form of the body without its signatures.
     signature: String,
-    /// The new key's over the same, to prove that the agent has it.
+    /// The new key's signature over the same, as proof of possession.
     new_signature: Option<String>,
 }
 
 /// Rotate an agent's key
 ///
-/// On the word of the key in force: a key that was lost is revoked instead.
+/// Signed with the current key; a lost key must be revoked instead.
 #[utoipa::path(operation_id = "rotate_identity", tag = "identities", request_body = RotateBody,
     params(("agent_id" = String, Path, description = "The agent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -301,18 +302,19 @@ async fn rotate(
     ok(&IdentityBody::new(identity, doors.ctx.now(), asker.dialect)?)
 }
 
-/// Why a key is revoked.
+/// The reason for a revocation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = KeyRevocation)]
 #[schema(example = json!({ "reason": "the laptop was stolen" }))]
 struct RevokeBody {
-    /// Why.
+    /// The reason.
     reason: Option<String>,
 }
 
 /// Revoke an agent's key
 ///
-/// At once and for ever, by whoever may act as the agent, or with the scope `admin`. The agent can then register another.
+/// Takes effect immediately and permanently. Requires a caller that may act as the agent, or the scope `admin`. The
+/// agent can then register another key.
 #[utoipa::path(operation_id = "revoke_identity", tag = "identities", request_body = Option<RevokeBody>,
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The identity", body = IdentityBody)))]

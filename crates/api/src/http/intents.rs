@@ -1,4 +1,4 @@
-//! Routes of intents (RFC-0001).
+//! Endpoints for intents (RFC-0001).
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
@@ -39,32 +39,32 @@ pub fn routes(config: &mut Routes<'_>) {
 /// An intent.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct IntentBody<'a> {
-    /// Its id.
+    /// The intent's id.
     id: IntentId,
-    /// The goal in a line.
+    /// The goal in one line.
     #[schema(example = "Research Q1 financials")]
     title: &'a str,
     /// The goal in full.
     description: &'a str,
-    /// Who wants it.
+    /// The agent that created it.
     created_by: &'a str,
-    /// The intent it is a part of.
+    /// The parent intent.
     parent_id: Option<IntentId>,
-    /// The same, under the SDK's name.
+    /// Same as `parent_id`, under the SDK's name.
     parent_intent_id: Option<IntentId>,
     /// The intents it waits for.
     depends_on: &'a [IntentId],
-    /// What must hold on the way.
+    /// The constraints on the work.
     #[schema(value_type = Object)]
     constraints: &'a Map<String, Value>,
-    /// What is known so far.
+    /// The current state.
     #[schema(value_type = Object)]
     state: &'a Map<String, Value>,
-    /// Where it is in its life.
+    /// The intent's status.
     status: IntentStatus,
-    /// How sure its agents are, 0 to 1.
+    /// The agents' confidence, 0 to 1.
     confidence: f64,
-    /// Guards writes: send it in `If-Match`.
+    /// The version, which guards writes: send it in `If-Match`.
     version: i64,
     /// The governance policy (RFC-0013), as its author wrote it.
     #[schema(value_type = Option<Object>)]
@@ -97,7 +97,7 @@ impl<'a> IntentBody<'a> {
     }
 }
 
-/// A 200 with the intent and its version as `ETag`.
+/// Returns 200 with the intent, and its version as `ETag`.
 pub(super) fn shown(intent: &Intent, asker: &Asker) -> Reply {
     let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
@@ -107,34 +107,34 @@ pub(super) fn shown(intent: &Intent, asker: &Asker) -> Reply {
         .body(text))
 }
 
-/// A new intent.
+/// An intent to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewIntent)]
 #[schema(example = json!({ "title": "Research Q1 financials", "state": { "phase": "start" } }))]
 pub(super) struct CreateBody {
-    /// The goal in a line.
+    /// The goal in one line.
     title: String,
     /// The goal in full.
     #[serde(default)]
     description: String,
-    /// Who wants it; the acting agent when nothing is said.
+    /// The agent that creates it; defaults to the acting agent.
     pub created_by: Option<String>,
-    /// The intent it is a part of.
+    /// The parent intent.
     pub parent_intent_id: Option<String>,
-    /// The same, under the reference server's name.
+    /// Same as `parent_intent_id`, under the reference server's name.
     pub parent_id: Option<String>,
     /// The intents it waits for.
     depends_on: Option<Vec<String>>,
-    /// What must hold on the way; a list becomes the member `rules`.
+    /// The constraints on the work; a list becomes the member `rules`.
     #[schema(value_type = Option<Object>)]
     constraints: Option<Value>,
-    /// What is known already.
+    /// The initial state.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     state: Map<String, Value>,
-    /// The status to begin in; `draft` when nothing is said.
+    /// The initial status; defaults to `draft`.
     status: Option<IntentStatus>,
-    /// A governance policy (RFC-0013), which is enforced from the beginning.
+    /// A governance policy (RFC-0013), enforced from the beginning.
     #[schema(value_type = Option<Object>)]
     governance_policy: Option<Map<String, Value>>,
 }
@@ -204,8 +204,8 @@ struct IntentList<'a> {
 
 /// List intents
 ///
-/// Those that the caller can read, the newest first. A page has at most 4 MiB of states; `Entente-Has-More` says that it was cut
-/// short, and `before` goes on behind it.
+/// Intents that the caller can read, newest first. A page has at most 4 MiB of states; `Entente-Has-More` tells that
+/// it was cut short, and `before` continues after it.
 #[utoipa::path(operation_id = "list_intents", tag = "intents",
     params(("status" = Option<IntentStatus>, Query, description = "Only in this status"),
            ("created_by" = Option<String>, Query, description = "Only by this creator"),
@@ -243,23 +243,23 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     shown(&intent, &asker)
 }
 
-/// A change of a state: patches, or members to merge.
+/// A state change: patches, or members to merge.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "patches": [{ "op": "set", "path": "progress/percent", "value": 40 }] }))]
 struct StateBody {
     /// Patches, applied in order.
     patches: Option<Vec<Patch>>,
-    /// Members to put into the state as they are.
+    /// Members to set in the state as they are.
     #[schema(value_type = Option<Object>)]
     state: Option<Map<String, Value>>,
-    /// A lease's: the change is refused unless the acting agent still holds that lease.
+    /// A lease's fencing token: the change is refused unless the acting agent still holds that lease.
     fencing_token: Option<i64>,
 }
 
 /// Change an intent's state
 ///
-/// Under its version: send the one you last read in `If-Match`. Either patches or members to merge; all of it or none. What
-/// is under somebody else's lease cannot be changed (RFC-0003).
+/// Under its version: send the one you last read in `If-Match`. Send either patches or members to merge; they apply
+/// all or not at all. Parts under another agent's lease cannot be changed (RFC-0003).
 #[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
@@ -294,20 +294,21 @@ async fn patch_state(
     shown(&intent, &asker)
 }
 
-/// A new status.
+/// A status change.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = IntentStatusChange)]
 #[schema(example = json!({ "status": "completed", "reason": "all figures are in" }))]
 struct StatusBody {
-    /// The status.
+    /// The new status.
     status: IntentStatus,
-    /// Why.
+    /// The reason.
     reason: Option<String>,
 }
 
 /// Change an intent's status
 ///
-/// Under its version. `completed` and `abandoned` close its channels and expire what is pending there (RFC-0021 §7.1).
+/// Under its version. `completed` and `abandoned` close the intent's channels and expire pending messages there
+/// (RFC-0021 §7.1).
 #[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
@@ -332,35 +333,35 @@ async fn set_status(
 /// An intent with its whole log.
 #[derive(Debug, Serialize, ToSchema)]
 struct ExportBody<'a> {
-    /// The name and version of the form.
+    /// The format's name and version.
     #[schema(example = "entente-export/2")]
     format: String,
-    /// When it was taken.
+    /// When the export was made.
     exported_at: String,
-    /// The intent as it was then.
+    /// The intent at that time.
     intent: IntentBody<'a>,
-    /// How many events its log had.
+    /// Number of events in its log.
     event_count: i64,
-    /// The hash of the last of them.
+    /// The hash of the last event.
     #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
     head: Option<String>,
-    /// Its log, oldest first, each event with its hash.
+    /// The log, oldest first, each event with its hash.
     #[schema(value_type = Vec<Object>)]
     events: Vec<Sealed>,
-    /// The checkpoints that were taken of it.
+    /// The checkpoints of the log.
     #[schema(value_type = Vec<Object>)]
     checkpoints: Vec<Checkpoint>,
-    /// The identities of those whose proofs the server has checked.
+    /// The identities of the actors whose proofs the server has checked.
     #[schema(value_type = Vec<Object>)]
     identities: Vec<Identity>,
-    /// The server's signature over all of it, member by member.
+    /// The server's signature over the whole export, member by member.
     #[schema(value_type = Object)]
     seal: Seal,
 }
 
 /// Export an intent
 ///
-/// With its whole log, for keeping and for `entente verify`, which checks it without a server.
+/// With its whole log, for archiving and for `entente verify`, which checks it without a server.
 #[utoipa::path(operation_id = "export_intent",
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The export", body = ExportBody)))]

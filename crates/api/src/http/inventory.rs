@@ -1,4 +1,4 @@
-//! Routes of the inventory: which agents run jobs, in which versions (ARCP §7.5, contract 11).
+//! Endpoints for the inventory: the agents that run jobs, and their versions (ARCP §7.5, contract 11).
 
 use actix_web::{get, put, web};
 use entente_domain::jobs::OnLost;
@@ -20,12 +20,12 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = InventoryAgent)]
 struct AgentBody {
-    /// Its name.
+    /// The agent's name.
     #[schema(example = "echo")]
     name: String,
-    /// Its versions, the oldest registration first.
+    /// The agent's versions, in order of first registration.
     versions: Vec<String>,
-    /// The one that a bare name means.
+    /// The version that a bare name stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<String>,
 }
@@ -39,13 +39,13 @@ impl AgentBody {
 /// The agents that run jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct Inventory {
-    /// By name.
+    /// The agents, ordered by name.
     agents: Vec<AgentBody>,
 }
 
 /// List the agents that run jobs
 ///
-/// An agent is here whether or not a worker is online. The directory of running agents is `/agents`; one may be in both.
+/// Lists agents whether or not a worker is online. `/agents` lists the running agents; an agent may be in both.
 #[utoipa::path(operation_id = "list_inventory", tag = "workers",
     responses((status = 200, description = "The agents", body = Inventory)))]
 #[get("/arcp/agents")]
@@ -54,25 +54,25 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
     ok(&Inventory { agents: found.into_iter().map(|(name, known)| AgentBody::new(name, known)).collect() })
 }
 
-/// On what terms a version runs jobs. What is not said stays as it is.
+/// The terms on which a version runs jobs. Omitted members stay as they are.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = AgentVersionTerms, example = json!({ "default": true, "max_runtime_sec": 3600, "on_lost": "requeue" }))]
 struct RegisterBody {
-    /// Whether a bare name means this version. The first one of a name is the default.
+    /// Whether a bare name stands for this version. The first version of a name is the default.
     default: Option<bool>,
-    /// Whether a job without `model.use` may use no model (ARCP §9.7).
+    /// Whether a job without `model.use` in its lease may use no model (ARCP §9.7).
     requires_model_use: Option<bool>,
-    /// Seconds that a job may take at the most.
+    /// Maximum runtime of a job in seconds.
     max_runtime_sec: Option<i64>,
-    /// What becomes of a job whose worker was lost: `requeue` (the default) or `fail`.
+    /// The treatment of a job whose worker was lost: `requeue` (the default) or `fail`.
     on_lost: Option<OnLost>,
-    /// How many workers may be lost over one job: 1 to 100; 5 when nothing is said.
+    /// How many workers may be lost on one job: 1 to 100; defaults to 5.
     max_attempts: Option<i64>,
 }
 
 /// Register an agent's version
 ///
-/// Whoever registers a name first owns it. Saying the same again changes nothing.
+/// The first principal to register a name owns it. Repeating a registration changes nothing.
 #[utoipa::path(operation_id = "register_agent_version", tag = "workers", request_body = Option<RegisterBody>,
     params(("name" = String, Path, description = "The agent"), ("version" = String, Path, description = "The version")),
     responses((status = 200, description = "The agent", body = AgentBody)))]

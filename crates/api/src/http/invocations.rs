@@ -1,4 +1,4 @@
-//! Routes of tools and their uses (RFC-0014): calling one through the server, reporting a call, and looking at what was called.
+//! Endpoints for tool invocations (RFC-0014): calling a tool through the server, reporting a call, and listing calls.
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::idempotency::Idempotency;
@@ -18,57 +18,57 @@ use super::wire::WireTime;
 use super::{Doors, listed, ok};
 use crate::http::routes::Routes;
 
-/// Uses on a page when nothing is said, as the SDK asks for.
+/// Default page size, the SDK's.
 const USUAL_PAGE: u32 = 50;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(invoke).service(report).service(list);
 }
 
-/// A use of a tool.
+/// An invocation of a tool.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ToolInvocation)]
 struct InvocationBody {
-    /// Its id.
+    /// The invocation's id.
     id: InvocationId,
-    /// The same under the SDK's name.
+    /// Same as `id`, under the SDK's name.
     invocation_id: InvocationId,
-    /// The grant that it was made under.
+    /// The grant it was made under.
     grant_id: ToolGrantId,
     /// The service.
     service: String,
     /// The tool.
     tool: String,
-    /// Who used it.
+    /// The agent that made it.
     agent_id: String,
-    /// What it was told, without what is secret.
+    /// The parameters, without secrets.
     #[schema(value_type = Object)]
     parameters: Map<String, Value>,
-    /// How it stands.
+    /// The invocation's status.
     status: InvocationStatus,
-    /// What it answered: an object as it is, other JSON as `value`, other text as `raw`.
+    /// The tool's result: an object as it is, other JSON as `value`, other text as `raw`.
     #[schema(value_type = Option<Object>)]
     result: Option<Map<String, Value>>,
-    /// What went wrong: `code` and `message`.
+    /// The error, with `code` and `message`.
     #[schema(value_type = Option<Object>)]
     error: Option<Map<String, Value>>,
-    /// What it cost, as its agent says.
+    /// The cost, as reported by the agent.
     #[schema(value_type = Option<Object>)]
     cost: Option<Map<String, Value>>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     duration_ms: Option<i32>,
     /// The tool's HTTP status.
     http_status: Option<i32>,
-    /// Bytes that were sent as a body.
+    /// Size of the request body in bytes.
     request_bytes: Option<i32>,
-    /// Bytes that were answered.
+    /// Size of the response in bytes.
     response_bytes: Option<i32>,
-    /// The client's key against doing it twice.
+    /// The client's idempotency key.
     idempotency_key: Option<String>,
-    /// Whatever its agent says besides.
+    /// Further information from the agent.
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// An agent says so; the server made no call.
+    /// Whether an agent reported the call; the server then did not make it.
     reported: bool,
     /// When it began.
     timestamp: WireTime,
@@ -100,7 +100,7 @@ impl InvocationBody {
     }
 }
 
-/// What is to be called.
+/// A tool call to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ToolCall, example = json!({
     "tool_name": "web_search", "agent_id": "agent.researcher", "parameters": { "q": "coordination of agents" }
@@ -109,41 +109,41 @@ struct CallBody {
     /// The tool.
     #[serde(alias = "tool")]
     tool_name: String,
-    /// Who calls; the acting agent when nothing is said.
+    /// The agent that calls; defaults to the acting agent.
     agent_id: Option<String>,
-    /// What the tool is told.
+    /// The parameters for the tool.
     #[serde(default)]
     #[schema(value_type = Object)]
     parameters: Map<String, Value>,
-    /// Under which grant. When nothing is said: the first that fits, those of the agent's own vaults before those of others.
+    /// The grant to use; defaults to the first that fits, with the agent's own vaults before those of others.
     grant_id: Option<String>,
-    /// As the header `Idempotency-Key`, for clients that write it here.
+    /// Same as the header `Idempotency-Key`, for clients that send it in the body.
     idempotency_key: Option<String>,
 }
 
-/// What a tool did.
+/// The result of a tool call.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ToolCallResult)]
 struct ResultBody {
-    /// What is written down of it.
+    /// The id of the recorded invocation.
     invocation_id: InvocationId,
     /// The tool.
     tool_name: String,
-    /// The grant that it was called under.
+    /// The grant it was called under.
     grant_id: ToolGrantId,
     /// The service.
     service: String,
     /// `success`, `error` or `denied`.
     status: InvocationStatus,
-    /// What it answered, without the credential's secret.
+    /// The tool's result, without the credential's secret.
     #[schema(value_type = Option<Object>)]
     result: Option<Map<String, Value>>,
-    /// What went wrong, in a sentence.
+    /// The error as a sentence.
     error: Option<String>,
-    /// What went wrong, in a word: `refused`, `redirected`, `timed_out`, `unreachable`, `blocked`, `too_large`, `no_token` or
+    /// The error's code: `refused`, `redirected`, `timed_out`, `unreachable`, `blocked`, `too_large`, `no_token` or
     /// `interrupted`.
     error_code: Option<String>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     duration_ms: Option<i32>,
     /// The tool's HTTP status.
     http_status: Option<i32>,
@@ -167,7 +167,7 @@ impl From<Invocation> for ResultBody {
     }
 }
 
-/// The key against doing something twice: in the header, or in the body as clients of the reference server write it.
+/// Returns the idempotency key: from the header, or from the body as clients of the reference server send it.
 fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Option<Idempotency>, Problem> {
     let header = raw.once(request)?;
     let operation = format!("{} {}", request.method(), request.path());
@@ -177,10 +177,10 @@ fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Optio
 
 /// Call a tool
 ///
-/// The server finds the agent's grant, makes the request that the credential's connection describes, with the secret that the
-/// agent never sees, and writes down what came of it. That the tool did not do it is told with 200 and `status`: the call was
-/// made and is on record. What was not allowed to begin is refused. With an idempotency key a tool is called once, also when
-/// nobody saw what came of it.
+/// The server chooses the agent's grant, makes the request described by the credential's connection with a secret
+/// that the agent never sees, and records the result. A failure of the tool is reported with 200 and `status`,
+/// because the call was made and recorded; a call that may not begin is refused. With an idempotency key a tool is
+/// called only once, even if its result was lost.
 #[utoipa::path(operation_id = "invoke_tool", tag = "tools", request_body = CallBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "What came of it", body = ResultBody),
@@ -202,7 +202,7 @@ async fn invoke(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw
     ok(&ResultBody::from(done))
 }
 
-/// What an agent has called by itself.
+/// A call that an agent made on its own.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ToolReport, example = json!({
     "grant_id": "grant_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "service": "search", "tool": "web_search", "agent_id": "agent.researcher",
@@ -215,28 +215,28 @@ struct ReportBody {
     service: String,
     /// The tool.
     tool: String,
-    /// Who called it.
+    /// The agent that made the call.
     agent_id: String,
-    /// What it was told.
+    /// The parameters.
     #[serde(default)]
     #[schema(value_type = Object)]
     parameters: Map<String, Value>,
-    /// How it ended; `success` when nothing is said.
+    /// The call's status; defaults to `success`.
     status: Option<InvocationStatus>,
-    /// What it answered.
+    /// The tool's result.
     #[schema(value_type = Option<Object>)]
     result: Option<Map<String, Value>>,
-    /// What went wrong.
+    /// The error.
     #[schema(value_type = Option<Object>)]
     error: Option<Map<String, Value>>,
-    /// What it cost.
+    /// The cost.
     #[schema(value_type = Option<Object>)]
     cost: Option<Map<String, Value>>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     duration_ms: Option<i32>,
-    /// As the header `Idempotency-Key`, for clients that write it here.
+    /// Same as the header `Idempotency-Key`, for clients that send it in the body.
     idempotency_key: Option<String>,
-    /// Whatever is to be said besides.
+    /// Further information.
     #[serde(default)]
     #[schema(value_type = Object)]
     context: Map<String, Value>,
@@ -244,8 +244,8 @@ struct ReportBody {
 
 /// Report a call
 ///
-/// One that an agent made by itself under a grant that it holds. It is marked as reported, and counts for the grant's hour.
-/// Members that are called as secrets are (`password`, `token` …) are not kept.
+/// One that an agent made itself under a grant it holds. It is marked as reported and counts towards the grant's
+/// hourly limit. Members with the names of secrets (`password`, `token` …) are not stored.
 #[utoipa::path(operation_id = "record_invocation", tag = "tools", request_body = ReportBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "What is written down", body = InvocationBody)))]
@@ -271,10 +271,10 @@ async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw
     ok(&InvocationBody::new(made, asker.dialect))
 }
 
-/// List the uses of a grant
+/// List the invocations of a grant
 ///
-/// The newest first: `before` with the last one's id gets the next page. For who holds the grant, who gave it, and the vault's
-/// owner. The Python SDK, which knows no status `running`, is shown calls when they are over.
+/// Newest first; `before` with the last id gets the next page. Visible to the grant's holder, its giver, and the
+/// vault's owner. For the Python SDK, which does not know the status `running`, calls are listed once they are over.
 #[utoipa::path(operation_id = "list_invocations", tag = "tools",
     params(("grant_id" = String, Path, description = "The grant"),
            ("before" = Option<InvocationId>, Query, description = "The last use of the previous page"),

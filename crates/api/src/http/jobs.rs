@@ -1,5 +1,5 @@
-//! Routes of jobs for those who submit and follow them (ARCP §7, contract 11.1). Their events are `job_events.rs`, what workers
-//! do `claims.rs` and `reports.rs`.
+//! Job routes for the clients that submit and follow jobs (ARCP §7, contract 11.1). Job events are served by
+//! `job_events.rs`; the worker routes are in `claims.rs` and `reports.rs`.
 
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
@@ -35,7 +35,7 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(result);
 }
 
-/// Reads a job's id from a path. A text that is none is as one that nobody has.
+/// Parses a job id from a path; a malformed id is reported like an unknown job.
 ///
 /// # Errors
 /// `JOB_NOT_FOUND`.
@@ -45,8 +45,9 @@ pub fn job_id(text: &str) -> Result<JobId, Problem> {
 
 /// Submit a job
 ///
-/// It is accepted at once, whether or not a worker is there. The same `idempotency_key` (or `Idempotency-Key` header) with the
-/// same parameters is the same job, and is answered with 200. `session_id` is what cancels it.
+/// Accepts the job immediately, whether or not a worker is connected. Repeating the same `idempotency_key`
+/// (or `Idempotency-Key` header) with the same parameters returns the same job, with status 200. Cancelling
+/// the job requires its `session_id` or a key with the scope `admin`.
 #[utoipa::path(operation_id = "submit_job", tag = "jobs", request_body = Submit,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotency_key`"),
            ("traceparent" = Option<String>, Header, description = "The trace that the job belongs to")),
@@ -63,7 +64,8 @@ async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
         said.idempotency_key = Some(key);
     }
     let submitted = doors.works.submit(&asker.caller, said, Origin::Rest).await?;
-    // What was accepted over a socket is cancelled there (contract 9, decision 6).
+    // A job accepted over a socket can be cancelled only there (contract 9, decision 6): its session id is
+    // not returned.
     let session_id = (!submitted.job.counted).then_some(submitted.job.session_id);
     let accepted = Accepted { session_id, ..submitted.accepted };
     if submitted.repeated { ok(&accepted) } else { created(&accepted) }
@@ -72,9 +74,9 @@ async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct JobList {
-    /// The jobs, the latest first.
+    /// The jobs, newest first.
     jobs: Vec<Listed>,
-    /// Where to go on; null at the end.
+    /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -103,33 +105,34 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     ok(&JobList { jobs: found.iter().map(Listed::new).collect(), next_cursor })
 }
 
-/// A job, with its end when that has come.
+/// A job, with its terminal payload once it has ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobBody {
-    /// What its observers are told of its authority.
+    /// The fields that every observer of the job sees: agent, lease, remaining budget.
     #[serde(flatten)]
     described: Described,
     /// The same as `current_status`.
     status: JobStatus,
-    /// Who submitted it.
+    /// Agent that submitted the job.
     principal: String,
-    /// When it was accepted.
+    /// When the job was accepted.
     created_at: String,
-    /// The number of its last event in this resource.
+    /// Number of the job's last event; numbering is per job.
     last_event_seq: i64,
-    /// How often it was claimed.
+    /// How many times the job has been claimed.
     attempt: u32,
-    /// Whether it is to stop.
+    /// Whether cancellation has been requested.
     cancel_requested: bool,
-    /// When it is timed out.
+    /// When the job times out.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
-    /// The intent that it works for.
+    /// The intent that the job works on.
     #[serde(skip_serializing_if = "Option::is_none")]
     intent_id: Option<String>,
-    /// The questions to people that it waits for, `moments/{moment_id}`: it is `awaiting_decision` while there is one.
+    /// Questions to people that the job waits for, as `moments/{moment_id}` ids; the job is
+    /// `awaiting_decision` while there is one.
     awaiting_decision: Vec<MomentId>,
-    /// The payload of its `job.result` or `job.error`.
+    /// Payload of the job's `job.result` or `job.error`, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     terminal: Option<Box<RawValue>>,
@@ -156,7 +159,7 @@ impl JobBody {
 
 /// Get a job
 ///
-/// Where it stands, what it may touch, what it has left, and how it ended.
+/// Returns the job's status, lease, remaining budget and, once it has ended, its result or error.
 #[utoipa::path(operation_id = "get_job", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job", body = JobBody)))]
 #[get("/jobs/{job_id}")]
@@ -165,32 +168,33 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     ok(&JobBody::new(&found)?)
 }
 
-/// Who cancels, and why.
+/// The session that cancels a job, and the reason.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = JobCancel, example = json!({ "session_id": "sess_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "reason": "no longer needed" }))]
 struct CancelBody {
-    /// The session that submitted the job; a key with the scope `admin` needs none.
+    /// The session that submitted the job; optional for a key with the scope `admin`.
     session_id: Option<String>,
-    /// Why.
+    /// Reason for the cancellation.
     reason: Option<String>,
 }
 
-/// A job that is cancelled.
+/// A cancelled job.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobCancelled)]
 struct CancelledBody {
-    /// The job.
+    /// Job id.
     job_id: JobId,
-    /// Where it stands: `running` until its worker has stopped.
+    /// Status of the job: `running` until its worker has stopped.
     status: JobStatus,
-    /// Why.
+    /// Reason for the cancellation.
     reason: String,
 }
 
 /// Cancel a job
 ///
-/// Only the session that submitted it may, or a key with the scope `admin`. One that waits ends at once; one that runs is
-/// asked to stop, and ended after the grace whatever its worker does.
+/// Allowed for the session that submitted the job and for keys with the scope `admin`. A pending job ends
+/// immediately. A running job is asked to stop, and is ended after the grace period whether or not its worker
+/// reacts.
 #[utoipa::path(operation_id = "cancel_job", tag = "jobs", request_body = Option<CancelBody>,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 202, description = "It will end, or has", body = CancelledBody)))]
@@ -207,7 +211,8 @@ async fn cancel(
     let by = match session {
         Ok(Some(session)) => Canceller::Session(session),
         Ok(None) if asker.caller.has(Scope::Admin) => Canceller::Operator,
-        // One that it cannot be: whether the job is there is said by what follows.
+        // No session has the nil id: `jobs::cancel` decides whether the job is unknown or the caller is
+        // refused.
         Ok(None) | Err(_) => Canceller::Session(uuid::Uuid::nil().into()),
     };
     let job = jobs::cancel(&doors.ctx, &asker.caller, id, by, said.reason.clone()).await?;
@@ -217,7 +222,7 @@ async fn cancel(
 
 /// Get a job's result
 ///
-/// An inline one as JSON; a streamed one as its bytes, put together.
+/// Returns an inline result as JSON and a streamed result as its assembled bytes.
 #[utoipa::path(operation_id = "get_job_result", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The result", content(
                   (serde_json::Value = "application/json"), (String = "text/plain"), (String = "application/octet-stream"))),

@@ -1,4 +1,4 @@
-//! Routes of keys. A key is shown once, in the answer to its making, and never again.
+//! API key routes. The secret is returned once, in the response that creates the key, and never again.
 
 use actix_web::{HttpRequest, delete, get, post, web};
 use entente_domain::authority::Authority;
@@ -21,40 +21,41 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(rotate).service(revoke);
 }
 
-/// The record of a key.
+/// The record of an API key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyBody {
-    /// The record's id.
+    /// Id of the record.
     id: KeyId,
-    /// The part of the key that may be shown, to tell keys apart.
+    /// Public part of the key, by which keys can be told apart.
     #[schema(example = "ent_0jVx3Kd81aQz")]
     prefix: String,
-    /// Whose key it is.
+    /// The principal that owns the key.
     principal_id: String,
-    /// What it is for.
+    /// Label of the key's purpose.
     label: Option<String>,
-    /// What it may be used for.
+    /// Scopes that the key grants.
     scopes: Vec<Scope>,
-    /// Which agents it may act as, besides its principal; `*` stands for any run of characters.
+    /// Agents that the key may act as, besides its principal; `*` matches any run of characters.
     #[schema(example = json!(["agent.*"]))]
     act_as: Vec<String>,
-    /// The dialect to answer in; null recognises it from the request.
+    /// Response dialect; null recognises it from the request.
     dialect: Option<Dialect>,
-    /// Requests per second; null is the server's setting, 0 is without limit.
+    /// Requests per second; null uses the server's setting, 0 means no limit.
     rate_per_second: Option<u32>,
-    /// Who made it.
+    /// Principal that created the key.
     created_by: String,
-    /// When.
+    /// When the key was created.
     created_at: WireTime,
-    /// When it ends by itself.
+    /// When the key expires.
     expires_at: Option<WireTime>,
-    /// When it was revoked.
+    /// When the key was revoked.
     revoked_at: Option<WireTime>,
-    /// The key that it took over from.
+    /// The key that this one replaces.
     rotated_from: Option<KeyId>,
-    /// When it was last used, to within a few seconds.
+    /// When the key was last used, accurate to a few seconds.
     last_used_at: Option<WireTime>,
-    /// A person's key: on what it rests. What rests on a given key or password decides nothing.
+    /// For a person's key: the basis of its authority; a basis of `given_key` or `given_password` decides
+    /// nothing.
     authority: Option<Authority>,
 }
 
@@ -85,13 +86,13 @@ impl KeyBody {
     }
 }
 
-/// A key that was just made.
+/// A newly created key.
 #[derive(Debug, Serialize, ToSchema)]
 struct NewKeyBody {
-    /// The key itself, for this one time; null when a repeated request finds that the key was made before.
+    /// The key itself, returned only this once; null when a repeated request finds the key already created.
     #[schema(example = "ent_0jVx3Kd81aQz_…")]
     key: Option<String>,
-    /// Its record.
+    /// The key's record.
     record: KeyBody,
 }
 
@@ -101,31 +102,31 @@ impl NewKeyBody {
     }
 }
 
-/// A new key.
+/// A key to create.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewKey)]
 #[schema(example = json!({ "label": "laptop", "scopes": ["intents:read", "channels:read", "channels:write"] }))]
 struct CreateBody {
-    /// What it is for.
+    /// Label of the key's purpose.
     label: Option<String>,
-    /// What it may be used for; everything but `admin` when nothing is said.
+    /// Scopes to grant; defaults to every scope except `admin`.
     scopes: Option<Vec<Scope>>,
-    /// Which agents it may act as, besides its principal.
+    /// Agents that the key may act as, besides its principal.
     #[serde(default)]
     act_as: Vec<String>,
-    /// The dialect to answer in.
+    /// Response dialect.
     dialect: Option<Dialect>,
-    /// Requests per second; 0 is without limit.
+    /// Requests per second; 0 means no limit.
     rate_per_second: Option<u32>,
-    /// When it ends by itself.
+    /// When the key expires.
     expires_at: Option<GivenTime>,
 }
 
-/// Make a key
+/// Create a key
 ///
-/// Needs the scope `admin`. No key makes a stronger one: it gives no scope that it lacks, and makes keys only for those
-/// whom it may act as. One that is made for another person decides nothing in that person's place. The key stands in the answer, once;
-/// only hashes of it are kept.
+/// Needs the scope `admin`. A key cannot create a stronger key: it grants only scopes it has itself, and
+/// creates keys only for principals it may act as. A key created for another person cannot make that person's
+/// decisions. The secret is in this response only; the server stores nothing but hashes of it.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
     params(("principal_id" = String, Path, description = "Whose key it will be"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -163,7 +164,8 @@ async fn create(
 
 /// List a principal's keys
 ///
-/// One's own, or with the scope `admin` anybody's. Records only; keys themselves are kept nowhere.
+/// Returns the caller's own keys or, with the scope `admin`, those of any principal. Records only: the
+/// secrets are not stored.
 #[utoipa::path(operation_id = "list_keys", tag = "principals",
     params(("principal_id" = String, Path, description = "Whose keys"),
            ("after" = Option<KeyId>, Query, description = "The id of the last key of the previous page"),
@@ -176,18 +178,18 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     listed(found.into_iter().map(|key| KeyBody::new(key, asker.dialect)))
 }
 
-/// How to rotate a key.
+/// Options of a key rotation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(example = json!({ "overlap_seconds": 3600 }))]
 struct RotateBody {
-    /// Seconds that the old key goes on working; a day when nothing is said.
+    /// Seconds for which the old key keeps working; defaults to one day.
     overlap_seconds: Option<u32>,
 }
 
 /// Rotate a key
 ///
-/// Makes a new key with the same powers; the old one ends after the overlap. The very key that asks, or with the scope
-/// `admin` any.
+/// Creates a new key with the same powers and ends the old one after the overlap. A key can rotate itself;
+/// the scope `admin` can rotate any key.
 #[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = Option<RotateBody>,
     params(("key_id" = String, Path, description = "The key's record"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -213,7 +215,8 @@ async fn rotate(
 
 /// Revoke a key
 ///
-/// At once, on every server, open streams included. A key of one's own principal, or with the scope `admin` any.
+/// Takes effect immediately on every server and closes open streams. Allowed for keys of the caller's own
+/// principal and, with the scope `admin`, for any key.
 #[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
     responses((status = 200, description = "The revoked key", body = KeyBody)))]
 #[delete("/keys/{key_id}")]

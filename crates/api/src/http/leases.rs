@@ -1,4 +1,4 @@
-//! Routes of leases (RFC-0003, contract 6), and how a lease looks on the wire.
+//! Lease routes (RFC-0003, contract 6), and the wire format of a lease.
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::clock::Timestamp;
@@ -24,40 +24,40 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Lease)]
 pub struct LeaseBody {
-    /// Its id.
+    /// Lease id.
     id: LeaseId,
     /// The intent.
     intent_id: IntentId,
-    /// Who holds it.
+    /// Agent that holds the lease.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// The scope, as its holder wrote it.
+    /// The scope, as the holder wrote it.
     #[schema(example = "research")]
     scope: String,
-    /// Where it is in its life.
+    /// Status of the lease.
     status: LeaseStatus,
-    /// Rises with every lease on the intent: of two holders of a scope the later one has the larger token.
+    /// Increases with every lease on the intent: of two holders of a scope, the later has the larger token.
     #[schema(example = 42)]
     fencing_token: i64,
-    /// Since when it is held.
+    /// When the lease was acquired.
     acquired_at: WireTime,
-    /// The same, under the SDK's name.
+    /// The same time, under the name that the SDK uses.
     created_at: WireTime,
-    /// Until when; it holds nothing from that instant.
+    /// When the lease ends; it holds nothing from that instant on.
     expires_at: WireTime,
-    /// When it was given back or taken away.
+    /// When the lease was released or revoked.
     released_at: Option<WireTime>,
 }
 
 impl LeaseBody {
-    /// A lease as it is at this moment.
+    /// Returns the lease with its status at `now`.
     pub fn new(lease: &Lease, now: Timestamp, dialect: Dialect) -> Self {
         Self { status: lease.status_at(now), ..Self::written(lease, dialect) }
     }
 
-    /// A lease as it was written down.
+    /// Returns the lease with its stored status.
     pub fn written(lease: &Lease, dialect: Dialect) -> Self {
-        // One that ran out was never released: `expires_at` says when it ended (contract 6).
+        // An expired lease was never released: `expires_at` says when it ended (contract 6).
         let released_at = lease.ended_at.filter(|_| lease.status != LeaseStatus::Expired);
         Self {
             id: lease.id,
@@ -74,23 +74,24 @@ impl LeaseBody {
     }
 }
 
-/// What is asked for in a new lease.
+/// A lease to acquire.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewLease)]
 #[schema(example = json!({ "scope": "research", "duration_seconds": 300 }))]
 struct AcquireBody {
-    /// A part of the intent's state, such as `research` or `research/sources`; `*` for all of it. Covers what is below.
+    /// A part of the intent's state, such as `research` or `research/sources`, including everything below it;
+    /// `*` for the whole state.
     scope: String,
-    /// For how long: 1 to 604,800 seconds; 300 when nothing is said.
+    /// Duration: 1 to 604,800 seconds; defaults to 300.
     duration_seconds: Option<i64>,
-    /// Who will hold it; the acting agent when nothing is said.
+    /// Agent that will hold the lease; defaults to the acting agent.
     agent_id: Option<String>,
 }
 
 /// Acquire a lease
 ///
-/// Until it ends, nobody else can acquire its scope or one that overlaps it, nor patch that part of the state. It never
-/// outlives its holder's access to the intent.
+/// Until the lease ends, no other agent can acquire its scope or an overlapping one, or patch that part of
+/// the state. A lease never outlives its holder's access to the intent.
 #[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -125,7 +126,7 @@ struct LeaseList {
 
 /// List the leases on an intent
 ///
-/// Those that are held, oldest first; the last 1,000 of them.
+/// Returns the active leases, oldest first; at most the last 1,000.
 #[utoipa::path(operation_id = "list_leases", tag = "leases",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<String>, Query, description = "`active` when nothing is said; `released`, `expired`, `revoked`, or `all`"),
@@ -146,18 +147,18 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     if bare { ok(&leases) } else { ok(&LeaseList { leases }) }
 }
 
-/// For how long a lease is to go on.
+/// Options of a lease renewal.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = LeaseRenewal)]
 #[schema(example = json!({ "duration_seconds": 300 }))]
 struct RenewBody {
-    /// From now on: 1 to 604,800 seconds; 300 when nothing is said.
+    /// Duration from now: 1 to 604,800 seconds; defaults to 300.
     duration_seconds: Option<i64>,
 }
 
 /// Renew a lease
 ///
-/// Only its holder, and only while it is held: one that has ended is acquired anew.
+/// Allowed for the holder while the lease is active. A lease that has ended must be acquired anew.
 #[utoipa::path(operation_id = "renew_lease", tag = "leases", request_body = Option<RenewBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
     responses((status = 200, description = "The lease", body = LeaseBody),
@@ -179,10 +180,10 @@ fn ids(path: &(String, String)) -> Result<(IntentId, LeaseId), Problem> {
     Ok((id("intent", &path.0)?, id("lease", &path.1)?))
 }
 
-/// What is said of a lease that ended.
+/// The response to a release.
 #[derive(Debug, Serialize, ToSchema)]
 struct LeaseEnd {
-    /// For people.
+    /// Message for people.
     #[schema(example = "Lease released")]
     message: &'static str,
     /// The lease.
@@ -191,7 +192,8 @@ struct LeaseEnd {
 
 /// Release a lease
 ///
-/// Its holder gives it back; a creator or admin of the intent takes it away. Once more changes nothing.
+/// Its holder releases the lease; a creator or admin of the intent revokes it. Repeating the request changes
+/// nothing.
 #[utoipa::path(operation_id = "release_lease", tag = "leases",
     params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
     responses((status = 200, description = "It has ended", body = LeaseEnd)))]

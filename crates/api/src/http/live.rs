@@ -1,5 +1,6 @@
-//! Streams of server-sent events that are read from the database whenever a bell is rung: of jobs, of mailboxes. What is in
-//! them is their [`Source`]'s; the streams of intents, which are fed from memory, are `streams.rs`.
+//! Server-sent event streams that read from the database on each notification: of jobs, mailboxes and
+//! moments. A [`Source`] supplies the frames. The streams of intents, which are fed from memory, are in
+//! `streams.rs`.
 
 use std::io;
 use std::sync::Arc;
@@ -19,44 +20,43 @@ use tokio::time::{Instant, timeout};
 use super::Doors;
 use super::error::Reply;
 
-/// Milliseconds after which a client should come back when its stream breaks.
+/// Milliseconds after which a client should reconnect when its stream breaks.
 const RETRY_MILLIS: u64 = 1_000;
 
-/// What a stream has read.
+/// The result of one read of a source.
 pub struct Chunk {
     /// The frames.
     pub text: BytesMut,
-    /// Whether nothing will ever follow.
+    /// Whether the stream has ended for good.
     pub over: bool,
-    /// Whether there may be more than was looked at.
+    /// Whether more entries may follow than this read looked at.
     pub behind: bool,
 }
 
-/// Where a stream's frames come from.
+/// Supplies a stream's frames.
 pub trait Source {
-    /// What streams of this kind are counted as.
+    /// Label of this kind of stream in the metrics.
     const KIND: &'static str;
 
-    /// The id that a client resumes with when it has had no frame yet.
+    /// Returns the id from which a client resumes before it has received a frame.
     fn start(&self) -> String;
 
-    /// What has come since the last call.
+    /// Reads the entries since the last call.
     async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError>;
 }
 
-/// The number that a client resumes after: its `Last-Event-ID`.
+/// Returns the request's `Last-Event-ID`, after which the client resumes; `None` if it is absent or blank.
 pub fn last_event_id(request: &actix_web::HttpRequest) -> Option<&str> {
     let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
     last.filter(|text| !text.trim().is_empty())
 }
 
-/// The id is none that a stream has given.
+/// The refusal of an id that no stream has issued.
 pub fn unreadable(name: &str) -> Refusal {
     let message = format!("`{name}` is no id of a frame. Send the last one that you had, or none.");
     Refusal::new(Code::InvalidParameter, message)
 }
 
-/// A stream that is being written.
 struct Live<S: Source> {
     doors: web::Data<Doors>,
     caller: Caller,
@@ -73,10 +73,10 @@ impl<S: Source> Drop for Live<S> {
     }
 }
 
-/// Answers with a stream; without a `listener` it looks by itself ten times a second.
+/// Responds with a stream; without a `listener` the stream polls ten times a second.
 ///
 /// # Errors
-/// The key has too many streams.
+/// The key has too many open streams.
 pub fn respond<S: Source + 'static>(
     doors: web::Data<Doors>,
     caller: Caller,
@@ -100,7 +100,7 @@ pub fn respond<S: Source + 'static>(
         .streaming(body))
 }
 
-/// Breaks the connection: whoever follows comes back with the last id that it has.
+/// Breaks the connection: the client reconnects with the last id that it received.
 fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionAborted)
 }
@@ -115,7 +115,8 @@ impl<S: Source> Live<S> {
         let draining = self.doors.draining.clone();
         let grant = Arc::clone(&self.caller.grant);
         loop {
-            // However much there is to hand out, a key that has ended gets none of it.
+            // Checked before each delivery: a key that has ended receives nothing more, even if there is a
+            // backlog.
             self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
             let chunk = self.source.read(&self.doors, &self.caller).await.map_err(|failure| {
                 tracing::debug!(error = %failure, kind = S::KIND, "a stream ended");
@@ -126,7 +127,7 @@ impl<S: Source> Live<S> {
                 return Ok(chunk.text.freeze());
             }
             if chunk.behind {
-                // Nothing of it was the caller's; there may be more.
+                // None of the entries read was visible to the caller; there may be more.
                 continue;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -143,7 +144,8 @@ impl<S: Source> Live<S> {
         }
     }
 
-    /// How long it waits for a bell before it looks by itself. Nothing is rung for a stream over everything.
+    /// Returns how long to wait for a notification before polling; streams over all entries receive no
+    /// notifications.
     fn patience(&self) -> Duration {
         Duration::from_millis(if self.listener.is_some() { 60_000 } else { 100 })
     }
@@ -162,7 +164,7 @@ impl<S: Source> Live<S> {
 /// The body has no JSON form.
 pub fn write(text: &mut BytesMut, id: &str, event: &str, body: &impl Serialize) -> Result<(), AppError> {
     let mut data = serde_json::to_vec(body)?;
-    // A body goes out as it was written, with its line breaks; a line of SSE ends at any of them.
+    // A body keeps its line breaks as written, but in SSE any of them ends a line.
     data.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     text.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: ").as_bytes());
     text.extend_from_slice(&data);

@@ -1,4 +1,4 @@
-//! Routes of mailboxes (AEE §5): reading with a cursor, waiting, picking, taking out, and following as a stream.
+//! Mailbox routes (AEE §5): cursor reads, long polling, picking, acknowledging, and following as a stream.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::http::routes::Routes;
 
-/// Envelopes of a page when nothing is said, and read at once for a stream.
+/// Default page size, and the number of envelopes read at once for a stream.
 const STEP: u32 = 100;
 
 pub fn routes(config: &mut Routes<'_>) {
@@ -34,9 +34,9 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MailboxItem)]
 pub(crate) struct ItemBody {
-    /// Its number in the mailbox.
+    /// Number of the envelope in the mailbox.
     seq: i64,
-    /// Until when it is kept for whoever picked it.
+    /// End of the hold by the client that picked the envelope.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     held_until: Option<WireTime>,
@@ -45,10 +45,10 @@ pub(crate) struct ItemBody {
 }
 
 impl ItemBody {
-    /// An item for this client.
+    /// Shapes an envelope in the client's dialect.
     ///
     /// # Errors
-    /// What is kept is not JSON.
+    /// The stored envelope is not JSON.
     pub(crate) fn new(letter: Letter, dialect: Dialect) -> Outcome<Self> {
         Ok(Self {
             seq: letter.seq,
@@ -66,27 +66,27 @@ impl ItemBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MailboxPage)]
 struct PageBody {
-    /// Whose mailbox.
+    /// Entity that owns the mailbox.
     entity: String,
-    /// The envelopes, in the order in which they came.
+    /// The envelopes, in order of arrival.
     items: Vec<ItemBody>,
-    /// The number of the last one here: `after` of the next page.
+    /// Number of the last envelope on this page: `after` of the next page.
     next_after: i64,
-    /// The number of the mailbox's last one.
+    /// Number of the last envelope in the mailbox.
     last_seq: i64,
-    /// Everything up to here was taken out.
+    /// Every envelope up to this number has been acknowledged.
     acked_seq: i64,
 }
 
-/// How far a mailbox is.
+/// The progress of a mailbox.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Mailbox)]
 struct MailboxBody {
-    /// Whose mailbox.
+    /// Entity that owns the mailbox.
     entity: String,
-    /// The number of its last envelope.
+    /// Number of the last envelope in the mailbox.
     last_seq: i64,
-    /// Everything up to here was taken out.
+    /// Every envelope up to this number has been acknowledged.
     acked_seq: i64,
 }
 
@@ -98,7 +98,8 @@ impl From<Mailbox> for MailboxBody {
 
 /// Open a mailbox
 ///
-/// Principals and agents have one anyway. Any other name that the key may act as gets one this way. Again is the same.
+/// Creates a mailbox for another name that the key may act as; principals and agents always have one.
+/// Idempotent.
 #[utoipa::path(operation_id = "open_mailbox", tag = "envelopes",
     params(("entity" = String, Path, description = "Whose")),
     responses((status = 200, description = "It is there", body = MailboxBody)))]
@@ -109,8 +110,8 @@ async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
 
 /// Read a mailbox
 ///
-/// In the order in which envelopes came: those after `after`, or those that were not taken out when nothing is said. With
-/// `wait`, answers as soon as there is one, or empty when the time is over.
+/// Returns envelopes in order of arrival: those after `after`, which defaults to those not yet acknowledged.
+/// With `wait`, responds as soon as there is an envelope, or with an empty page when the time is over.
 #[utoipa::path(operation_id = "read_mailbox", tag = "envelopes",
     params(("entity" = String, Path, description = "Whose"),
            ("after" = Option<i64>, Query, description = "After this number"),
@@ -152,19 +153,19 @@ fn seq(text: &str) -> Option<i64> {
     text.trim().parse().ok().filter(|number| *number >= 0)
 }
 
-/// What is taken out.
+/// The envelopes to acknowledge; exactly one of the two fields.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = MailboxAck, example = json!({ "up_to": 41 }))]
 struct AckBody {
-    /// Everything up to this number.
+    /// Every envelope up to this number.
     up_to: Option<i64>,
-    /// These numbers.
+    /// The envelopes with these numbers.
     seqs: Option<Vec<i64>>,
 }
 
-/// Take envelopes out of a mailbox
+/// Acknowledge envelopes
 ///
-/// What was taken out is handed out only to who asks for it by number. Again is the same.
+/// An acknowledged envelope is returned only to clients that request its number explicitly. Idempotent.
 #[utoipa::path(operation_id = "ack_mailbox", tag = "envelopes", request_body = AckBody,
     params(("entity" = String, Path, description = "Whose")),
     responses((status = 200, description = "How far it is", body = MailboxBody)))]
@@ -182,20 +183,23 @@ async fn ack(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
     ok(&MailboxBody::from(mailboxes::ack(&doors.ctx, &asker.caller, &path, &ack).await?))
 }
 
-/// What is picked.
+/// Options of a pick.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = MailboxPick, example = json!({ "max": 10, "hold_sec": 60 }))]
 struct PickBody {
-    /// How many at the most: 1 to 100; 1 when nothing is said.
+    /// Maximum number of envelopes: 1 to 100; defaults to 1.
     max: Option<u32>,
-    /// Seconds for which they are kept from others who pick: 0 to 3,600; 60 when nothing is said. Take them out until then.
+    /// Seconds for which other clients cannot pick these envelopes: 0 to 3,600; defaults to 60.
+    ///
+    /// Acknowledge them within this time.
     hold_sec: Option<u32>,
 }
 
 /// Pick the most pressing envelopes
 ///
-/// Of what was not taken out and nobody holds: by priority and age together. A priority is worth a time (low 0, normal 30,
-/// high 120, urgent 600 seconds), so that whatever has waited longer than that comes first.
+/// Selects among the envelopes that are neither acknowledged nor held, by priority and age. A priority counts
+/// as a head start in seconds (low 0, normal 30, high 120, urgent 600), so an envelope that has waited longer
+/// than this difference comes first.
 #[utoipa::path(operation_id = "pick_mailbox", tag = "envelopes", request_body = Option<PickBody>,
     params(("entity" = String, Path, description = "Whose")),
     responses((status = 200, description = "The envelopes, the most pressing first", body = Vec<ItemBody>)))]
@@ -224,8 +228,9 @@ async fn pick(
 
 /// Follow a mailbox
 ///
-/// A stream of server-sent events: each frame's `id` is the envelope's number; `Last-Event-ID` resumes after it, without a
-/// gap or a repetition, also on another server. Without it, it begins with what was not taken out.
+/// A stream of server-sent events. Each frame's `id` is the envelope's number; `Last-Event-ID` resumes after
+/// it, without a gap or a repetition, on any server. Without it, the stream begins with the envelopes not yet
+/// acknowledged.
 #[utoipa::path(operation_id = "follow_mailbox", tag = "envelopes",
     params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -238,16 +243,18 @@ async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, que
     listener.add(Touch::Mailbox(entity.clone()));
     let after = after.transpose()?;
     let (mailbox, _) = mailboxes::read(&doors.ctx, &asker.caller, &entity, after, 1).await?;
-    // Who resumes has had what came before; who begins gets of that what nobody has taken out.
+    // A resuming client has received everything before `after`; a new one starts with the unacknowledged
+    // envelopes.
     let (after, old) = after.map_or((mailbox.acked_seq, mailbox.last_seq), |after| (after, after));
     respond(doors, asker.caller, Followed { entity, after, old, dialect: asker.dialect }, Some(listener))
 }
 
-/// A mailbox that is followed.
+/// Source of a mailbox stream.
 struct Followed {
     entity: String,
     after: i64,
-    /// Up to here what was taken out is left out: it was so when the stream began, item by item.
+    /// The mailbox's last number when the stream began: up to it, envelopes acknowledged one by one are
+    /// skipped.
     old: i64,
     dialect: Dialect,
 }

@@ -1,4 +1,4 @@
-//! Routes of agents' memory (RFC-0015). What its bodies are is `memory/bodies.rs`.
+//! Routes of agents' memory (RFC-0015). The request and response bodies are in `memory/bodies.rs`.
 
 mod bodies;
 
@@ -22,10 +22,10 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(changes).service(of_intent);
 }
 
-/// Entries of one list when nothing is said: what the SDK asks for.
+/// Default page size, which is the one that the SDK requests.
 const LIST: u32 = 100;
 
-/// A 200 with an entry and its version as `ETag`.
+/// Returns a 200 with an entry, and the entry's version as `ETag`.
 fn shown(version: i64, body: &impl Serialize) -> Reply {
     let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
     let etag = format!("\"{version}\"");
@@ -70,12 +70,12 @@ fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
     listed(found.into_iter().map(|entry| EntryBody::new(entry, asker.dialect)))
 }
 
-/// Put something into an agent's memory
+/// Create a memory entry
 ///
-/// Under a key that is free in its namespace. With a scope it is for a task or an intent: those who can read that see it
-/// too, unless it is `restricted`, and `working` memory is archived when that is over. A namespace has 1,000 entries in
-/// force; for one more the least recently used one goes that is neither pinned nor `semantic`, those of lower priority
-/// first, and `evicted` says which.
+/// The key must be free in its namespace. An entry with a scope belongs to a task or an intent: agents that
+/// can read the intent see it too, unless it is `restricted`, and `working` memory is archived when the task
+/// or intent is over. A namespace holds up to 1,000 active entries. Beyond that, a new entry evicts the least
+/// recently used entry that is neither pinned nor `semantic`, lower priorities first; `evicted` lists it.
 #[utoipa::path(operation_id = "create_memory", tag = "memory", request_body = AskBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The entry; its version is the ETag", body = MadeBody),
@@ -89,9 +89,10 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
     shown(made.entry.version, &MadeBody::new(made, asker.dialect))
 }
 
-/// Get an entry of an agent's memory
+/// Get a memory entry
 ///
-/// One's own, and what others share on an intent that one can read.
+/// Allowed for the agent's own entries, and for entries that others share on an intent that the caller can
+/// read.
 #[utoipa::path(operation_id = "get_memory", tag = "memory",
     params(("memory_id" = String, Path, description = "The entry")),
     responses((status = 200, description = "The entry; its version is the ETag", body = EntryBody)))]
@@ -101,11 +102,11 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     shown(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
-/// Change an entry of an agent's memory
+/// Change a memory entry
 ///
-/// Under its version: send the one you last read in `If-Match`. One's own; `semantic` memory of an intent may be set right by
-/// whoever can write to that. What is missing stays, and so does what is null, but for `ttl`, `expires_at` and
-/// `sensitivity`, which null takes away. Agent, namespace, key, type and scope never change.
+/// Requires the version last read in `If-Match`. Agents change their own entries; any agent that can write to
+/// an intent may correct its `semantic` entries. Missing and null fields stay unchanged, except that null
+/// clears `ttl`, `expires_at` and `sensitivity`. Agent, namespace, key, type and scope never change.
 #[utoipa::path(operation_id = "update_memory", tag = "memory", request_body = ChangeBody,
     params(("memory_id" = String, Path, description = "The entry"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
@@ -126,9 +127,9 @@ async fn change(
     shown(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
-/// Forget an entry of an agent's memory
+/// Delete a memory entry
 ///
-/// With its earlier versions. One's own only.
+/// Deletes the entry and its earlier versions. Allowed for the agent's own entries only.
 #[utoipa::path(operation_id = "delete_memory", tag = "memory",
     params(("memory_id" = String, Path, description = "The entry"),
            ("If-Match" = Option<i64>, Header, description = "The version that you last read; any when nothing is said")),
@@ -146,9 +147,10 @@ async fn remove(
     ok(&DeletedBody::new(id))
 }
 
-/// List the versions of an entry
+/// List the versions of a memory entry
 ///
-/// The one in force and up to ten before it, the latest first: who made them, and when. One's own only.
+/// Returns the current version and up to ten earlier ones, newest first, each with its author and time.
+/// Allowed for the agent's own entries only.
 #[utoipa::path(operation_id = "list_memory_versions", tag = "memory",
     params(("memory_id" = String, Path, description = "The entry")),
     responses((status = 200, description = "The versions", body = Vec<VersionBody>)))]
@@ -160,8 +162,8 @@ async fn versions(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
 
 /// List and search an agent's memory
 ///
-/// What was changed last comes first; with `q` what fits best. Of another agent's memory only what it shares on intents that
-/// you can read.
+/// Sorted by last change, newest first; with `q`, by relevance. Of another agent's memory, returns only the
+/// entries that it shares on intents that the caller can read.
 #[utoipa::path(operation_id = "list_memory", tag = "memory",
     params(("agent_id" = String, Path, description = "The agent"),
            ("namespace" = Option<String>, Query, description = "Only in this namespace"),
@@ -180,9 +182,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     all(memory::list(&doors.ctx, &asker.caller, &path, &filter(&query)?).await?, &asker)
 }
 
-/// List what happened to an agent's memory
+/// List the changes to an agent's memory
 ///
-/// The last 1,000 changes, the oldest first, also of what was evicted or is over. One's own only.
+/// Returns the last 1,000 changes, oldest first, including those of evicted and expired entries. Allowed for
+/// the agent's own memory only.
 #[utoipa::path(operation_id = "list_memory_changes", tag = "memory",
     params(("agent_id" = String, Path, description = "The agent"),
            ("after" = Option<u32>, Query, description = "Only after the change of this number"),
@@ -196,9 +199,9 @@ async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
     listed(found.into_iter().map(|one| ChangeShown::new(one, asker.dialect)))
 }
 
-/// List what agents share on an intent
+/// List the memory shared on an intent
 ///
-/// What was changed last comes first.
+/// Sorted by last change, newest first.
 #[utoipa::path(operation_id = "list_intent_memory", tag = "memory",
     params(("intent_id" = String, Path, description = "The intent"),
            ("archived" = Option<bool>, Query, description = "What is archived, instead of what is in force"),

@@ -1,4 +1,4 @@
-//! Routes of messages (RFC-0021 §2 to §4).
+//! Message routes (RFC-0021 §2 to §4).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,33 +36,33 @@ pub fn routes(config: &mut Routes<'_>) {
 /// A message.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MessageBody<'a> {
-    /// Its id; also the cursor that continues after it.
+    /// Message id; also the cursor that continues after the message.
     id: MessageId,
     /// The channel.
     channel_id: ChannelId,
-    /// Who sent it.
+    /// Agent that sent the message.
     #[schema(example = "agent.researcher")]
     sender: &'a str,
-    /// Whom it is for: an agent, `role:…`, `*`, or null for nobody in particular.
+    /// Addressee: an agent, `role:…`, `*`, or null if the message is not directed.
     #[schema(example = "agent.data")]
     to: Option<&'a str>,
-    /// What it is for.
+    /// Type of the message.
     message_type: MessageType,
-    /// The request that it answers.
+    /// The request that this message answers.
     correlation_id: Option<MessageId>,
-    /// What it says.
+    /// Content of the message.
     #[schema(value_type = Object, example = json!({ "question": "What schema version does the Q1 dataset use?" }))]
     payload: &'a Payload,
     /// Hints for routing and tracing.
     #[schema(value_type = Option<Object>)]
     metadata: Option<&'a Payload>,
-    /// What has become of it.
+    /// Status of the message.
     status: MessageStatus,
-    /// When it was sent.
+    /// When the message was sent.
     created_at: WireTime,
-    /// When it is too late for it.
+    /// When the message expires.
     expires_at: Option<WireTime>,
-    /// When a recipient first acknowledged it.
+    /// When a recipient first acknowledged the message.
     read_at: Option<WireTime>,
 }
 
@@ -92,22 +92,22 @@ impl<'a> MessageBody<'a> {
     "payload": { "question": "What schema version does the Q1 dataset use?" }
 }))]
 pub(super) struct SendBody {
-    /// Who sends it; the key must be allowed to act as it.
+    /// Agent that sends the message; the key must be allowed to act as it.
     sender: String,
-    /// Whom it is for: an agent, `role:…` or `*`.
+    /// Addressee: an agent, `role:…` or `*`.
     to: Option<String>,
-    /// `request`, `response`, `notify` (when nothing is said) or `broadcast`.
+    /// `request`, `response`, `notify` or `broadcast`; defaults to `notify`.
     message_type: Option<String>,
-    /// On a response, the id of the request.
+    /// For a response: the id of the request.
     correlation_id: Option<String>,
-    /// What it says: an object of up to 256 KiB.
+    /// Content: an object of up to 256 KiB.
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
-    /// Hints for routing and tracing: an object of up to 16 KiB. A `proof` in it is checked when it is of the type
+    /// Hints for routing and tracing: an object of up to 16 KiB; a `proof` in it is verified if its type is
     /// `Ed25519Signature2026` and the sender has an identity.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Box<RawValue>>,
-    /// When it will be too late for it.
+    /// When the message expires.
     expires_at: Option<GivenTime>,
 }
 
@@ -141,7 +141,7 @@ impl SendBody {
     }
 }
 
-/// The type of a message. `message` is what a client in the field sends for a notify (contract 2).
+/// Parses the type of a message; some deployed clients send `message` for a notify (contract 2).
 fn message_type(word: Option<&str>, strict: bool) -> Result<MessageType, Refusal> {
     match word {
         None => Ok(MessageType::Notify),
@@ -173,8 +173,8 @@ async fn deliver(
 
 /// Send a message
 ///
-/// Answered after it is durably stored. Directed messages are seen by their sender, those they are for and the channel's
-/// managers only.
+/// Responds once the message is durably stored. A directed message is visible only to its sender, its addressees and the
+/// channel's managers.
 #[utoipa::path(operation_id = "send_message", tag = "messages", request_body = SendBody,
     params(("channel_id" = String, Path, description = "The channel"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -198,7 +198,7 @@ async fn send(
 
 /// Send a message to a channel by its name
 ///
-/// Opens the channel, for all on the intent, if no open one has the name (RFC-0021 §1.4).
+/// Opens the channel for everyone with access to the intent if no open channel has the name (RFC-0021 §1.4).
 #[utoipa::path(operation_id = "send_message_by_name", tag = "messages", request_body = SendBody,
     params(("intent_id" = String, Path, description = "The intent"), ("name" = String, Path, description = "The channel's name"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -223,10 +223,10 @@ async fn send_by_name(
 
 /// List a channel's messages
 ///
-/// Those after `since`, or the newest, oldest first either way. With `wait`, answers as soon as there are some, or empty
-/// when the time is up. The header `Entente-Next-Cursor` is the `since` that continues. A page has at most 4 MiB of messages, 256
-/// KiB while other large answers to the same key are not read yet; `Entente-Has-More` says that it was cut short. Without `since`
-/// it is the older ones that are left out.
+/// Returns the messages after `since`, or else the newest; oldest first in both cases. With `wait`, responds as soon as there
+/// is a message, or with an empty list when the time is over. Pass the header `Entente-Next-Cursor` as `since` to continue. A
+/// page holds at most 4 MiB of messages, or 256 KiB while other large responses to the same key are still unread;
+/// `Entente-Has-More` marks a truncated page. Without `since`, truncation drops the older messages.
 #[utoipa::path(operation_id = "list_messages", tag = "messages",
     params(("channel_id" = String, Path, description = "The channel"),
            ("since" = Option<String>, Query, description = "A message's id, a cursor, or a time: only what came after it"),
@@ -255,7 +255,7 @@ async fn list(
         let time = Duration::from_secs(u64::from(wait));
         tokio::select! {
             page = messages::wait(&doors.ctx, &asker.caller, channel_id, &filter, time) => page?,
-            // The server is stopping: what is there, now.
+            // The server is stopping: return the messages that exist now.
             () = presence.over().cancelled() => messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?,
         }
     };
@@ -282,13 +282,13 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, Str
     ok(&MessageBody::new(&message, asker.dialect))
 }
 
-/// An answer.
+/// A reply to a request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({ "sender": "agent.data", "payload": { "answer": "v2.3" } }))]
 struct ReplyBody {
-    /// Who answers; the key must be allowed to act as it.
+    /// Agent that replies; the key must be allowed to act as it.
     sender: String,
-    /// The answer: an object of up to 256 KiB.
+    /// Content: an object of up to 256 KiB.
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
     /// Hints for routing and tracing.
@@ -296,10 +296,10 @@ struct ReplyBody {
     metadata: Option<Box<RawValue>>,
 }
 
-/// Answer a message
+/// Reply to a message
 ///
-/// A response to the request's sender, with its id as `correlation_id` (RFC-0021 §3). Only those whom a directed request
-/// is for can answer it.
+/// Sends a response to the request's sender, with the request's id as `correlation_id` (RFC-0021 §3). Only the addressees of
+/// a directed request can reply to it.
 #[utoipa::path(operation_id = "reply_to_message", tag = "messages", request_body = ReplyBody,
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The request"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -327,7 +327,7 @@ async fn respond(
         expires_at: None,
     };
     let sent = deliver(&doors, &asker, channel_id, draft, once).await;
-    // Here it is the path that names the request, not the body.
+    // Here the path names the request, not the body: an unknown request is a 404.
     let unknown = |problem: Problem| -> Problem {
         if problem.is_about("correlation_id", "unknown") {
             Refusal::not_found("message").into()
@@ -344,13 +344,13 @@ async fn respond(
 #[schema(as = MessageStatusChange)]
 #[schema(example = json!({ "status": "read" }))]
 struct StatusBody {
-    /// The status; only `read` can be set.
+    /// New status; only `read` can be set.
     status: MessageStatus,
 }
 
 /// Mark a message read
 ///
-/// By those whom it is for. Doing it again changes nothing.
+/// Allowed for the message's addressees. Idempotent.
 #[utoipa::path(operation_id = "mark_message_read", tag = "messages", request_body = StatusBody,
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The message")),
     responses((status = 200, description = "The message", body = MessageBody),

@@ -1,7 +1,9 @@
-//! The door of REST and SSE: parses requests, tells who asks, calls one deed, shapes the reply. It decides nothing.
+//! REST and SSE endpoints. Each handler parses the request, identifies the caller, calls one kernel operation
+//! and shapes the response; the handlers contain no domain decisions.
 //!
-//! One file per noun; `routes` lists them. What all share: `caller` (who asks), `body` (what is asked), `wire` (times and
-//! names for the client at hand), `error` (refusals on the wire), `frontdoor` (what happens to every request).
+//! One file per resource; `routes` lists them. Shared modules: `caller` (authentication), `body` (request
+//! bodies), `wire` (times and names in the client's dialect), `error` (refusals as responses), `frontdoor`
+//! (middleware for every request).
 
 mod access;
 mod access_requests;
@@ -113,77 +115,78 @@ use crate::arcp::socket;
 use crate::mcp::{self, Site};
 use crate::web::pace::Pace as Logins;
 
-/// What the door itself is limited to.
+/// Limits of the HTTP layer.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests per second and key; 0 for no limit.
+    /// Requests per second and key; 0 means no limit.
     pub rate_per_second: u32,
-    /// Bytes of a body.
+    /// Maximum size of a request body in bytes.
     pub max_body_bytes: usize,
-    /// Whether a proxy in front ends TLS.
+    /// Whether a proxy in front of the server terminates TLS.
     pub tls_terminated: bool,
-    /// Open streams and waiting requests per key.
+    /// Maximum number of open streams and waiting requests per key.
     pub max_streams_per_key: usize,
-    /// Requests under way per key, besides those.
+    /// Maximum number of other requests in progress per key.
     pub max_requests_per_key: usize,
-    /// How long the body of a request may take to come.
+    /// Time limit for receiving a request body.
     pub body: Duration,
-    /// How long an answer may take to be read, for each page's worth of it.
+    /// Time limit for the client to read each page's worth of a response.
     pub write: Duration,
-    /// How often a silent stream gets a comment.
+    /// Interval after which a silent stream sends a comment.
     pub ping: Duration,
-    /// How long a refused subscription is held.
+    /// How long a refused subscription is delayed before its response.
     pub refused_subscribe_hold: Duration,
 }
 
-/// What every handler shares.
+/// State shared by all request handlers.
 pub struct Doors {
-    /// What deeds are handed.
+    /// The kernel's context, which operations receive.
     pub ctx: Ctx,
-    /// Where messages are handed in.
+    /// Group commit of messages.
     pub sends: Arc<Sends>,
-    /// Where jobs and workers' reports are handed in.
+    /// Group commit of jobs and of workers' reports.
     pub works: Arc<Works>,
-    /// Where envelopes are handed in.
+    /// Ingest of envelopes.
     pub post: Post,
-    /// Where calls of tools are handed in.
+    /// Executes tool calls.
     pub tools: Desk,
-    /// What the door is limited to.
+    /// Limits of the HTTP layer.
     pub limits: Limits,
-    /// When the server started, on a steady clock.
+    /// When the server started, on a monotonic clock.
     pub started: Instant,
-    /// Cancelled when the server begins to drain: streams end so that they come back elsewhere.
+    /// Cancelled when the server begins to drain: streams end so that clients reconnect to another server.
     pub draining: CancellationToken,
-    /// Where conversations run that outlive their request.
+    /// Owns conversations that outlive their request.
     pub tasks: Tasks,
-    /// Whether the server could read and write when that was last asked.
+    /// Cached result of the last readiness check.
     pub checkup: Checkup,
-    /// Who is connected.
+    /// The open connections.
     pub connections: Arc<Connections>,
-    /// Where requests are measured for a collector, if there is one.
+    /// Exporter of request spans, if a collector is configured.
     pub spans: Option<Arc<Spans>>,
-    /// How deliveries to streams are spaced.
+    /// Spacing of deliveries to streams.
     pub pace: Pace,
-    /// Where request ids come from.
+    /// Generator of request ids.
     pub request_ids: frontdoor::RequestIds,
-    /// Refused subscriptions that may be held at once; beyond, they are answered without delay.
+    /// Bounds the refused subscriptions that are delayed at once; beyond that, they are refused without
+    /// delay.
     pub held: Semaphore,
-    /// How often somebody has tried to log in.
+    /// Rate limiter of login attempts.
     pub logins: Logins,
-    /// Where this server stands for those outside.
+    /// The server's public URL, and the hosts and origins that it accepts.
     pub site: Site,
 }
 
-/// The routes outside of those.
+/// Routes outside the API prefixes.
 fn root(config: &mut Routes<'_>) {
     health::routes(config);
     federation::well_known(config);
     discovery::root(config);
 }
 
-/// The routes under `/api/v1` and `/v1`.
+/// Routes under `/api/v1` and `/v1`.
 fn api(config: &mut Routes<'_>) {
-    // The router tries one after the other: what is asked most often comes first.
+    // The router tries services in order, so the most frequent requests come first.
     messages::routes(config);
     batches::routes(config);
     asks::routes(config);
@@ -252,7 +255,7 @@ fn api(config: &mut Routes<'_>) {
     invocations::routes(config);
 }
 
-/// The application, as the server and the tests run it.
+/// Builds the application, for the server and for tests.
 pub fn application(
     doors: web::Data<Doors>,
 ) -> App<
@@ -280,24 +283,25 @@ pub fn application(
         .wrap(from_fn(frontdoor::pass))
 }
 
-/// A JSON reply.
+/// Returns a JSON response.
 fn json(status: actix_web::http::StatusCode, body: &impl Serialize) -> error::Reply {
     let text = serde_json::to_vec(body).map_err(|e| error::Problem::internal(&e.to_string()))?;
     Ok(actix_web::HttpResponse::build(status).content_type("application/json").body(text))
 }
 
-/// A 200 with a JSON body.
+/// Returns a 200 with a JSON body.
 fn ok(body: &impl Serialize) -> error::Reply {
     json(actix_web::http::StatusCode::OK, body)
 }
 
-/// A 201 with a JSON body.
+/// Returns a 201 with a JSON body.
 fn created(body: &impl Serialize) -> error::Reply {
     json(actix_web::http::StatusCode::CREATED, body)
 }
 
-/// A 200 with a page of a list that was cut short where it is too large (`kernel/src/pages.rs`). `Entente-Has-More` says so: there may
-/// be more although it has fewer than were asked for.
+/// Returns a 200 with a page of a list, truncated if it was too large (`kernel/src/pages.rs`).
+///
+/// `Entente-Has-More` marks a truncated page: there may be more items although it has fewer than requested.
 fn paged(body: &impl Serialize, cut: bool, large: Option<LargeAnswer>) -> error::Reply {
     let mut response = ok(body)?;
     if cut {
@@ -309,7 +313,8 @@ fn paged(body: &impl Serialize, cut: bool, large: Option<LargeAnswer>) -> error:
     Ok(response)
 }
 
-/// A 200 with a list, cut short behind the item with which it has a page's bytes. Its reader goes on behind the last one.
+/// Returns a 200 with a list, truncated after the item that fills the page's bytes; the client continues
+/// after its last item.
 fn listed<T: Serialize>(items: impl IntoIterator<Item = T>) -> error::Reply {
     let (mut text, mut items) = (vec![b'['], items.into_iter().peekable());
     let room = usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX);
@@ -329,5 +334,5 @@ fn listed<T: Serialize>(items: impl IntoIterator<Item = T>) -> error::Reply {
     Ok(response.content_type("application/json").body(text))
 }
 
-/// The header of a page that was cut short.
+/// Header of a truncated page.
 const HAS_MORE: HeaderName = HeaderName::from_static("entente-has-more");

@@ -1,5 +1,5 @@
-//! Routes of binding moments: asking a person, answering, and what is said in between. How one looks is `moments/shape.rs`, what is
-//! done with one `moments/verbs.rs`.
+//! Routes of binding moments: asking a person, deliberating, listing and following. The response format is in
+//! `moments/shape.rs`, the actions on a moment in `moments/verbs.rs`.
 
 mod shape;
 mod verbs;
@@ -30,20 +30,21 @@ use super::presence::Presence;
 use super::{Doors, created, ok};
 use crate::http::routes::Routes;
 
-/// Seconds that a request may wait for news of a moment.
+/// Maximum seconds for which a request may wait for a change of a moment.
 const WAIT_SECONDS: u32 = 25;
 
-/// Moments that are read at once for a stream.
+/// Moments read at once for a stream.
 const STEP: u32 = 100;
 
 pub fn routes(config: &mut Routes<'_>) {
-    // Those with a fixed name before the one that takes any.
+    // Fixed paths come before the one with a parameter.
     config.service(emit).service(list).service(inbox).service(follow).service(rates).service(deliberate);
     config.service(get);
     verbs::routes(config);
 }
 
-/// What both bodies ask for: two structs, because what they do not know is refused, which a shared one inside them could not do.
+/// Builds the ask common to both bodies, which are two structs because `deny_unknown_fields` does not work with a flattened
+/// one.
 macro_rules! asked {
     ($said:ident) => {
         MomentAsk {
@@ -82,36 +83,36 @@ macro_rules! asked {
     "expires_in": 3600
 }))]
 struct EmitBody {
-    /// Who asks; the acting agent when nothing is said.
+    /// Agent that asks; defaults to the acting agent.
     agent_id: Option<String>,
-    /// Who is asked: one person.
+    /// The one person who is asked.
     #[serde(alias = "principal")]
     principal_id: String,
-    /// The eight slots. `question.hatches` may be left out: both are open then.
+    /// The eight slots; if `question.hatches` is omitted, both hatches are open.
     #[schema(value_type = Object)]
     binding_moment: Value,
-    /// The job that waits for the answer; one that you work on.
+    /// The job that waits for the answer; it must be one that the caller works on.
     job_id: Option<String>,
-    /// The intent that it is about; the job's when nothing is said.
+    /// The intent that the question concerns; defaults to the job's.
     intent_id: Option<String>,
-    /// A thread of your own.
+    /// Correlation id of the caller's choice.
     corr: Option<String>,
-    /// Why a hatch is closed; needed when one is.
+    /// Justification for a closed hatch; required if a hatch is closed.
     hatch_justification: Option<String>,
-    /// The refused question whose place it takes.
+    /// The refused question that this one replaces.
     supersedes: Option<String>,
-    /// How the objection to that one was answered; shown above the question.
+    /// How the objection to the replaced question was addressed; shown above the question.
     objection_response: Option<String>,
-    /// Seconds that the question stands, 60 to 2,592,000; 86,400 when nothing is said. When they are over nothing is approved.
+    /// Seconds until the question expires: 60 to 2,592,000; defaults to 86,400; expiry approves nothing.
     expires_in: Option<u32>,
-    /// Another person, who is asked too when nobody has answered.
+    /// A second person, asked as well if nobody has answered.
     escalate_to: Option<String>,
-    /// After how many seconds.
+    /// Seconds until the escalation.
     escalate_after: Option<u32>,
-    /// The state of the job or the intent in which an answer counts.
+    /// State of the job or intent in which an answer is valid.
     #[serde(default)]
     valid_while: ValidWhile,
-    /// What is shown where the slots cannot be.
+    /// Text for clients that cannot display the slots.
     fallback_text: Option<String>,
 }
 
@@ -123,8 +124,9 @@ impl EmitBody {
 
 /// Ask a person
 ///
-/// The answer comes by `GET …?wait=`, the stream or a webhook. What is badly put is remarked in `lints`, and asked all the same;
-/// withdraw it and ask better. After a refusal, deliberate first, then name `supersedes` and `objection_response`.
+/// The answer arrives through `GET …?wait=`, the stream or a webhook. Weaknesses of the question are listed in `lints`, but
+/// it is asked anyway; withdraw it to ask a better one. After a refusal, deliberate first, then set `supersedes` and
+/// `objection_response`.
 #[utoipa::path(operation_id = "emit_moment", tag = "moments", request_body = EmitBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was asked", body = EmittedBody), (status = 200, description = "It was asked before", body = EmittedBody)))]
@@ -146,20 +148,20 @@ async fn emit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body:
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDeliberation, example = json!({ "principal_id": "human.ada", "text": "I cannot tell yet whether 1.4 is ready: two findings contradict each other." }))]
 struct DeliberateBody {
-    /// Who speaks; the acting agent when nothing is said.
+    /// Agent that deliberates; defaults to the acting agent.
     agent_id: Option<String>,
-    /// With whom.
+    /// The person to deliberate with.
     #[serde(alias = "principal")]
     principal_id: String,
-    /// The job that waits for it; one that you work on.
+    /// The job that waits for the deliberation; it must be one that the caller works on.
     job_id: Option<String>,
-    /// The intent that it is about; the job's when nothing is said.
+    /// The intent that the deliberation concerns; defaults to the job's.
     intent_id: Option<String>,
-    /// A thread of your own.
+    /// Correlation id of the caller's choice.
     corr: Option<String>,
-    /// Its first word.
+    /// The first message.
     text: String,
-    // What only a question has is read too, so that the law can say that it belongs to one.
+    // Fields that only a question has are parsed too, so that the domain rules can refuse them with a specific message.
     #[schema(ignore)]
     hatch_justification: Option<String>,
     #[schema(ignore)]
@@ -185,7 +187,7 @@ impl DeliberateBody {
 
 /// Deliberate with a person
 ///
-/// Instead of a question that you cannot commit to yet: says where you stand. It costs nothing, and asks nothing.
+/// Shares the agent's thinking in place of a question that it cannot commit to yet. It costs nothing and asks nothing.
 #[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The deliberation", body = MomentBody),
@@ -203,7 +205,7 @@ async fn deliberate(
     let caller = asker.caller.acting_as(agent);
     let text = std::mem::take(&mut said.text);
     let ask = said.ask()?;
-    // Of the body only what it is about is hashed: its first word could be guessed.
+    // Only the subject is hashed, not the text: a hash of the first message could be guessed.
     let once = once_about(&request, &ask.begins())?;
     let begun = moments::deliberate(&doors.ctx, &caller, ask, &text, once.as_ref()).await?;
     let body = MomentBody::new(&begun.shown, asker.dialect);
@@ -216,15 +218,15 @@ async fn deliberate(
 struct ListBody {
     /// The moments.
     moments: Vec<MomentBody>,
-    /// Where to go on; null at the end. A page that is short, or empty, is no end.
+    /// Cursor of the next page; null at the end; a short or empty page is not the end.
     next_cursor: Option<MomentId>,
 }
 
 /// List moments
 ///
-/// Those that you asked or are asked, the latest first; with the scope `admin` everybody's, without what the person wrote. How
-/// much was said is there; the words are where you get one moment. What a filter leaves out is looked at in portions: a page may
-/// be short, or empty, and yet have a `next_cursor`. Go on until that is null.
+/// Returns the moments that the caller asked or is asked, newest first; with the scope `admin`, everyone's, without the
+/// person's text. Entries carry only the number of messages; get a single moment for their text. Filtered lists are scanned
+/// in portions: a page may be short or empty and still have a `next_cursor`. Continue until it is null.
 #[utoipa::path(operation_id = "list_moments", tag = "moments",
     params(("state" = Option<MomentState>, Query, description = "Only in this state"),
            ("principal" = Option<String>, Query, description = "Only to this person"),
@@ -253,9 +255,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     ok(&ListBody { moments, next_cursor })
 }
 
-/// Your inbox
+/// List the moments in the caller's inbox
 ///
-/// What waits for you as a person: open questions and deliberations, the earliest deadline first; without the words.
+/// Returns the open questions and deliberations addressed to the caller as a person, earliest deadline first, without the
+/// messages' text.
 #[utoipa::path(operation_id = "moments_inbox", tag = "moments",
     params(("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
@@ -268,27 +271,27 @@ async fn inbox(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     ok(&ListBody { moments, next_cursor })
 }
 
-/// How many moments a page is to have.
+/// Returns the requested page size.
 fn limit(query: &Query) -> Result<u32, Problem> {
     query.number("limit", MOMENT_PAGE, 1, MOMENT_PAGE)
 }
 
-/// How well somebody asks.
+/// Quality rates of an agent's questions.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MomentRates)]
 struct RatedBody {
-    /// Who.
+    /// Agent.
     agent_id: String,
-    /// Of questions of this class alone; null: of all.
+    /// The decision class of the questions; null for all questions.
     decision_class: Option<String>,
     #[serde(flatten)]
     rates: Rates,
 }
 
-/// How well agents ask
+/// Get the quality rates of agents' questions
 ///
-/// By what you may see of their questions: how often they retract their framing, are refused as questions, close hatches; each
-/// with a flag when that is more than it should be (binding moment §5.9, §11.2, §11.3).
+/// Based on the questions that the caller may see: how often each agent retracts its framing, is refused as a question, or
+/// closes hatches. Each rate has a flag that is set when the rate is too high (binding moment §5.9, §11.2, §11.3).
 #[utoipa::path(operation_id = "moment_rates", tag = "moments",
     params(("agent" = Option<String>, Query, description = "Only of this agent")),
     responses((status = 200, description = "Over all questions of each agent, then by class", body = Vec<RatedBody>)))]
@@ -307,9 +310,9 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
 
 /// Get a moment
 ///
-/// With `wait`, answers when something has happened: while the question is open and nothing more was said, or, with `seen`,
-/// while that is its version, it waits. What is over for good (`resolved`, `withdrawn`, `expired`, `closed`, and `superseded` once
-/// its objection is settled) is answered at once all the same; a refused question whose place another took may come back, and is
+/// With `wait`, responds when the moment changes: it waits while the question is open and has no new message or, with `seen`,
+/// while that is its version. A moment that is over for good (`resolved`, `withdrawn`, `expired`, `closed`, and `superseded`
+/// once its objection is settled) is returned immediately. A refused question that another one replaced may come back, and is
 /// waited for.
 #[utoipa::path(operation_id = "get_moment", tag = "moments",
     params(("moment_id" = String, Path, description = "The moment"),
@@ -342,8 +345,8 @@ async fn get(
 
 /// Follow moments
 ///
-/// A stream of server-sent events `moment`: each that you asked or are asked, as it is, whenever it has changed. `Last-Event-ID`
-/// resumes, also on another server; of several changes of one moment the last is sent.
+/// A stream of server-sent `moment` events. Each carries the current state of a moment that the caller asked or is asked,
+/// whenever it changes. `Last-Event-ID` resumes, on any server; of several changes of one moment only the last is sent.
 #[utoipa::path(operation_id = "follow_moments", tag = "moments",
     params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
@@ -357,12 +360,12 @@ async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> 
         Some(after) => after,
         None => moments::last_change(&doors.ctx).await?,
     };
-    // Whoever may not look is told so before the stream begins.
+    // Checks access before the stream begins, so that a refusal is an ordinary response.
     moments::changes(&doors.ctx, &asker.caller, after, 1).await?;
     respond(doors, asker.caller, Followed { after, dialect: asker.dialect }, Some(listener))
 }
 
-/// Moments that are followed.
+/// Source of a stream of moments.
 struct Followed {
     after: i64,
     dialect: Dialect,
@@ -382,7 +385,7 @@ impl Source for Followed {
             self.after = shown.changed_seq;
             write(&mut text, &self.after.to_string(), "moment", &MomentBody::new(shown, self.dialect))?;
         }
-        // All that is read is shown, so that nothing follows what is empty.
+        // Every moment read is sent, so an empty read means that nothing more follows.
         Ok(Chunk { text, over: false, behind: false })
     }
 }

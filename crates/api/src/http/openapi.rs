@@ -1,5 +1,6 @@
-//! The OpenAPI document, Swagger UI at `/docs` from files inside the binary, and what is said of routes that are not
-//! there. The document is collected from the handlers; a test compares it with `openapi/entente.json`.
+//! The OpenAPI document, Swagger UI at `/docs` (from files embedded in the binary), and the response for
+//! unknown routes. The document is collected from the handlers; a test compares it with
+//! `openapi/entente.json`.
 
 mod failures;
 mod shapes;
@@ -56,17 +57,17 @@ use crate::web::dressed_by;
 )]
 struct Base;
 
-/// The document, made once.
+/// The OpenAPI document, collected once.
 #[derive(Debug)]
 pub struct Document {
     /// The document as JSON.
     pub json: String,
-    /// Each path as its segments, with its methods; for telling a wrong method from a wrong path.
+    /// Each path as its segments, with its methods; tells a wrong method from a wrong path.
     paths: Vec<(Vec<String>, Vec<String>)>,
 }
 
 impl Document {
-    /// The document, the same for all servers of this program.
+    /// Returns the document, which is the same for all servers of this program.
     #[must_use]
     pub fn get() -> &'static Self {
         static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::collect);
@@ -99,7 +100,7 @@ impl Document {
         Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths }
     }
 
-    /// Whether there is this path; its parameters are written `{}`, whatever they are called.
+    /// Returns whether the path exists; parameters are written as `{}`, whatever their names.
     #[must_use]
     pub fn serves(&self, path: &str) -> bool {
         let asked: Vec<&str> = path.split('/').collect();
@@ -112,7 +113,7 @@ impl Document {
         self.paths.iter().any(fits)
     }
 
-    /// The methods of a path, `None` when there is no such path.
+    /// Returns the methods of a path; `None` if the path does not exist.
     fn methods(&self, path: &str) -> Option<Vec<&str>> {
         let path =
             path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
@@ -131,7 +132,7 @@ impl Document {
     }
 }
 
-/// Says how to authenticate: either header, on every operation that does not say otherwise.
+/// Declares the authentication: either header, on every operation that does not override it.
 fn secure(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(
@@ -148,15 +149,15 @@ fn secure(document: &mut OpenApi) {
     document.security = Some(vec![requirement("api_key"), requirement("bearer")]);
 }
 
-/// What Swagger UI may load and send: as the server's own pages, but that it brings pictures and styles of its own inside what it
-/// loads from here.
+/// Content security policy of Swagger UI: that of the server's own pages, except that its files bring inline
+/// styles and `data:` images.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The document and Swagger UI.
+/// Registers the document and Swagger UI.
 pub fn pages(config: &mut web::ServiceConfig) {
     config.route("/openapi.json", web::get().to(written));
-    // No redirect to the page: a client that does not follow them would see nothing.
+    // Served without a redirect, because a client that does not follow redirects would see nothing.
     config.route("/docs", web::get().to(docs));
     let ui = utoipa_swagger_ui::Config::from("/openapi.json");
     config.app_data(web::Data::new(Arc::new(ui)));
@@ -170,7 +171,7 @@ async fn written() -> HttpResponse {
 async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<'static>>>) -> Reply {
     let file = request.match_info().query("file");
     if file.is_empty() && !request.path().ends_with('/') {
-        // Relative links of the page need the slash.
+        // The page's relative links need the trailing slash.
         let page = "<!doctype html><title>Entente API</title><meta http-equiv=\"refresh\" content=\"0; url=/docs/\">";
         return Ok(dressed_by(StatusCode::OK, POLICY).content_type("text/html; charset=utf-8").body(page));
     }
@@ -183,10 +184,10 @@ async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<
     }
 }
 
-/// What is said of a route that is not there: a wrong method gets 405, all else 404.
+/// Responds to an unknown route: 405 for a wrong method, else 404.
 ///
 /// # Errors
-/// Always: that is its answer.
+/// Always returns the error that describes the response.
 pub async fn unknown(request: HttpRequest) -> Reply {
     if let Some(methods) = Document::get().methods(request.path())
         && request.method() != Method::OPTIONS

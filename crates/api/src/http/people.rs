@@ -1,4 +1,5 @@
-//! Routes through which people are let in: passwords and one-time links. What people do then is on pages (`api/src/web`).
+//! Routes that give people access: passwords and one-time links. People then work on the web pages
+//! (`api/src/web`).
 
 use actix_web::{HttpRequest, post, put, web};
 use entente_domain::people::{LINK_SECONDS, LINK_SECONDS_MAX};
@@ -18,32 +19,33 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(password).service(link);
 }
 
-/// A password.
+/// A password to set.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Password, example = json!({ "password": "four words are enough" }))]
 struct PasswordBody {
     /// The password: 12 characters or more.
     password: String,
-    /// Whether whoever logs in with it may also do what needs the scope `admin`.
+    /// Whether a login with this password also covers operations that need the scope `admin`.
     #[serde(default)]
     admin: bool,
 }
 
-/// That a password was set.
+/// The response to setting a password.
 #[derive(Debug, Serialize, ToSchema)]
 struct PasswordSet {
-    /// Whose.
+    /// The person.
     principal_id: String,
-    /// Whether it opens what needs the scope `admin`.
+    /// Whether the password covers operations that need the scope `admin`.
     admin: bool,
-    /// When.
+    /// When the password was set.
     set_at: WireTime,
 }
 
 /// Set a person's password
 ///
-/// Needs the scope `admin` and the power to act as that person; an agent's key never has it. Whatever browser was logged in
-/// as that person is logged out. It decides nothing before the person has logged in with it and chosen another. Only its argon2id hash is kept.
+/// Needs the scope `admin` and the power to act as that person; an agent's key never has it. Logs out every
+/// browser that is logged in as that person. The person can decide nothing with this password until they have
+/// logged in with it and chosen another. Only its argon2id hash is stored.
 #[utoipa::path(operation_id = "set_password", tag = "people", request_body = PasswordBody,
     params(("principal_id" = String, Path, description = "Whose")),
     responses((status = 200, description = "It was set", body = PasswordSet)))]
@@ -60,35 +62,37 @@ async fn password(
     ok(&PasswordSet { principal_id, admin, set_at: WireTime::new(set_at, asker.dialect) })
 }
 
-/// A one-time link.
+/// A one-time link to create.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = Link, example = json!({ "expires_in": 3600 }))]
 struct LinkBody {
-    /// Whether whoever comes with it may also do what needs the scope `admin`.
+    /// Whether a login with this link also covers operations that need the scope `admin`.
     #[serde(default)]
     admin: bool,
-    /// Seconds that it waits to be opened: up to a week; a day when nothing is said.
+    /// Seconds until the unopened link expires: up to a week; defaults to one day.
     expires_in: Option<u32>,
-    /// The page that it opens; the inbox when nothing is said.
+    /// The page that the link opens; defaults to the inbox.
     leads_to: Option<String>,
 }
 
-/// A link that was just made.
+/// A newly created link.
 #[derive(Debug, Serialize, ToSchema)]
 struct NewLinkBody {
-    /// Whom it lets in.
+    /// The person whom the link logs in.
     principal_id: String,
-    /// Its path on this server, for this one time; null when a repeated request finds that it was made before.
+    /// Path of the link on this server, returned only this once; null when a repeated request finds the link
+    /// already created.
     #[schema(example = "/l/…")]
     path: Option<String>,
-    /// When it is over.
+    /// When the link expires.
     expires_at: WireTime,
 }
 
-/// Make a one-time link that logs a person in
+/// Create a one-time login link for a person
 ///
-/// Needs what setting the password needs. The link opens a page with a button; the first who presses it is logged in, and decides as that
-/// person. Their answers name who made the link. It is void once the key that made it is revoked.
+/// Requires the same rights as setting the password. The link opens a page with a button; the first visitor
+/// to press it is logged in and decides as that person. The person's answers name the principal that created
+/// the link. Revoking the key that created the link voids it.
 #[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
     params(("principal_id" = String, Path, description = "Whom it lets in"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),

@@ -1,4 +1,4 @@
-//! Routes of permits (RFC-0013), which the wire calls approvals.
+//! Routes of permits (RFC-0013), which the wire format calls approvals.
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::ids::{IntentId, PermitId};
@@ -25,36 +25,37 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GovernanceApproval)]
 struct PermitBody {
-    /// Its id.
+    /// Approval id.
     id: PermitId,
     /// The intent.
     intent_id: IntentId,
-    /// Who asks.
+    /// Agent that requests the approval.
     #[schema(example = "agent.researcher")]
     requested_by: String,
-    /// What for; `complete` is used up by the completion of an intent whose policy wants one.
+    /// Action to approve; `complete` is consumed by the completion of an intent whose policy requires an
+    /// approval.
     #[schema(example = "complete")]
     action: String,
-    /// Why.
+    /// Reason for the request.
     reason: String,
-    /// What helps whoever decides.
+    /// Context for the approvers.
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// What has become of it.
+    /// Status of the approval.
     status: PermitStatus,
-    /// Who has approved; with a quorum it takes several.
+    /// Agents that have approved; a quorum needs several.
     approved_by: Vec<String>,
-    /// The last who approved, or who said no.
+    /// Agent that last approved or denied.
     decided_by: Option<String>,
-    /// When.
+    /// When the approval was decided.
     decided_at: Option<WireTime>,
-    /// What it said about that.
+    /// Notes on the decision.
     decision_notes: Option<String>,
-    /// Who has used it; it opens nothing any more.
+    /// Agent that used the approval; it cannot be used again.
     used_by: Option<String>,
-    /// When.
+    /// When the approval was used.
     used_at: Option<WireTime>,
-    /// When it was asked for.
+    /// When the approval was requested.
     created_at: WireTime,
 }
 
@@ -80,26 +81,27 @@ impl PermitBody {
     }
 }
 
-/// What is to be approved.
+/// An approval to request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewGovernanceApproval)]
 #[schema(example = json!({ "action": "complete", "reason": "all figures are in" }))]
 struct AskBody {
-    /// Who asks; the acting agent when nothing is said.
+    /// Agent that requests the approval; defaults to the acting agent.
     requested_by: Option<String>,
-    /// What for.
+    /// Action to approve.
     action: String,
-    /// Why.
+    /// Reason for the request.
     reason: Option<String>,
-    /// What helps whoever decides.
+    /// Context for the approvers.
     #[schema(value_type = Option<Object>)]
     context: Option<Map<String, Value>>,
 }
 
-/// Ask for approval
+/// Request an approval
 ///
-/// Of something before it is done. Who may approve is said by the intent's governance policy; where it names nobody, admins of the intent
-/// may, and with a quorum those who are assigned to it. Nobody approves its own, unless the policy says so.
+/// Requests approval of an action before it is performed. The intent's governance policy names the approvers;
+/// if it names nobody, admins of the intent may approve and, with a quorum, the agents assigned to it. Nobody
+/// approves their own request, unless the policy allows it.
 #[utoipa::path(operation_id = "request_approval", tag = "governance", request_body = AskBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -131,13 +133,13 @@ async fn ask(
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GovernanceApprovalList)]
 struct PermitList {
-    /// The requests, the newest first.
+    /// The requests, newest first.
     approvals: Vec<PermitBody>,
 }
 
 /// List an intent's requests for approval
 ///
-/// The newest first. A page that is full may have more behind it: ask again with `before`.
+/// Newest first. If a page is full there may be more: request the next one with `before`.
 #[utoipa::path(operation_id = "list_intent_approvals", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<PermitStatus>, Query, description = "Only in this status"),
@@ -166,14 +168,14 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, Str
     ok(&PermitBody::new(found, asker.dialect))
 }
 
-/// A word about a decision.
+/// A decision on a request for approval.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = GovernanceApprovalDecision)]
 #[schema(example = json!({ "notes": "checked against the ledger" }))]
 struct DecisionBody {
-    /// Who decides; the acting agent when nothing is said.
+    /// Agent that decides; defaults to the acting agent.
     decided_by: Option<String>,
-    /// What it says about that.
+    /// Notes on the decision.
     #[serde(alias = "decision_notes", alias = "reason")]
     notes: Option<String>,
 }
@@ -198,7 +200,8 @@ async fn decide(
 
 /// Approve a request
 ///
-/// With a quorum it is `pending` until enough have approved, each once. The body may be missing.
+/// With a quorum, the request stays `pending` until enough agents have approved, each once. The body is
+/// optional.
 #[utoipa::path(operation_id = "approve_approval", tag = "governance", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -217,7 +220,7 @@ async fn approve(
 
 /// Deny a request for approval
 ///
-/// Who has made it may take it back so. The body may be missing.
+/// The requesting agent may withdraw its request this way. The body is optional.
 #[utoipa::path(operation_id = "deny_approval", tag = "governance", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),

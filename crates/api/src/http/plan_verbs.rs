@@ -1,4 +1,4 @@
-//! The verbs of plans (RFC-0012): put to work, at rest, resumed; and the decisions at their checkpoints.
+//! Actions on plans (RFC-0012): activate, pause, resume, and decide at checkpoints.
 
 use actix_web::{HttpRequest, post, web};
 use entente_domain::ids::PlanId;
@@ -42,7 +42,7 @@ async fn activate(
 
 /// Pause a plan
 ///
-/// None of its tasks can be claimed until it is resumed; those that agents have go on.
+/// No task of the plan can be claimed until the plan is resumed; tasks already claimed continue.
 #[utoipa::path(operation_id = "pause_plan", tag = "plans",
     params(("plan_id" = String, Path, description = "The plan"),
            ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
@@ -77,7 +77,7 @@ async fn resume(
 #[schema(as = PlanCheckpointDecision)]
 #[schema(example = json!({ "decided_by": "human.ada" }))]
 struct DecisionBody {
-    /// Who decides; the acting agent when nothing is said.
+    /// Agent that decides; defaults to the acting agent.
     decided_by: Option<String>,
 }
 
@@ -96,7 +96,7 @@ async fn decide(
 
 /// Approve a checkpoint
 ///
-/// The plan goes on.
+/// The plan continues.
 #[utoipa::path(operation_id = "approve_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
     params(("plan_id" = String, Path, description = "The plan"),
            ("checkpoint_id" = String, Path, description = "The checkpoint, by its id within the plan")),
@@ -113,7 +113,7 @@ async fn approve(
 
 /// Reject a checkpoint
 ///
-/// The plan rests until somebody resumes it.
+/// The plan pauses until somebody resumes it.
 #[utoipa::path(operation_id = "reject_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
     params(("plan_id" = String, Path, description = "The plan"),
            ("checkpoint_id" = String, Path, description = "The checkpoint, by its id within the plan")),

@@ -1,4 +1,5 @@
-//! Routes of plans (RFC-0012). Two paths to make one, as with tasks. Its verbs are `plan_verbs.rs`.
+//! Plan routes (RFC-0012). As with tasks, there are two paths to create one. The actions on plans are in
+//! `plan_verbs.rs`.
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
@@ -28,61 +29,61 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PlanCheckpoint)]
 struct GateBody {
-    /// Its id within the plan.
+    /// Id of the checkpoint within the plan.
     id: String,
-    /// What it is about.
+    /// Subject of the checkpoint.
     name: String,
-    /// The plan comes to it when this task is completed.
+    /// The plan reaches the checkpoint when this task is completed.
     after_task: String,
-    /// Whether somebody has to decide before the plan goes on.
+    /// Whether the plan waits here for a decision.
     requires_approval: bool,
-    /// Who may decide; those who manage the intent when nobody is named.
+    /// Agents that may decide; if empty, the managers of the intent.
     approvers: Vec<String>,
-    /// Hours that a decision may take; kept as given.
+    /// Time limit of the decision in hours; stored but not enforced.
     timeout_hours: Option<u32>,
-    /// What becomes of it then; kept as given.
+    /// Action after the time limit; stored but not enforced.
     on_timeout: OnTimeout,
-    /// What has become of it.
+    /// Status of the checkpoint.
     status: GateStatus,
-    /// Who decided.
+    /// Agent that decided.
     approved_by: Option<String>,
-    /// When.
+    /// When the checkpoint was decided.
     approved_at: Option<WireTime>,
 }
 
 /// A plan.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PlanBody {
-    /// Its id.
+    /// Plan id.
     id: PlanId,
     /// The intent.
     intent_id: IntentId,
-    /// Where it is in its life.
+    /// State of the plan.
     state: PlanState,
-    /// Its tasks.
+    /// Tasks of the plan.
     tasks: Vec<TaskId>,
-    /// Its checkpoints.
+    /// Checkpoints of the plan.
     checkpoints: Vec<GateBody>,
-    /// Kept as given.
+    /// Conditions, stored as given.
     conditions: Vec<Value>,
-    /// What it does when a task has failed for good.
+    /// Reaction to a task that has failed for good.
     on_failure: OnFailure,
-    /// Kept as given.
+    /// Action on completion, stored as given.
     #[schema(example = "notify")]
     on_complete: String,
-    /// The client's own object.
+    /// Metadata, an object of the client's own.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The same, under the reference server's name.
+    /// Same as `metadata`, under the reference server's name.
     #[schema(value_type = Object)]
     plan_metadata: Map<String, Value>,
-    /// Guards writes: send it in `If-Match`.
+    /// Version that guards writes: send it in `If-Match`.
     version: i64,
-    /// Who made it.
+    /// Agent that created the plan.
     created_by: String,
-    /// When.
+    /// When the plan was created.
     created_at: WireTime,
-    /// When it last changed.
+    /// When the plan last changed.
     updated_at: WireTime,
 }
 
@@ -120,7 +121,7 @@ impl PlanBody {
     }
 }
 
-/// A 200 with the plan and its version as `ETag`.
+/// Returns a 200 with the plan, and its version as `ETag`.
 pub(super) fn shown(plan: Plan, asker: &Asker) -> Reply {
     let etag = format!("\"{}\"", plan.version);
     let text = serde_json::to_vec(&PlanBody::new(plan, asker.dialect));
@@ -132,52 +133,52 @@ fn yes() -> bool {
     true
 }
 
-/// A checkpoint to put into a plan.
+/// A checkpoint to add to a plan.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewPlanCheckpoint)]
 struct GateAsk {
-    /// Its id within the plan; made when nothing is said.
+    /// Id of the checkpoint within the plan; generated if omitted.
     #[serde(default)]
     id: String,
-    /// What it is about.
+    /// Subject of the checkpoint.
     #[serde(default)]
     name: String,
-    /// The task after which the plan comes to it.
+    /// Task after which the plan reaches the checkpoint.
     #[serde(default, alias = "after")]
     after_task: String,
-    /// Whether somebody has to decide before the plan goes on; true when nothing is said.
+    /// Whether the plan waits here for a decision; defaults to true.
     #[serde(default = "yes")]
     requires_approval: bool,
-    /// Who may decide.
+    /// Agents that may decide.
     #[serde(default)]
     approvers: Vec<String>,
-    /// Hours that a decision may take; kept as given.
+    /// Time limit of the decision in hours; stored but not enforced.
     timeout_hours: Option<u32>,
-    /// What becomes of it then; kept as given.
+    /// Action after the time limit; stored but not enforced.
     #[serde(default)]
     on_timeout: OnTimeout,
 }
 
-/// A new plan, or a change of one. What is missing has its default, or stays.
+/// A new plan or a change of one; missing fields take their defaults or stay unchanged.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = PlanAsk)]
 #[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "tasks": [], "state": "active" }))]
 struct AskBody {
-    /// The intent, when a plan is made; not needed where the path names it.
+    /// The intent of a new plan; not needed if the path names it.
     intent_id: Option<String>,
-    /// Its state; a new one is a draft.
+    /// State of the plan; a new one is a draft.
     state: Option<PlanState>,
-    /// The whole list of its tasks.
+    /// The complete list of its tasks.
     tasks: Option<Vec<String>>,
-    /// The whole list of its checkpoints. What has become of those that are known stays.
+    /// The complete list of its checkpoints; known checkpoints keep their status.
     checkpoints: Option<Vec<GateAsk>>,
-    /// Kept as given.
+    /// Conditions, stored as given.
     conditions: Option<Vec<Value>>,
-    /// What it does when a task has failed for good.
+    /// Reaction to a task that has failed for good.
     on_failure: Option<OnFailure>,
-    /// Kept as given.
+    /// Action on completion, stored as given.
     on_complete: Option<String>,
-    /// Your own object.
+    /// Metadata, an object of the client's own.
     #[serde(alias = "plan_metadata")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
@@ -221,7 +222,7 @@ async fn create_one(
     shown(plans::create(&doors.ctx, &asker.caller, intent, ask, once.as_ref()).await?, asker)
 }
 
-/// Make a plan
+/// Create a plan
 #[utoipa::path(operation_id = "create_plan", tag = "plans", request_body = AskBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
@@ -231,9 +232,9 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
     create_one(&request, &doors, &asker, intent, body).await
 }
 
-/// Make a plan for an intent
+/// Create a plan for an intent
 ///
-/// As `POST /plans`, on the RFC's path.
+/// Same as `POST /plans`, on the RFC's path.
 #[utoipa::path(operation_id = "create_intent_plan", tag = "plans", request_body = AskBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -251,7 +252,7 @@ async fn create_rfc(
 
 /// List an intent's plans
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(operation_id = "list_plans", tag = "plans",
     params(("intent_id" = String, Path, description = "The intent"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000),
@@ -275,7 +276,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// Change a plan
 ///
-/// Under its version: send the one you last read in `If-Match`. With a plan that is over its open tasks end too.
+/// Requires the version last read in `If-Match`. When a plan ends, its open tasks end too.
 #[utoipa::path(operation_id = "update_plan", tag = "plans", request_body = AskBody,
     params(("plan_id" = String, Path, description = "The plan"),
            ("If-Match" = i64, Header, description = "The version that you last read")),

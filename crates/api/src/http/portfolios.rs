@@ -1,4 +1,5 @@
-//! Routes of portfolios (RFC-0004, RFC-0007). How they are written is `portfolios/bodies.rs`, their streams are `streams.rs`.
+//! Portfolio routes (RFC-0004, RFC-0007). Their wire format is in `portfolios/bodies.rs`, their streams in
+//! `streams.rs`.
 
 mod bodies;
 
@@ -37,25 +38,26 @@ pub fn routes(config: &mut Routes<'_>) {
 #[schema(as = NewPortfolio)]
 #[schema(example = json!({ "name": "Q1 reporting", "governance_policy": { "require_all_completed": true } }))]
 struct CreateBody {
-    /// What it is called.
+    /// Name of the portfolio.
     name: String,
-    /// What it is for.
+    /// Purpose of the portfolio.
     description: Option<String>,
-    /// Whose it is; the acting agent's when nothing is said.
+    /// Agent that owns the portfolio; defaults to the acting agent.
     #[serde(alias = "createdBy")]
     created_by: Option<String>,
-    /// Rules, kept as given; with `require_all_completed` it is completed only when all of its intents are.
+    /// Rules, stored as given; with `require_all_completed`, the portfolio can be completed only when all its
+    /// intents are.
     #[serde(alias = "governancePolicy")]
     #[schema(value_type = Option<Object>)]
     governance_policy: Option<Map<String, Value>>,
-    /// The client's own object.
+    /// Metadata, an object of the client's own.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
 }
 
 /// Create a portfolio
 ///
-/// Its creator sees it, and whoever has the scope `admin`; nobody else.
+/// Visible only to its creator and to keys with the scope `admin`.
 #[utoipa::path(operation_id = "create_portfolio", tag = "portfolios", request_body = CreateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The portfolio", body = PortfolioBody)))]
@@ -88,7 +90,7 @@ fn filter(query: &Query, created_by: Option<&str>) -> Result<Filter, Problem> {
     })
 }
 
-/// A page of portfolios, with the cursor that goes on behind it if there are more.
+/// Returns a page of portfolios, with the cursor of the next page if there is one.
 fn page(found: &Page, dialect: Dialect) -> Reply {
     let body = |one| -> PortfolioBody<'_> {
         let Summed { portfolio, sums }: &Summed = one;
@@ -106,7 +108,7 @@ fn paged(body: &impl Serialize, next: Option<impl ToString>) -> Reply {
     Ok(response.content_type("application/json").body(text))
 }
 
-/// Which of a portfolio's intents to show.
+/// Parses which of a portfolio's intents to return.
 fn cut(query: &Query) -> Result<Cut, Problem> {
     Ok(Cut {
         after: query.parsed("after", "the cursor of a page before", Cursor::parse)?,
@@ -116,7 +118,7 @@ fn cut(query: &Query) -> Result<Cut, Problem> {
 
 /// List portfolios
 ///
-/// One's own, the newest first; with the scope `admin` everybody's.
+/// Returns the caller's own portfolios, newest first; with the scope `admin`, everyone's.
 #[utoipa::path(operation_id = "list_portfolios", tag = "portfolios",
     params(("created_by" = Option<String>, Query, description = "Only by this creator"),
            ("before" = Option<String>, Query, description = "Only older than this portfolio: `Entente-Next-Cursor` of the page before"),
@@ -129,9 +131,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     page(&portfolios::list(&doors.ctx, &asker.caller, &filter).await?, asker.dialect)
 }
 
-/// List the portfolios that an intent is in
+/// List the portfolios that contain an intent
 ///
-/// Those that the caller sees, the newest first.
+/// Returns those visible to the caller, newest first.
 #[utoipa::path(operation_id = "list_intent_portfolios", tag = "portfolios",
     params(("intent_id" = String, Path, description = "The intent"),
            ("before" = Option<String>, Query, description = "Only older than this portfolio: `Entente-Next-Cursor` of the page before"),
@@ -147,8 +149,8 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
 
 /// Get a portfolio
 ///
-/// With its intents and what they come to, as far as the caller can read them; page by page where it has many. The sums are of
-/// all of them.
+/// Returns the portfolio with the intents that the caller can read and their aggregate status. Many intents
+/// are paged; the aggregate status always covers all of them.
 #[utoipa::path(operation_id = "get_portfolio", tag = "portfolios",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
            ("after" = Option<String>, Query, description = "Only intents after this place: `Entente-Next-Cursor` of the page before"),
@@ -161,9 +163,9 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, que
     paged(&FullPortfolio::new(&found, asker.dialect), found.next)
 }
 
-/// List what is in a portfolio
+/// List a portfolio's intents
 ///
-/// Page by page where it has many. The sums are of all of it.
+/// Many intents are paged; the aggregate status always covers all of them.
 #[utoipa::path(operation_id = "list_portfolio_intents", tag = "portfolios",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
            ("after" = Option<String>, Query, description = "Only intents after this place: `Entente-Next-Cursor` of the page before"),
@@ -181,13 +183,13 @@ async fn intents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 #[schema(as = PortfolioStatusChange)]
 #[schema(example = json!({ "status": "completed" }))]
 struct StatusBody {
-    /// The status.
+    /// New status.
     status: PortfolioStatus,
 }
 
 /// Change a portfolio's status
 ///
-/// Changes nothing of its intents.
+/// Does not change the portfolio's intents.
 #[utoipa::path(operation_id = "set_portfolio_status", tag = "portfolios", request_body = StatusBody,
     params(("portfolio_id" = String, Path, description = "The portfolio")),
     responses((status = 200, description = "The portfolio", body = PortfolioBody),
@@ -204,7 +206,7 @@ async fn set_status(
     ok(&PortfolioBody::new(&moved.portfolio, &moved.sums, asker.dialect))
 }
 
-/// What to put into a portfolio.
+/// An intent to add to a portfolio.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewPortfolioMembership)]
 #[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "role": "primary", "priority": 10 }))]
@@ -212,15 +214,16 @@ struct AddBody {
     /// The intent.
     #[serde(alias = "intentId")]
     intent_id: String,
-    /// As what; `member` when nothing is said.
+    /// Role of the intent in the portfolio; defaults to `member`.
     role: Option<MembershipRole>,
-    /// The higher, the earlier it is listed; 0 when nothing is said.
+    /// Priority: higher ones are listed first; defaults to 0.
     priority: Option<i32>,
 }
 
-/// Put an intent into a portfolio
+/// Add an intent to a portfolio
 ///
-/// One that the caller can read. When it is there already, its role and priority are changed.
+/// The caller must be able to read the intent. If the portfolio already contains it, its role and priority
+/// are changed.
 #[utoipa::path(operation_id = "add_portfolio_intent", tag = "portfolios", request_body = AddBody,
     params(("portfolio_id" = String, Path, description = "The portfolio"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -233,7 +236,7 @@ async fn add(
     path: web::Path<String>,
     body: Body<AddBody>,
 ) -> Reply {
-    // The body is looked into before the deed begins.
+    // The scope is checked first, because the body is validated before the operation begins.
     asker.caller.require(Scope::IntentsWrite)?;
     let portfolio: PortfolioId = id("portfolio", &path)?;
     let once = body.once(&request)?;
@@ -247,7 +250,7 @@ async fn add(
     ok(&MembershipBody::new(&place, asker.dialect))
 }
 
-/// Take an intent out of a portfolio
+/// Remove an intent from a portfolio
 #[utoipa::path(operation_id = "remove_portfolio_intent", tag = "portfolios",
     params(("portfolio_id" = String, Path, description = "The portfolio"), ("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "It is out", body = RemovedIntent)))]

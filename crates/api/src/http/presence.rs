@@ -1,7 +1,8 @@
-//! Whether whoever asked still waits for the answer.
+//! Tracks whether the client still waits for its response.
 //!
-//! A request goes on to its end although its connection is gone: what was asked for is done, and whoever sends and hangs up
-//! (as senders of hooks do) has been heard. But nobody is given anything who cannot hear of it, and nobody is waited for.
+//! A request runs to completion even if its connection is gone, because clients such as webhook senders send
+//! and hang up. But nothing is handed out to a client that cannot receive it, and no request waits on its
+//! behalf.
 
 use std::cell::{Cell, OnceCell};
 use std::future::{Future, Ready, ready};
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::Doors;
 use super::error::Problem;
 
-/// Whether whoever asked is there, for a handler that minds.
+/// The client's presence, for handlers that depend on it.
 #[derive(Clone)]
 pub struct Presence {
     gone: CancellationToken,
@@ -27,19 +28,22 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Cancelled when nobody is to be waited for any more: the connection is gone, or the server is stopping.
+    /// Returns a token that is cancelled when waiting has become pointless: the connection is gone, or the
+    /// server is stopping.
     pub fn over(&self) -> &CancellationToken {
         &self.over
     }
 
-    /// Whether the connection is gone. One that went while the last thing was awaited is only seen when it is looked at, which is
-    /// when this handler lets others have their turn.
+    /// Returns whether the connection is gone.
+    ///
+    /// Yields first: a disconnect during the last await is noticed only when this handler lets the others
+    /// run.
     pub async fn is_gone(&self) -> bool {
         tokio::task::yield_now().await;
         self.gone.is_cancelled()
     }
 
-    /// What is answered then, for the log: nobody reads it.
+    /// Returns the refusal for a client that has disconnected; it appears only in the log.
     pub fn refusal() -> Problem {
         Refusal::new(Code::Unavailable, "Whoever asked has hung up, and was given nothing.").into()
     }
@@ -59,14 +63,14 @@ impl FromRequest for Presence {
     }
 }
 
-/// What the front door notes of a request, in case its handler minds whether the connection is gone.
+/// Tracks the connection of a request, in case its handler depends on the client's presence.
 #[derive(Clone, Default)]
 pub struct Watch(Rc<Watched>);
 
 #[derive(Default)]
 struct Watched {
     left: Cell<bool>,
-    /// Made when a handler asks, which few do.
+    /// Created when a handler first asks for it, which few do.
     presence: OnceCell<Presence>,
 }
 
@@ -89,7 +93,8 @@ impl Watch {
     }
 }
 
-/// A handler at work. When its connection is gone, and it is dropped with it, it goes on by itself to its end.
+/// A running handler; if it is dropped because its connection is gone, it runs to completion as a task of its
+/// own.
 pub struct UnderWay<F: Future + Unpin + 'static, D: FnOnce(F::Output) + 'static> {
     at_work: Option<(F, D)>,
     watch: Watch,
@@ -97,7 +102,7 @@ pub struct UnderWay<F: Future + Unpin + 'static, D: FnOnce(F::Output) + 'static>
 }
 
 impl<F: Future + Unpin + 'static, D: FnOnce(F::Output) + 'static> UnderWay<F, D> {
-    /// A handler at work, and what is to be done with an answer that nobody hears.
+    /// Wraps a handler; `unheard` receives its response if the client is gone.
     pub fn new(handler: F, unheard: D, watch: Watch, tasks: Option<Tasks>) -> Self {
         Self { at_work: Some((handler, unheard)), watch, tasks }
     }
@@ -121,7 +126,7 @@ impl<F: Future + Unpin + 'static, D: FnOnce(F::Output) + 'static> Drop for Under
         let Some((handler, unheard)) = self.at_work.take() else { return };
         self.watch.leave();
         let Some(tasks) = self.tasks.take().filter(|tasks| !tasks.stopping().is_cancelled()) else { return };
-        // Where the thread itself ends nothing can go on; what was not answered may be lost.
+        // If the thread itself is ending nothing can be spawned; unanswered requests may be lost.
         let _with_its_thread = catch_unwind(AssertUnwindSafe(|| {
             tasks.spawn_here("request", async move { unheard(handler.await) });
         }));

@@ -1,4 +1,4 @@
-//! Routes of principals.
+//! Principal routes.
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::keys::Dialect;
@@ -19,19 +19,19 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(whoami).service(get);
 }
 
-/// Somebody who can hold keys.
+/// A principal, which can hold keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PrincipalBody {
-    /// The id; the name under which it acts.
+    /// Id of the principal, and the name under which it acts.
     #[schema(example = "agent.researcher")]
     id: String,
-    /// What kind of being.
+    /// Kind of principal.
     kind: Kind,
-    /// A name for people.
+    /// Display name.
     display_name: Option<String>,
-    /// Who created it.
+    /// Principal that created this one.
     created_by: String,
-    /// When.
+    /// When the principal was created.
     created_at: WireTime,
 }
 
@@ -47,22 +47,22 @@ impl PrincipalBody {
     }
 }
 
-/// A new principal.
+/// A principal to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewPrincipal)]
 #[schema(example = json!({ "id": "agent.researcher", "kind": "agent" }))]
 struct CreateBody {
-    /// The id: 1 to 200 bytes; by convention `agent.x`, `human.ada`, `service.ci`.
+    /// Id: 1 to 200 bytes; by convention `agent.x`, `human.ada`, `service.ci`.
     id: String,
-    /// What kind of being.
+    /// Kind of principal.
     kind: Kind,
-    /// A name for people.
+    /// Display name.
     display_name: Option<String>,
 }
 
 /// Create a principal
 ///
-/// Needs the scope `admin`. A principal opens nothing by itself; make it a key.
+/// Needs the scope `admin`. A principal grants no access by itself; create a key for it.
 #[utoipa::path(operation_id = "create_principal", tag = "principals", request_body = CreateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "It was created", body = PrincipalBody),
@@ -84,7 +84,7 @@ async fn create(
 
 /// List principals
 ///
-/// Needs the scope `admin`. In the order of their ids.
+/// Needs the scope `admin`. Sorted by id.
 #[utoipa::path(operation_id = "list_principals", tag = "principals",
     params(("after" = Option<String>, Query, description = "The id of the last principal of the previous page"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
@@ -95,24 +95,24 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     listed(found.into_iter().map(|principal| PrincipalBody::new(principal, asker.dialect)))
 }
 
-/// Who one is, by one's key.
+/// The caller's principal, acting agent and key.
 #[derive(Debug, Serialize, ToSchema)]
 struct WhoamiBody<'a> {
     /// The key's principal.
     #[schema(example = "agent.researcher")]
     principal_id: &'a str,
-    /// What kind of being it is.
+    /// Kind of principal.
     kind: Kind,
     /// The agent that this request acts as.
     #[schema(example = "agent.researcher")]
     agent_id: &'a str,
-    /// The key.
+    /// Record of the key.
     key: super::keys::KeyBody,
 }
 
-/// Who am I?
+/// Get the current principal
 ///
-/// Tells what this key is and which agent the request acts as.
+/// Returns the record of the key in use, and the agent that the request acts as.
 #[utoipa::path(tag = "principals",
     params(("X-Agent-ID" = Option<String>, Header, description = "The agent to act as")),
     responses((status = 200, description = "Who you are", body = WhoamiBody)))]
@@ -129,7 +129,7 @@ async fn whoami(asker: Asker) -> Reply {
 
 /// Get a principal
 ///
-/// One's own, or with the scope `admin` any.
+/// Returns the caller's own principal or, with the scope `admin`, any.
 #[utoipa::path(operation_id = "get_principal",
     tag = "principals", params(("principal_id" = String, Path, description = "The principal's id")),
     responses((status = 200, description = "The principal", body = PrincipalBody)))]

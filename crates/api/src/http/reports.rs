@@ -1,4 +1,4 @@
-//! Routes through which workers report of their jobs (contract 11.2): events, the result, an error.
+//! Routes through which workers report on their jobs (contract 11.2): events, the result, an error.
 
 use actix_web::{post, web};
 use entente_domain::jobs::wire::numbers;
@@ -19,59 +19,59 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(post_events).service(post_result).service(post_error);
 }
 
-/// One event.
+/// An event to report.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewJobEvent, example = json!({ "kind": "progress", "body": { "current": 1, "total": 4 } }))]
 struct EventBody {
-    /// Its kind: one of ARCP §8.2, or `x-vendor.<vendor>.<kind>`.
+    /// Event kind: one of ARCP §8.2, or `x-vendor.<vendor>.<kind>`.
     kind: String,
-    /// When it happened; now when nothing is said.
+    /// When the event happened; defaults to now.
     ts: Option<String>,
-    /// What.
+    /// Body of the event.
     #[schema(value_type = Object)]
     body: Box<RawValue>,
-    /// The worker's name for it: one that is sent twice is kept once.
+    /// Deduplication key chosen by the worker: of events with the same key only the first is stored.
     event_key: Option<String>,
 }
 
-/// Events of a job.
+/// A batch of events of a job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewJobEvents, example = json!({ "claim_token": "ct_…", "events": [{ "kind": "progress", "body": { "current": 1, "total": 4 } }] }))]
 struct EventsBody {
-    /// The claim's token.
+    /// Token of the claim.
     claim_token: String,
-    /// Up to 1,000, in their order. All are kept, or none.
+    /// Up to 1,000 events, in order; either all are stored or none.
     events: Vec<EventBody>,
 }
 
-/// An operation that an event told of and that the job may not do.
+/// A reported operation that the job is not authorised to perform.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobDenial)]
 struct DeniedBody {
-    /// Which event of the request.
+    /// Index of the event in the request.
     index: usize,
-    /// Which call.
+    /// Id of the call.
     call_id: Option<String>,
-    /// Why.
+    /// Error code.
     code: &'static str,
-    /// The same in words.
+    /// Message for people.
     message: String,
 }
 
-/// What a worker is told of its report.
+/// The response to a worker's report.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobReported)]
 pub(crate) struct ReportedBody {
-    /// The number of the job's last event.
+    /// Number of the job's last event.
     last_event_seq: i64,
-    /// What the job has left.
+    /// Remaining budget.
     #[schema(value_type = Object)]
     budget: Map<String, Value>,
-    /// Whether it is to stop.
+    /// Whether cancellation has been requested.
     cancel_requested: bool,
-    /// Whether its lease has ended, and with that the job.
+    /// Whether the lease has expired, which ends the job.
     lease_expired: bool,
-    /// What it may not do.
+    /// Operations that the job is not authorised to perform.
     denied: Vec<DeniedBody>,
 }
 
@@ -95,8 +95,9 @@ impl From<Reported> for ReportedBody {
 
 /// Report events of a job
 ///
-/// All of them are kept, or none. Costs are taken off the budget in the same transaction; a `tool_call` or `delegate` that the
-/// job's authority does not cover is answered with a `tool_result` event and stands in `denied`.
+/// Stores all of the events or none. Costs are deducted from the budget in the same transaction. A
+/// `tool_call` or `delegate` that the job's authority does not cover is answered with a `tool_result` event
+/// and listed in `denied`.
 #[utoipa::path(operation_id = "report_job_events", tag = "workers", request_body = EventsBody,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "They are kept", body = ReportedBody)))]
@@ -119,28 +120,28 @@ async fn post_events(
     ok(&ReportedBody::from(told))
 }
 
-/// What a job came to.
+/// The result of a job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewJobResult, example = json!({ "claim_token": "ct_…", "result": { "ok": true } }))]
 struct ResultBody {
-    /// The claim's token.
+    /// Token of the claim.
     claim_token: String,
-    /// The result, up to 700 KiB; or:
+    /// Inline result, up to 700 KiB; alternatively set `result_id`.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     result: Option<Box<RawValue>>,
-    /// Which streamed result.
+    /// Id of a streamed result.
     result_id: Option<String>,
-    /// Its bytes, decoded; checked when it is said.
+    /// Size of the streamed result in decoded bytes; verified if present.
     result_size: Option<u64>,
-    /// In a sentence.
+    /// One-sentence summary.
     summary: Option<String>,
 }
 
 /// Report a job's result
 ///
-/// It ends the job. A streamed result must be complete; inline and streamed are not mixed (ARCP §8.4). A job that was to stop
-/// ends as cancelled all the same.
+/// Ends the job. A streamed result must be complete; a job's result is either inline or streamed (ARCP §8.4).
+/// A job whose cancellation was requested ends as cancelled all the same.
 #[utoipa::path(operation_id = "report_job_result", tag = "workers", request_body = ResultBody,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job is over", body = ReportedBody)))]
@@ -157,27 +158,27 @@ async fn post_result(
     ok(&ReportedBody::from(told))
 }
 
-/// Why a job failed.
+/// The error with which a job failed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewJobError, example = json!({ "claim_token": "ct_…", "code": "INTERNAL_ERROR", "message": "the tool crashed", "retryable": true }))]
 struct ErrorBody {
-    /// The claim's token.
+    /// Token of the claim.
     claim_token: String,
-    /// One of ARCP §12; `INTERNAL_ERROR` when nothing is said.
+    /// A code of ARCP §12; defaults to `INTERNAL_ERROR`.
     code: Option<String>,
-    /// Why.
+    /// Message for people.
     #[serde(default)]
     message: String,
-    /// Whether the same may be tried again.
+    /// Whether the same request may be retried.
     retryable: Option<bool>,
-    /// More of it.
+    /// Further details.
     #[schema(value_type = Option<Object>)]
     details: Option<Map<String, Value>>,
 }
 
 /// Report that a job failed
 ///
-/// It ends the job, by the code as `error`, `cancelled` or `timed_out`.
+/// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code.
 #[utoipa::path(operation_id = "report_job_error", tag = "workers", request_body = ErrorBody,
     params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job is over", body = ReportedBody)))]

@@ -1,4 +1,4 @@
-//! Routes of retry policies (RFC-0010).
+//! Retry policy routes (RFC-0010).
 
 use actix_web::{get, put, web};
 use entente_domain::ids::{IntentId, RetryPolicyId};
@@ -19,38 +19,38 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(get).service(set);
 }
 
-/// How an intent is tried again after a failure.
+/// How an intent is retried after a failure.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RetryPolicy)]
 struct PolicyBody {
-    /// Its id; it stays when the policy is set anew.
+    /// Policy id, which stays the same when the policy is replaced.
     id: RetryPolicyId,
     /// The intent.
     intent_id: IntentId,
-    /// How the pauses grow.
+    /// Growth of the delays.
     strategy: Strategy,
-    /// Retries of one agent at the most.
+    /// Maximum number of retries by one agent.
     max_retries: u32,
-    /// Milliseconds of the first pause.
+    /// First delay in milliseconds.
     base_delay_ms: u32,
-    /// Milliseconds of the longest pause.
+    /// Longest delay in milliseconds.
     max_delay_ms: u32,
-    /// Whether pauses are shortened by up to a fifth.
+    /// Whether delays are shortened at random by up to a fifth.
     jitter: bool,
-    /// Who has its turn when an agent has failed often enough.
+    /// Agent that takes over after repeated failures.
     fallback_agent_id: Option<String>,
-    /// How often that is.
+    /// Number of failures before the fallback agent takes over.
     failure_threshold: u32,
-    /// Who set it last.
+    /// Agent that last set the policy.
     set_by: String,
-    /// When it was first set.
+    /// When the policy was first set.
     created_at: WireTime,
-    /// When it was last changed. What failed before that no longer counts.
+    /// When the policy was last changed; earlier failures no longer count.
     updated_at: WireTime,
-    /// As `created_at`, as the SDK reads it.
+    /// Same as `created_at`, in the SDK's spelling.
     #[serde(rename = "createdAt")]
     created_at_too: WireTime,
-    /// As `updated_at`, as the SDK reads it.
+    /// Same as `updated_at`, in the SDK's spelling.
     #[serde(rename = "updatedAt")]
     updated_at_too: WireTime,
 }
@@ -79,26 +79,26 @@ impl PolicyBody {
     }
 }
 
-/// A retry policy to set. What is missing has its default; nothing is kept of the one before.
+/// A retry policy to set; it replaces the previous one, and missing fields take their defaults.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewRetryPolicy)]
 #[schema(example = json!({ "strategy": "exponential", "max_retries": 3, "base_delay_ms": 1000, "max_delay_ms": 60_000,
     "fallback_agent_id": "agent.careful" }))]
 struct SetBody {
-    /// How the pauses grow; `exponential` when nothing is said.
+    /// Growth of the delays; defaults to `exponential`.
     strategy: Option<Strategy>,
-    /// Retries of one agent at the most, 0 to 100; 3 when nothing is said.
+    /// Maximum number of retries by one agent, 0 to 100; defaults to 3.
     max_retries: Option<u32>,
-    /// Milliseconds of the first pause; 1,000 when nothing is said.
+    /// First delay in milliseconds; defaults to 1,000.
     base_delay_ms: Option<u32>,
-    /// Milliseconds of the longest pause, up to a day; 60,000 when nothing is said.
+    /// Longest delay in milliseconds, up to a day; defaults to 60,000.
     max_delay_ms: Option<u32>,
-    /// Whether pauses are shortened by up to a fifth, so that what failed together does not come back together; true when
-    /// nothing is said.
+    /// Whether delays are shortened at random by up to a fifth, so that simultaneous failures are not retried
+    /// simultaneously; defaults to true.
     jitter: Option<bool>,
-    /// Who has its turn when an agent has failed often enough: an agent that may write on the intent.
+    /// Agent that takes over after repeated failures; it must have write access to the intent.
     fallback_agent_id: Option<String>,
-    /// How often that is, 1 to 100; 3 when nothing is said.
+    /// Number of failures before the fallback agent takes over, 1 to 100; defaults to 3.
     failure_threshold: Option<u32>,
 }
 
@@ -114,7 +114,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// Set an intent's retry policy
 ///
-/// With a change of it failures are counted anew.
+/// Changing the policy resets the failure counts.
 #[utoipa::path(operation_id = "set_retry_policy", tag = "ledgers", request_body = SetBody,
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy", body = PolicyBody)))]

@@ -1,5 +1,5 @@
-//! Where the nouns put their routes: into a server, or into the document that describes them. Describing costs far more than
-//! serving, and a server has as many applications as it has threads.
+//! Registers routes with a server or with the OpenAPI document. The two are separate because describing costs
+//! far more than serving, and a server builds one application per thread.
 
 use actix_web::dev::HttpServiceFactory;
 use actix_web::web::ServiceConfig;
@@ -7,25 +7,25 @@ use utoipa::openapi::path::Paths;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_actix_web::OpenApiFactory;
 
-/// What takes routes.
+/// Destination of registered routes.
 pub enum Routes<'a> {
-    /// A server, which answers them.
+    /// A server, which serves them.
     Served(&'a mut ServiceConfig),
-    /// What the OpenAPI document says of them.
+    /// The OpenAPI document, which describes them.
     Described(&'a mut Description),
 }
 
-/// Paths and schemas of routes.
+/// The OpenAPI description of routes.
 #[derive(Default)]
 pub struct Description {
-    /// Their paths, each with its operations.
+    /// Paths, each with its operations.
     pub paths: Paths,
-    /// The schemas that these name.
+    /// Schemas that the operations refer to.
     pub schemas: Vec<(String, RefOr<Schema>)>,
 }
 
 impl Routes<'_> {
-    /// Takes a handler's routes.
+    /// Registers a handler's routes.
     pub fn service<F: HttpServiceFactory + OpenApiFactory + 'static>(&mut self, handler: F) -> &mut Self {
         match self {
             Self::Served(config) => {
@@ -41,7 +41,7 @@ impl Routes<'_> {
 }
 
 impl Description {
-    /// What routes say of themselves, whose paths begin with `prefix`.
+    /// Returns the description of the registered routes, with `prefix` before each path.
     pub fn of(prefix: &str, routes: impl FnOnce(&mut Routes<'_>)) -> Self {
         let mut description = Self::default();
         routes(&mut Routes::Described(&mut description));

@@ -1,4 +1,5 @@
-//! Routes of the rules of what may pass between whom (AEE §11.5).
+//! Routes of the envelope rules, which govern the senders and recipients between which envelopes may pass
+//! (AEE §11.5).
 
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_domain::envelopes::policy::Rule;
@@ -22,15 +23,15 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopeRule)]
 struct RuleBody {
-    /// Its name.
+    /// Name of the rule.
     #[schema(example = "to-partners")]
     name: String,
-    /// What it says.
+    /// Definition of the rule.
     #[serde(flatten)]
     rule: Rule,
-    /// Who said so.
+    /// Principal that last set the rule.
     updated_by: String,
-    /// When.
+    /// When the rule was last set.
     updated_at: WireTime,
 }
 
@@ -49,13 +50,14 @@ impl RuleBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopeRuleList)]
 struct RuleList {
-    /// The rules, in the order of their names.
+    /// The rules, sorted by name.
     rules: Vec<RuleBody>,
 }
 
-/// List the rules of envelopes
+/// List the envelope rules
 ///
-/// What may pass between whom (AEE §11.5). Needs the scope `admin`.
+/// Returns the rules for the senders and recipients between which envelopes may pass (AEE §11.5). Needs the
+/// scope `admin`.
 #[utoipa::path(operation_id = "list_envelope_rules", tag = "envelopes",
     responses((status = 200, description = "The rules", body = RuleList)))]
 #[get("/aee/rules")]
@@ -64,9 +66,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
     ok(&RuleList { rules: found.into_iter().map(|one| RuleBody::new(one, asker.dialect)).collect() })
 }
 
-/// Set a rule of envelopes
+/// Set an envelope rule
 ///
-/// In the place of one of that name. It holds for every envelope that is accepted from then on. Needs the scope `admin`.
+/// Replaces the rule of that name, if any, and applies to every envelope accepted from then on. Needs the
+/// scope `admin`.
 #[utoipa::path(operation_id = "set_envelope_rule", tag = "envelopes", request_body = Rule,
     params(("name" = String, Path, description = "The rule's name")),
     responses((status = 200, description = "The rule", body = RuleBody),
@@ -77,7 +80,7 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
     ok(&RuleBody::new(named, asker.dialect))
 }
 
-/// Take a rule of envelopes away
+/// Remove an envelope rule
 ///
 /// Needs the scope `admin`.
 #[utoipa::path(operation_id = "remove_envelope_rule", tag = "envelopes",

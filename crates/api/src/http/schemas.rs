@@ -1,4 +1,4 @@
-//! Routes of the schemas of envelopes and their payloads, under the paths of AEE §9.3.
+//! Routes of the envelope schema and of payload schemas, under the paths of AEE §9.3.
 
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_domain::envelopes::EnvelopeType;
@@ -16,31 +16,31 @@ use super::wire::WireTime;
 use super::{Doors, ok};
 use crate::http::routes::Routes;
 
-/// The schema of envelopes (AEE §3.1), written from the text of the draft.
+/// The envelope schema (AEE §3.1), written from the text of the draft.
 const ENVELOPE: &str = include_str!("../../../../openapi/aee/aee-v1.schema.json");
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(envelope).service(get).service(publish).service(withdraw);
 }
 
-/// A schema of payloads.
+/// A payload schema.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopeSchema)]
 struct SchemaBody {
-    /// The intent.
+    /// The intent (purpose) of the envelopes.
     #[schema(example = "ops.backup.check")]
     intent: String,
-    /// The type: task, result or error.
+    /// Envelope type: task, result or error.
     #[serde(rename = "type")]
     kind: EnvelopeType,
-    /// What happens to payloads that do not fit.
+    /// Treatment of payloads that do not match.
     policy: Strictness,
-    /// Where it is, from `/api/v1/aee/schemas/` on.
+    /// Path of the schema relative to `/api/v1/aee/schemas/`.
     #[schema(example = "intents/ops.backup.check.task.schema.json")]
     path: String,
-    /// Who published it; null for the protocol's own.
+    /// Principal that published the schema; null for the protocol's own.
     updated_by: Option<String>,
-    /// When.
+    /// When the schema was published.
     updated_at: Option<WireTime>,
 }
 
@@ -63,7 +63,7 @@ impl SchemaBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopeSchemaList)]
 struct SchemaList {
-    /// The schemas, in the order of their intents.
+    /// The schemas, sorted by intent.
     schemas: Vec<SchemaBody>,
 }
 
@@ -75,9 +75,9 @@ fn document(text: impl Into<String>) -> HttpResponse {
     HttpResponse::Ok().content_type("application/schema+json").body(text.into())
 }
 
-/// List the schemas of payloads
+/// List the payload schemas
 ///
-/// Those that were published, and the protocol's own (AEE §9.2).
+/// Returns the published schemas and the protocol's own (AEE §9.2).
 #[utoipa::path(operation_id = "list_envelope_schemas", tag = "envelopes",
     responses((status = 200, description = "The schemas", body = SchemaList)))]
 #[get("/aee/schemas")]
@@ -86,9 +86,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
     ok(&SchemaList { schemas: found.into_iter().map(|one| SchemaBody::new(one, asker.dialect)).collect() })
 }
 
-/// Get the schema of envelopes
+/// Get the envelope schema
 ///
-/// What is structure in AEE 1 (§3.1), as JSON Schema 2020-12.
+/// Returns the structural rules of AEE 1 (§3.1) as JSON Schema 2020-12.
 #[utoipa::path(operation_id = "get_envelope_schema", tag = "envelopes", responses(
     (status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
 #[get("/aee/schemas/envelope/aee-v1.schema.json")]
@@ -97,9 +97,9 @@ async fn envelope(asker: Asker) -> Reply {
     Ok(document(ENVELOPE))
 }
 
-/// Get a schema of payloads
+/// Get a payload schema
 ///
-/// Letter by letter as it was published.
+/// Returned byte for byte as published.
 #[utoipa::path(operation_id = "get_payload_schema", tag = "envelopes",
     params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`")),
     responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
@@ -109,14 +109,14 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     Ok(document(found.text))
 }
 
-/// A JSON Schema, kept letter by letter.
+/// A JSON Schema, stored byte for byte.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 struct SchemaDocument(Box<RawValue>);
 
 impl utoipa::PartialSchema for SchemaDocument {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        // By their whole names: an import would be in the way of what the macros write.
+        // Fully qualified names, because an import would conflict with the code that the macros generate.
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::Object)
             .description(Some("A JSON Schema (2020-12), kept letter by letter"))
@@ -128,10 +128,11 @@ impl utoipa::PartialSchema for SchemaDocument {
 
 impl ToSchema for SchemaDocument {}
 
-/// Publish a schema of payloads
+/// Publish a payload schema
 ///
-/// JSON Schema 2020-12, up to 64 KiB, that stands for itself: references are into it only, patterns are without
-/// look-around. Whoever comes first has the schemas of an intent; an admin may change any. Only an admin has one enforced.
+/// Takes a self-contained JSON Schema 2020-12 document of up to 64 KiB: references may only point into it,
+/// and patterns may not use look-around. The first publisher owns the schemas of an intent; an admin may
+/// change any. Only an admin may set the policy `enforce`.
 #[utoipa::path(operation_id = "publish_payload_schema", tag = "envelopes",
     request_body = SchemaDocument,
     params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`"),
@@ -153,9 +154,9 @@ async fn publish(
     ok(&SchemaBody::new(done, asker.dialect))
 }
 
-/// Take a schema of payloads back
+/// Withdraw a payload schema
 ///
-/// By whoever published it, or an admin.
+/// Allowed for its publisher and for admins.
 #[utoipa::path(operation_id = "withdraw_payload_schema", tag = "envelopes",
     params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`")),
     responses((status = 204, description = "It is gone")))]

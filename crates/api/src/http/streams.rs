@@ -1,7 +1,8 @@
-//! Routes of streams: server-sent events on both families of paths (contract 11).
+//! Routes of event streams: server-sent events on both families of paths (contract 11).
 //!
-//! A stream is never ended cleanly: clients in the field reconnect at once and for ever after a clean end, but wait after
-//! a broken one. For the same reason a refused subscription is held for a moment before it is answered.
+//! A stream never ends cleanly: deployed clients reconnect immediately and forever after a clean end, but
+//! pause after a broken connection. For the same reason, a refused subscription is delayed before its
+//! response.
 
 mod live;
 
@@ -25,19 +26,20 @@ use super::error::{Problem, Reply};
 use super::frames::read;
 use crate::http::routes::Routes;
 
-/// What one delivery to a stream, a wake-up and a write, may take of a core.
+/// Share of a core budgeted for one delivery to a stream (a wake-up and a write).
 const DELIVERY: Duration = Duration::from_micros(60);
-/// The longest rest between two deliveries to one stream: what a person still takes for "at once".
+/// Longest rest between two deliveries to one stream, which a person still perceives as immediate.
 const REST_MAX: Duration = Duration::from_millis(120);
 
-/// Spaces deliveries to streams, so that all of them together take no more than a part of a core and senders keep the
-/// rest: a stream that was delivered to rests until the others have had their share, and then has all that came
-/// meanwhile at once. Without many deliveries there is no rest; a stream that was silent is delivered to at once.
+/// Spaces deliveries to streams, so that together they use only part of a core and leave the rest to senders.
+///
+/// After a delivery a stream rests until the others have had their share, then receives its whole backlog at
+/// once. With few deliveries there is no rest, and a silent stream receives its next delivery immediately.
 #[derive(Debug, Default)]
 pub struct Pace(AtomicU64);
 
 impl Pace {
-    /// How long a stream rests that is delivered to at `now`, counted from the server's start.
+    /// Returns how long a stream rests after a delivery at `now`, which counts from the server's start.
     fn rest(&self, now: Duration) -> Duration {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let (now, most) = (micros(now), micros(REST_MAX));
@@ -65,8 +67,8 @@ type Asked = Result<Asker, Problem>;
 
 /// Follow an intent
 ///
-/// Its messages (those that the caller may see), receipts and events. `id:` on every frame; `Last-Event-ID` resumes
-/// without a gap or a repetition, also on another server.
+/// Streams the intent's messages (those that the caller may see), receipts and events. Every frame has an
+/// `id:`; `Last-Event-ID` resumes without a gap or a repetition, on any server.
 #[utoipa::path(tag = "streams",
     params(("intent_id" = String, Path, description = "The intent"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -84,7 +86,7 @@ async fn follow_intent(
 
 /// Follow an intent (the SDK's path)
 ///
-/// As `/subscribe/intents/{intent_id}`, with the SDK's event names (`STATE_CHANGED` and so on).
+/// Same as `/subscribe/intents/{intent_id}`, with the SDK's event names (`STATE_CHANGED` and so on).
 #[utoipa::path(tag = "streams",
     params(("intent_id" = String, Path, description = "The intent"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -116,7 +118,7 @@ async fn follow_channel(
     follow(&request, &doors, asker, subject, Family::Reference).await
 }
 
-/// Follow a channel (the SDK's form of the path)
+/// Follow a channel (the SDK's path)
 #[utoipa::path(tag = "streams",
     params(("channel_id" = String, Path, description = "The channel"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -134,7 +136,8 @@ async fn follow_channel_sdk(
 
 /// Follow a portfolio
 ///
-/// What happens on its intents, those that the caller can read, as they come and go; and to the portfolio itself.
+/// Streams the events on those of its intents that the caller can read, as intents are added and removed, and
+/// the events of the portfolio itself.
 #[utoipa::path(tag = "streams",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -166,9 +169,10 @@ async fn follow_portfolio_sdk(
     follow(&request, &doors, asker, subject, Family::Sdk).await
 }
 
-/// Follow what concerns an agent
+/// Follow an agent
 ///
-/// Its assignments, the intents that it is assigned to, messages for it, and what becomes of its own.
+/// Streams the agent's assignments, the intents that it is assigned to, messages to it, and status changes of
+/// its own messages.
 #[utoipa::path(tag = "streams",
     params(("agent_id" = String, Path, description = "The agent; the key must be allowed to act as it"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -184,9 +188,9 @@ async fn follow_agent(
     follow(&request, &doors, asker, Ok(Subject::Agent), Family::Reference).await
 }
 
-/// Follow what concerns an agent (the SDK's path)
+/// Follow an agent (the SDK's path)
 ///
-/// With the SDK's event names (`AGENT_ASSIGNED` and so on).
+/// Same as `/subscribe/agents/{agent_id}`, with the SDK's event names (`AGENT_ASSIGNED` and so on).
 #[utoipa::path(tag = "streams",
     params(("agent_id" = String, Path, description = "The agent; the key must be allowed to act as it"),
            ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
@@ -202,7 +206,7 @@ async fn follow_agent_sdk(
     follow(&request, &doors, asker, Ok(Subject::Agent), Family::Sdk).await
 }
 
-/// Follow everything that one may see
+/// Follow everything visible to the caller
 #[utoipa::path(tag = "streams", params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
     responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe")]
@@ -232,7 +236,7 @@ async fn follow(
     }
 }
 
-/// Waits a moment before a refusal is sent, if not too many are held already (contract 11.4).
+/// Delays a refusal, unless too many refusals are being delayed already (contract 11.4).
 async fn hold(doors: &Doors) {
     if let Ok(_place) = doors.held.try_acquire() {
         tokio::select! {
@@ -267,7 +271,7 @@ async fn open(
     Ok(Live::new(doors, stream, wire, kind, permit))
 }
 
-/// Where to resume: the header, or the query for clients that cannot set one.
+/// Returns the position to resume from: the header, or the query for clients that cannot set headers.
 fn mark(request: &HttpRequest) -> Result<Option<Mark>, Problem> {
     let header =
         request.headers().get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Routes of webhook subscriptions (RFC-0006) and agents' endpoints (RFC-0016). What became of deliveries is
+//! Routes of webhook subscriptions (RFC-0006) and of agents' endpoints (RFC-0016). The state of deliveries is in
 //! `deliveries.rs`.
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
@@ -25,78 +25,78 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(of_agent);
 }
 
-/// A receiver of webhooks. Members that RFC-0006 clients read in either case stand there in both (contract 15.33).
+/// A webhook endpoint; fields that RFC-0006 clients read in snake case or camel case appear in both (contract 15.33).
 #[derive(Debug, Serialize, ToSchema)]
 struct SubscriptionBody {
-    /// Its id.
+    /// Subscription id.
     id: EndpointId,
-    /// Whether somebody subscribed, or an agent registered with it.
+    /// Whether the endpoint was subscribed, or registered by an agent.
     kind: EndpointKind,
-    /// The agent that it sees as.
+    /// The subscribing agent: only events visible to it are sent.
     #[schema(example = "agent.researcher")]
     subscriber_id: String,
-    /// The same.
+    /// Same as `subscriber_id`.
     #[serde(rename = "subscriberId")]
     subscriber_id_camel: String,
-    /// Only of this intent.
+    /// Only events of this intent.
     intent_id: Option<IntentId>,
-    /// The same.
+    /// Same as `intent_id`.
     #[serde(rename = "intentId")]
     intent_id_camel: Option<IntentId>,
-    /// Only of this portfolio.
+    /// Only events of this portfolio.
     portfolio_id: Option<PortfolioId>,
-    /// The same.
+    /// Same as `portfolio_id`.
     #[serde(rename = "portfolioId")]
     portfolio_id_camel: Option<PortfolioId>,
-    /// Only of this channel.
+    /// Only events of this channel.
     channel_id: Option<ChannelId>,
-    /// The entity whose mailbox it is sent, instead of what happens.
+    /// For a mailbox subscription: the entity whose envelopes are sent instead of events.
     mailbox: Option<String>,
-    /// Only of these types, globs with `*`; empty for all.
+    /// Only events of these types, globs with `*`; empty for all.
     #[schema(example = json!(["channel_message", "task.*"]))]
     event_types: Vec<String>,
-    /// The same.
+    /// Same as `event_types`.
     #[serde(rename = "eventTypes")]
     event_types_camel: Vec<String>,
-    /// Where it is sent to.
+    /// URL that receives the deliveries.
     #[schema(example = "https://hooks.example/entente")]
     webhook_url: Option<String>,
-    /// The same.
+    /// Same as `webhook_url`.
     #[serde(rename = "webhookUrl")]
     webhook_url_camel: Option<String>,
-    /// Whether it has neither ended nor been disabled.
+    /// Whether the endpoint has neither expired nor been disabled.
     active: bool,
-    /// Why it was disabled.
+    /// Why the endpoint is disabled.
     disabled_reason: Option<DisabledReason>,
-    /// Since when it is disabled.
+    /// When the endpoint was disabled.
     disabled_at: Option<WireTime>,
-    /// When it ends by itself.
+    /// When the subscription expires.
     expires_at: Option<WireTime>,
-    /// The same.
+    /// Same as `expires_at`.
     #[serde(rename = "expiresAt")]
     expires_at_camel: Option<WireTime>,
-    /// When it was made.
+    /// When the subscription was created.
     created_at: WireTime,
-    /// The same.
+    /// Same as `created_at`.
     #[serde(rename = "createdAt")]
     created_at_camel: WireTime,
-    /// How deliveries are signed (Standard Webhooks).
+    /// Signature scheme of deliveries (Standard Webhooks).
     signature: Scheme,
-    /// What a signature `v1a` is verified with.
+    /// Public key that verifies `v1a` signatures.
     public_key: Option<String>,
-    /// What signatures are verified with: only now, when it was just made. A `v1a` secret is never shown.
+    /// Secret that verifies signatures, shown only in the response that creates it; a `v1a` secret is never shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
     secret: Option<String>,
-    /// Failures since something last arrived.
+    /// Number of failures since the last successful delivery.
     failures: u32,
-    /// Since when nothing arrived.
+    /// Time of the first failure since the last successful delivery.
     failing_since: Option<WireTime>,
-    /// What went wrong last.
+    /// Error of the last failure.
     last_error: Option<String>,
-    /// When.
+    /// When the last failure occurred.
     last_error_at: Option<WireTime>,
-    /// When something last arrived.
+    /// When a delivery last succeeded.
     last_success_at: Option<WireTime>,
 }
 
@@ -139,42 +139,42 @@ impl SubscriptionBody {
     }
 }
 
-/// A subscription to make.
+/// A subscription to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewSubscription)]
 #[schema(example = json!({ "webhook_url": "https://hooks.example/entente", "event_types": ["channel_message"] }))]
 struct SubscribeBody {
-    /// Where to send. Without it nothing is sent: follow a stream instead.
+    /// URL that receives deliveries; if omitted, nothing is sent: follow a stream instead.
     #[serde(alias = "webhookUrl", alias = "url", alias = "callback_url")]
     webhook_url: Option<String>,
-    /// Only of this intent; of everything that the subscriber sees when nothing is said.
+    /// Only events of this intent; defaults to everything visible to the subscriber.
     #[serde(alias = "intentId")]
     intent_id: Option<String>,
-    /// Only of this channel.
+    /// Only events of this channel.
     channel_id: Option<String>,
-    /// Instead of what happens, every envelope that is put into the mailbox of this entity, which the key must be able to
-    /// act as.
+    /// Sends every envelope that arrives in this entity's mailbox, instead of events; the key must be able to act as the
+    /// entity.
     #[schema(example = "agent.researcher")]
     mailbox: Option<String>,
-    /// Only of what happens on the intents of this portfolio, as they come and go.
+    /// Only events on the intents of this portfolio, as intents are added and removed.
     #[serde(alias = "portfolioId")]
     portfolio_id: Option<String>,
-    /// The agent to see as; the acting agent when nothing is said.
+    /// The subscribing agent: only events visible to it are sent; defaults to the acting agent.
     #[serde(alias = "subscriberId")]
     subscriber_id: Option<String>,
-    /// Only of these types, globs with `*`; all when nothing is said.
+    /// Only events of these types, globs with `*`; defaults to all.
     #[serde(alias = "eventTypes")]
     event_types: Option<Vec<String>>,
-    /// When it ends by itself.
+    /// When the subscription expires.
     #[serde(alias = "expiresAt")]
     expires_at: Option<GivenTime>,
-    /// `v1` (HMAC-SHA256, when nothing is said) or `v1a` (Ed25519).
+    /// `v1` (HMAC-SHA256) or `v1a` (Ed25519); defaults to `v1`.
     signature: Option<Scheme>,
-    /// A secret of one's own; a fresh one when nothing is said.
+    /// Secret of the client's own; generated if omitted.
     secret: Option<String>,
 }
 
-/// Whom a subscription sees as, and whether it is to that entity's mailbox.
+/// Returns the subscribing agent, and whether the subscription is to that entity's mailbox.
 fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(String, bool), Refusal> {
     let Some(entity) = &said.mailbox else {
         let agent = asker.caller.speaker("subscriber_id", said.subscriber_id.as_deref(), strict)?;
@@ -192,8 +192,8 @@ fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(Stri
 
 /// Subscribe to webhooks
 ///
-/// What the subscriber may see is sent to `webhook_url` as it happens, signed as Standard Webhooks says. The secret is
-/// shown only now; with the same Idempotency-Key again it is not.
+/// Events visible to the subscriber are sent to `webhook_url` as they happen, signed as Standard Webhooks specifies. The
+/// secret is shown only in this response; repeating the request with the same `Idempotency-Key` does not show it again.
 #[utoipa::path(tag = "webhooks", request_body = SubscribeBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 201, description = "The subscription, with its secret", body = SubscriptionBody),
@@ -230,7 +230,7 @@ async fn subscribe(
 
 /// List subscriptions
 ///
-/// Those of one's own principal, oldest first.
+/// Returns the subscriptions of the caller's principal, oldest first.
 #[utoipa::path(operation_id = "list_subscriptions", tag = "webhooks",
     params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
            ("portfolio_id" = Option<String>, Query, description = "Only of this portfolio"),
@@ -240,7 +240,7 @@ async fn subscribe(
     responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
 #[get("/subscriptions")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    // What is no portfolio's id is the id of none, and nobody subscribes to that.
+    // A malformed portfolio id matches no portfolio, so the list is empty.
     let portfolio = query.text("portfolio_id").map(str::parse::<PortfolioId>);
     if let Some(Err(_)) = portfolio {
         return ok(&[(); 0]);
@@ -272,22 +272,22 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[schema(as = SubscriptionChange)]
 #[schema(example = json!({ "active": true }))]
 struct ChangeBody {
-    /// Where to send from now on.
+    /// New URL for deliveries.
     #[serde(alias = "webhookUrl", alias = "url")]
     webhook_url: Option<String>,
-    /// Only of these types from now on.
+    /// New list of event types.
     #[serde(alias = "eventTypes")]
     event_types: Option<Vec<String>>,
-    /// `false` to have nothing sent; `true` to have it sent again, also when it was disabled because it failed.
+    /// `false` stops deliveries; `true` resumes them, also after the endpoint was disabled because of failures.
     active: Option<bool>,
-    /// When it ends by itself.
+    /// When the subscription expires.
     #[serde(alias = "expiresAt")]
     expires_at: Option<GivenTime>,
 }
 
 /// Change a subscription
 ///
-/// What is not named stays. From then on it sees by the key that changed it.
+/// Omitted fields stay unchanged. From then on, the visibility of the key that made the change applies.
 #[utoipa::path(operation_id = "change_subscription", tag = "webhooks", request_body = ChangeBody,
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
@@ -311,7 +311,7 @@ async fn change(
 
 /// Delete a subscription
 ///
-/// Nothing more is sent, not even what was queued.
+/// Nothing more is sent, including queued deliveries.
 #[utoipa::path(operation_id = "delete_subscription", tag = "webhooks",
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 204, description = "It is gone")))]
@@ -321,18 +321,19 @@ async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// How to replace a secret.
+/// Options of a secret rotation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = RotateSecret)]
 #[schema(example = json!({ "overlap_seconds": 86400 }))]
 struct RotateBody {
-    /// Seconds that the old secret signs along; a day when nothing is said.
+    /// Seconds during which the old secret also signs; defaults to one day.
     overlap_seconds: Option<u32>,
 }
 
-/// Replace a subscription's secret
+/// Rotate a subscription's secret
 ///
-/// Both secrets sign for a while, so that the receiver can be changed without a gap. The new one is shown only now.
+/// Both secrets sign during the overlap, so that the receiver can be updated without a gap. The new secret is shown only in
+/// this response.
 #[utoipa::path(operation_id = "rotate_subscription_secret", tag = "webhooks", request_body = Option<RotateBody>,
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription, with its new secret", body = SubscriptionBody)))]
@@ -354,8 +355,8 @@ async fn rotate(
 
 /// Get an agent's webhook
 ///
-/// An agent that registers with an http or https `endpoint` is sent there what concerns it (RFC-0021 §2.4.3). The secret
-/// is shown to whoever may act as the agent.
+/// An agent that registers with an http or https `endpoint` receives the events that concern it there (RFC-0021 §2.4.3). The
+/// secret is shown to callers that may act as the agent.
 #[utoipa::path(operation_id = "get_agent_endpoint", tag = "webhooks",
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The webhook, with its secret", body = SubscriptionBody)))]

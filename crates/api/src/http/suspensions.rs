@@ -22,29 +22,29 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(suspend).service(respond).service(list);
 }
 
-/// One of the answers that may be chosen.
+/// An answer to choose from.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewSuspensionChoice)]
 struct ChoiceBody {
-    /// What the asker gets.
+    /// Value returned to the asking agent.
     #[schema(example = "approve")]
     value: String,
-    /// What the person reads; the value when nothing is said.
+    /// Label shown to the person; defaults to the value.
     #[schema(example = "Approve the refund")]
     label: Option<String>,
-    /// What more there is to say.
+    /// Description of the choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// `primary` for the one that the asker recommends.
+    /// `primary` for the choice that the asking agent recommends.
     #[serde(skip_serializing_if = "Option::is_none")]
     style: Option<String>,
-    /// The asker's own.
+    /// Metadata, an object of the client's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
 }
 
-/// A question to suspend an intent with.
+/// A question that suspends an intent.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewSuspension)]
 #[schema(example = json!({
@@ -55,49 +55,50 @@ struct ChoiceBody {
 struct SuspendBody {
     /// The question.
     question: String,
-    /// What kind of answer is expected; `choice` when nothing is said.
+    /// Expected kind of answer; defaults to `choice`.
     #[serde(default)]
     response_type: ResponseType,
-    /// The answers that may be chosen; a confirmation without any has yes and no.
+    /// Answers to choose from; a confirmation without choices offers yes and no.
     #[serde(default)]
     choices: Vec<ChoiceBody>,
-    /// What helps to decide: shown to the person as findings.
+    /// Context of the question, shown to the person as findings.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     context: Map<String, Value>,
-    /// Where the asker would have it delivered; the asker's own word.
+    /// Preferred delivery channel, a free-form word of the client's.
     channel_hint: Option<String>,
-    /// For how many seconds it stands; for ever when nothing is said.
+    /// Seconds until the question expires; defaults to never.
     #[schema(value_type = Option<u32>)]
     timeout_seconds: Option<Value>,
-    /// What follows then; `fail` when nothing is said.
+    /// Fallback when the question expires; defaults to `fail`.
     #[serde(default)]
     fallback_policy: FallbackPolicy,
-    /// With what.
+    /// Value of the fallback.
     fallback_value: Option<Value>,
-    /// How the person is to be reached again (RFC-0026), as the SDK has it.
+    /// How to notify the person again (RFC-0026), in the SDK's format.
     #[schema(value_type = Option<Object>)]
     retry_policy: Option<Map<String, Value>>,
-    /// How sure the asker is, 0 to 1.
+    /// Confidence of the asking agent, 0 to 1.
     #[serde(alias = "confidence")]
     confidence_at_suspension: Option<f64>,
-    /// Why the asker asks: the SDK's engagement decision.
+    /// Reason for asking: the SDK's engagement decision.
     #[schema(value_type = Option<Object>)]
     decision_record: Option<Map<String, Value>>,
-    /// The person who is asked; else the intent's creator or first admin who is a person, else whom the operator has named.
+    /// The person to ask; defaults to the intent's creator or first admin who is a person, else the person
+    /// named by the operator.
     principal_id: Option<String>,
-    /// A second person, asked when nobody has answered in time.
+    /// A second person, asked as well if nobody has answered in time.
     escalate_to: Option<String>,
-    /// After how many seconds.
+    /// Seconds until the second person is asked.
     escalate_after: Option<u32>,
-    /// The refused question whose place this one takes (binding moment §6.2).
+    /// The refused question that this one replaces (binding moment §6.2).
     supersedes: Option<String>,
-    /// How the objection to that one was answered.
+    /// How the objection to the replaced question was addressed.
     objection_response: Option<String>,
 }
 
 impl SuspendBody {
-    /// The record as the SDK writes it, and whom it is for.
+    /// Returns the record in the SDK's format, and its addressees.
     fn parts(self) -> Result<(Map<String, Value>, Whom), Refusal> {
         let second = match (self.escalate_to, self.escalate_after) {
             (Some(to), Some(after)) => Some((to, after)),
@@ -133,41 +134,44 @@ impl SuspendBody {
     }
 }
 
-/// A question that an intent waits with, or has waited with.
+/// A present or past question of an intent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Suspension)]
 struct SuspensionBody {
-    /// Its id, to be named with an answer.
+    /// Suspension id, which an answer must name.
     id: String,
-    /// The same, as an answer names it.
+    /// Same as `id`, under the name that an answer uses.
     suspension_id: String,
     /// The intent.
     intent_id: IntentId,
-    /// Its number among the intent's questions, from 1: where a list goes on.
+    /// Number of the question within the intent, from 1; the cursor of lists.
     n: i64,
-    /// Who asks.
+    /// Agent that asked.
     asked_by: String,
-    /// What has become of it.
+    /// State of the question.
     state: SuspensionState,
-    /// The same, in the SDK's words; null while it waits.
+    /// Same as `state`, in the SDK's terms; null while the question is open.
     resolution: Option<SuspensionState>,
-    /// The binding moment by which a person is asked.
+    /// The binding moment through which a person is asked.
     moment_id: Option<MomentId>,
-    /// Why nobody is: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal. Then a person who administers the intent answers.
+    /// Why no person is asked: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal; a person who
+    /// administers the intent may then answer.
     unasked: Option<String>,
-    /// What follows when nobody answers in time.
+    /// Fallback when the question expires unanswered.
     fallback_policy: FallbackPolicy,
-    /// When it was asked.
+    /// When the question was asked.
     suspended_at: WireTime,
-    /// When the fallback counts.
+    /// When the fallback takes effect.
     expires_at: Option<WireTime>,
-    /// When it was over.
+    /// When the question ended.
     ended_at: Option<WireTime>,
-    /// Who answered.
+    /// The answering person.
     responded_by: Option<String>,
-    /// Why it was called off: `refused` and `refused_before`, `withdrawn`, `called_off`, `status_changed`.
+    /// Reason for the cancellation: `refused`, `refused_before`, `withdrawn`, `called_off` or
+    /// `status_changed`.
     reason: Option<String>,
-    /// The question and what came of it, as the intent's state has it under `_suspension`; null when a later one stands there.
+    /// Question and outcome, as stored in the intent's state under `_suspension`; null once a later question
+    /// is stored there.
     #[schema(value_type = Option<Object>)]
     record: Option<Map<String, Value>>,
 }
@@ -201,8 +205,9 @@ impl SuspensionBody {
 
 /// Suspend an intent
 ///
-/// Until a person has answered, the time is over, or somebody gives it another status. The question becomes a binding moment
-/// before that person; the answer goes into the intent's state under `_suspension`, where the SDK looks for it.
+/// The suspension lasts until a person answers, the time limit passes, or the intent's status is changed. The
+/// question is put to that person as a binding moment; the answer is stored in the intent's state under
+/// `_suspension`, where the SDK looks for it.
 #[utoipa::path(operation_id = "suspend_intent", tag = "suspensions", request_body = SuspendBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -229,21 +234,21 @@ async fn suspend(
 #[schema(as = SuspensionAnswer)]
 #[schema(example = json!({ "suspension_id": "susp_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "value": "yes" }))]
 struct RespondBody {
-    /// The question that is answered.
+    /// The question to answer.
     suspension_id: Option<String>,
-    /// The answer: one of the choices, words, or an object.
+    /// The answer: one of the choices, text, or an object.
     #[serde(default)]
     value: Value,
-    /// Who answers: nobody but the person whose key this is.
+    /// Person who answers; only the person that the key belongs to is accepted.
     responded_by: Option<String>,
-    /// What else the surface says.
+    /// Further data from the client's user interface.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
-    /// The digest of the binding moment, for who has read that.
+    /// Digest of the binding moment, if the person has read it.
     envelope_digest: Option<String>,
 }
 
-/// An answer that counts.
+/// An accepted answer.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SuspensionAnswered)]
 struct RespondedBody {
@@ -251,27 +256,28 @@ struct RespondedBody {
     intent_id: IntentId,
     /// The question.
     suspension_id: String,
-    /// What has become of it.
+    /// Resulting state of the question.
     resolution: SuspensionState,
     /// The answer.
     value: Value,
-    /// The label of the choice that it is.
+    /// Label of the chosen answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice_label: Option<String>,
-    /// What more there is to say of that.
+    /// Description of the chosen answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     choice_description: Option<String>,
-    /// Who answered.
+    /// The answering person.
     responded_by: Option<String>,
-    /// When.
+    /// When the question was answered.
     responded_at: WireTime,
 }
 
-/// Answer the question that an intent waits with
+/// Answer an intent's question
 ///
-/// Only a person answers, with a login or a key of their own. Where one is asked, only that one: that closes the binding moment. Where
-/// nobody could be, a person who administers the intent, or whom the operator has named for such questions, and who does not ask. The same
-/// answer again is a retry.
+/// Only a person may answer, with a login or a key of their own. If the question was put to a person, only
+/// that person may answer, which closes the binding moment. If nobody could be asked, a person may answer who
+/// administers the intent or is named by the operator for such questions, and did not ask it. Repeating the
+/// same answer is treated as a retry.
 #[utoipa::path(operation_id = "respond_to_suspension", tag = "suspensions", request_body = RespondBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -287,7 +293,7 @@ async fn respond(
     body: Body<RespondBody>,
 ) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
-    // Of an answer no hash is kept: a short one could be guessed.
+    // No hash of the answer is stored, because a short one could be guessed.
     let once = once_of(&request)?;
     let body = body.value;
     let named = body.suspension_id.filter(|id| !id.is_empty());
@@ -320,11 +326,11 @@ async fn respond(
 /// The questions of an intent.
 #[derive(Debug, Serialize, ToSchema)]
 struct SuspensionList {
-    /// The questions, the newest first.
+    /// The questions, newest first.
     suspensions: Vec<SuspensionBody>,
 }
 
-/// List the questions that an intent waits and has waited with
+/// List an intent's questions
 #[utoipa::path(operation_id = "list_suspensions", tag = "suspensions",
     params(("intent_id" = String, Path, description = "The intent"),
            ("before" = Option<i64>, Query, description = "Only older ones: the last `n` of the previous page"),

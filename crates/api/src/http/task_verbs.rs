@@ -1,4 +1,4 @@
-//! The verbs of tasks (RFC-0012), each a route of its own. A body may be missing, and so may `If-Match`.
+//! Actions on tasks (RFC-0012), each a route of its own. The body and `If-Match` are optional.
 
 use actix_web::{HttpRequest, post, web};
 use entente_domain::refusal::{Code, Refusal};
@@ -31,29 +31,29 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(skip);
 }
 
-/// What is said with a verb. Each takes what it needs.
+/// The body common to all task actions; each action uses the fields that it needs.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = TaskVerb)]
 #[schema(example = json!({ "claim_token": 1, "output": { "pages": 12 } }))]
 struct VerbBody {
-    /// Who does it; the acting agent when nothing is said.
+    /// Agent that acts; defaults to the acting agent.
     agent_id: Option<String>,
-    /// The claim that you have: when it holds no longer, nothing is done.
+    /// Token of the caller's claim; if the claim no longer holds, the action is refused.
     claim_token: Option<i64>,
-    /// `complete`: what came of it.
+    /// `complete`: result of the task.
     #[schema(value_type = Option<Object>)]
     output: Option<Map<String, Value>>,
-    /// `complete`: what was made on the way, by reference.
+    /// `complete`: references to artifacts of the work.
     artifacts: Option<Vec<String>>,
-    /// `fail`: what went wrong.
+    /// `fail`: the error.
     error: Option<String>,
-    /// `delegate`, `escalate`: to whom.
+    /// `delegate`, `escalate`: the agent to hand the task to.
     #[serde(alias = "assigned_agent")]
     to: Option<String>,
-    /// Why.
+    /// Reason for the action.
     #[serde(alias = "blocked_reason")]
     reason: Option<String>,
-    /// What else is said, with `progress`.
+    /// `progress`: any further fields.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     more: Map<String, Value>,
@@ -90,7 +90,7 @@ async fn act(
     shown(tasks::act(&doors.ctx, &caller, id, seen, told.claim_token, verb).await?, asker)
 }
 
-/// A verb as a route: what it is called, where it is, and what it is made of from what was said with it.
+/// Defines an action's route from its name, operation id, path, and the verb to build from the body.
 macro_rules! verb {
     ($(#[$doc:meta])+ $name:ident, $operation:literal, $path:literal, $verb:expr) => {
         $(#[$doc])+
@@ -115,8 +115,9 @@ macro_rules! verb {
 verb! {
     /// Claim a task
     ///
-    /// One that is ready. Of many who try at the same time one gets it; the others are told `claim_conflict`. The
-    /// `claim_token` of the answer is the claim: name it with what follows, and be told when it holds no longer.
+    /// The task must be ready. Of several concurrent claims one succeeds; the others fail with
+    /// `claim_conflict`. Send the `claim_token` of the response with later actions: they fail once the claim
+    /// is lost.
     claim, "claim_task", "/tasks/{task_id}/claim",
     |_| Ok(Verb::Claim)
 }
@@ -124,15 +125,15 @@ verb! {
 verb! {
     /// Start a task
     ///
-    /// The agent that has claimed it begins to work on it; the time of the attempt begins anew.
+    /// The agent that claimed the task begins to work on it; the time limit of the attempt restarts.
     start, "start_task", "/tasks/{task_id}/start",
     |_| Ok(Verb::Start)
 }
 
 verb! {
-    /// Say how far a task is
+    /// Report progress on a task
     ///
-    /// What is said is recorded and told, and changes nothing. Members of your own are welcome.
+    /// Records and publishes the report without changing the task. Further fields are allowed.
     progress, "report_task_progress", "/tasks/{task_id}/progress",
     |told| Ok(Verb::Progress(told.said()))
 }
@@ -140,7 +141,7 @@ verb! {
 verb! {
     /// Complete a task
     ///
-    /// Those that wait for it become ready, and the channels that are scoped to it close (RFC-0021 §7.3).
+    /// Tasks that depend on it become ready, and channels scoped to it close (RFC-0021 §7.3).
     complete, "complete_task", "/tasks/{task_id}/complete",
     |told| {
         Ok(Verb::Complete { output: told.output.take(), artifacts: told.artifacts.take() })
@@ -148,9 +149,9 @@ verb! {
 }
 
 verb! {
-    /// Say that an attempt failed
+    /// Report that an attempt failed
     ///
-    /// The task is tried again, after its pause, while it has attempts left; then it has failed for good.
+    /// The task is retried after a pause while it has attempts left; then it fails for good.
     fail, "fail_task", "/tasks/{task_id}/fail",
     |told| {
         Ok(Verb::Fail { error: told.why(), for_good: false })
@@ -160,7 +161,7 @@ verb! {
 verb! {
     /// Block a task
     ///
-    /// It cannot go on until somebody unblocks it. Whoever has it keeps it.
+    /// The task waits until it is unblocked. Its assignee keeps it.
     block, "block_task", "/tasks/{task_id}/block",
     |told| Ok(Verb::Block(told.why()))
 }
@@ -168,15 +169,15 @@ verb! {
 verb! {
     /// Unblock a task
     ///
-    /// It goes on where it was. What it depended on and will never be completed is waited for no longer.
+    /// The task resumes where it was. It no longer waits for dependencies that will never be completed.
     unblock, "unblock_task", "/tasks/{task_id}/unblock",
     |_| Ok(Verb::Unblock)
 }
 
 verb! {
-    /// Let go of a task
+    /// Release a task
     ///
-    /// Whoever has it hands it back: it can be claimed again, and has lost no attempt.
+    /// The assignee returns the task: it can be claimed again, and the attempt is not counted.
     release, "release_task", "/tasks/{task_id}/release",
     |_| Ok(Verb::HandBack)
 }
@@ -184,7 +185,7 @@ verb! {
 verb! {
     /// Delegate a task
     ///
-    /// It is kept for another agent, who hears of it and can claim it.
+    /// Reserves the task for another agent, which is notified and can claim it.
     delegate, "delegate_task", "/tasks/{task_id}/delegate",
     |told| {
         let to = told.to.take().ok_or_else(nobody)?;
@@ -195,7 +196,7 @@ verb! {
 verb! {
     /// Escalate a task
     ///
-    /// It is put before somebody who decides, and blocked until it is unblocked.
+    /// Hands the task to a decision maker and blocks it until it is unblocked.
     escalate, "escalate_task", "/tasks/{task_id}/escalate",
     |told| {
         Ok(Verb::Escalate { to: told.to.take(), reason: told.why() })
@@ -205,7 +206,7 @@ verb! {
 verb! {
     /// Cancel a task
     ///
-    /// It is called off. What depends on it is blocked.
+    /// Tasks that depend on it are blocked.
     cancel, "cancel_task", "/tasks/{task_id}/cancel",
     |told| Ok(Verb::Cancel(told.why()))
 }
@@ -213,7 +214,8 @@ verb! {
 verb! {
     /// Skip a task
     ///
-    /// It is not needed. What depends on it is blocked until it is unblocked, because only what is completed is there.
+    /// Marks the task as not needed. Tasks that depend on it are blocked until they are unblocked, because
+    /// only a completed dependency counts.
     skip, "skip_task", "/tasks/{task_id}/skip",
     |told| Ok(Verb::Skip(told.why()))
 }

@@ -1,5 +1,5 @@
-//! Routes of tasks (RFC-0012): making, finding and changing them. Two paths to make one, the RFC's and the reference server's
-//! (contract 15.25). The verbs are `task_verbs.rs`.
+//! Task routes (RFC-0012): creating, finding and changing tasks. There are two paths to create one, the RFC's and the
+//! reference server's (contract 15.25). The actions on tasks are in `task_verbs.rs`.
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
@@ -27,80 +27,80 @@ pub fn routes(config: &mut Routes<'_>) {
 /// A task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskBody {
-    /// Its id.
+    /// Task id.
     id: TaskId,
-    /// The intent that it is a piece of.
+    /// The intent that the task belongs to.
     intent_id: IntentId,
-    /// The plan that it belongs to.
+    /// The plan that the task belongs to.
     plan_id: Option<PlanId>,
-    /// The task that it is a piece of.
+    /// The parent task.
     parent_task_id: Option<TaskId>,
-    /// What is to be done, in a line.
+    /// Summary of the task in one line.
     #[schema(example = "Read the annual report")]
     name: String,
-    /// The same in full.
+    /// Full description.
     description: Option<String>,
-    /// Where it is in its life.
+    /// Status of the task.
     status: TaskStatus,
-    /// How much it matters.
+    /// Priority of the task.
     #[schema(example = "normal")]
     priority: String,
-    /// What it is done with.
+    /// Input of the task.
     #[schema(value_type = Object)]
     input: Map<String, Value>,
-    /// What came of it.
+    /// Output of the task.
     #[schema(value_type = Option<Object>)]
     output: Option<Map<String, Value>>,
-    /// What was made on the way, by reference.
+    /// References to artifacts of the work.
     artifacts: Vec<String>,
-    /// Who has it, who had it last, or whom it is kept for.
+    /// The current, last or designated assignee.
     assigned_agent: Option<String>,
-    /// The token of the claim that holds: send it with what follows, and be told when it holds no longer.
+    /// Token of the current claim: send it with later actions, which fail once the claim is lost.
     claim_token: Option<i64>,
-    /// No task is under one yet; there for clients of the reference server.
+    /// Always null; present for clients of the reference server.
     lease_id: Option<String>,
-    /// What an agent must be able to do.
+    /// Capabilities that an agent needs to claim the task.
     capabilities_required: Vec<String>,
-    /// The tasks that must be completed before it.
+    /// Tasks that must be completed first.
     depends_on: Vec<TaskId>,
-    /// The tasks that wait for it.
+    /// Tasks that wait for this one.
     blocks: Vec<TaskId>,
-    /// How long it rests between two attempts.
+    /// Pause between attempts.
     retry_policy: Option<String>,
-    /// Seconds that one attempt may take.
+    /// Time limit of one attempt in seconds.
     timeout_seconds: Option<u32>,
-    /// Which attempt this is, from 1.
+    /// Number of the current attempt, from 1.
     attempt: u32,
-    /// Attempts at the most.
+    /// Maximum number of attempts.
     max_attempts: u32,
-    /// Kept as given.
+    /// Permissions, stored as given.
     permissions: String,
-    /// Kept as given.
+    /// Memory policy, stored as given.
     #[schema(value_type = Option<Object>)]
     memory_policy: Option<Map<String, Value>>,
-    /// Kept as given.
+    /// Required tools, stored as given.
     requires_tools: Vec<Value>,
-    /// Why it cannot go on.
+    /// Why the task is blocked.
     blocked_reason: Option<String>,
-    /// What went wrong last.
+    /// Error of the last failed attempt.
     error: Option<String>,
-    /// The client's own object.
+    /// Metadata, an object of the client's own.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The same, under the reference server's name.
+    /// Same as `metadata`, under the reference server's name.
     #[schema(value_type = Object)]
     task_metadata: Map<String, Value>,
-    /// Guards writes: send it in `If-Match`.
+    /// Version that guards writes: send it in `If-Match`.
     version: i64,
-    /// Who asked for it.
+    /// Agent that created the task.
     created_by: String,
-    /// When.
+    /// When the task was created.
     created_at: WireTime,
     /// When work on the current attempt began.
     started_at: Option<WireTime>,
-    /// When it was over.
+    /// When the task ended.
     completed_at: Option<WireTime>,
-    /// When time changes it: the end of the attempt's time, or of the pause before the next one.
+    /// Next change by time: the end of the attempt's time limit, or of the pause before the next attempt.
     due_at: Option<WireTime>,
 }
 
@@ -146,7 +146,7 @@ impl TaskBody {
     }
 }
 
-/// A 200 with the task and its version as `ETag`.
+/// Returns a 200 with the task, and its version as `ETag`.
 pub(super) fn shown(shown: Shown, asker: &Asker) -> Reply {
     let etag = format!("\"{}\"", shown.task.version);
     let text = serde_json::to_vec(&TaskBody::new(shown.task, shown.blocks, asker.dialect));
@@ -154,44 +154,44 @@ pub(super) fn shown(shown: Shown, asker: &Asker) -> Reply {
     Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
 }
 
-/// A new task.
+/// A task to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewTask)]
 #[schema(example = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "name": "Read the annual report" }))]
 struct CreateBody {
-    /// The intent; not needed where the path names it.
+    /// The intent; not needed if the path names it.
     intent_id: Option<String>,
-    /// What is to be done, in a line.
+    /// Summary of the task in one line.
     name: String,
-    /// The same in full.
+    /// Full description.
     description: Option<String>,
-    /// The plan to put it into.
+    /// The plan to add the task to.
     plan_id: Option<String>,
-    /// The task that it is a piece of.
+    /// The parent task.
     parent_task_id: Option<String>,
-    /// How much it matters; `normal` when nothing is said.
+    /// Priority; defaults to `normal`.
     priority: Option<String>,
-    /// What it is done with.
+    /// Input of the task.
     #[schema(value_type = Option<Object>)]
     input: Option<Map<String, Value>>,
-    /// What an agent must be able to do to claim it.
+    /// Capabilities that an agent needs to claim the task.
     capabilities_required: Option<Vec<String>>,
-    /// Tasks of the same intent that must be completed before it.
+    /// Tasks of the same intent that must be completed first.
     depends_on: Option<Vec<String>>,
-    /// How long it rests between two attempts: `fixed:SECONDS`, `exponential:SECONDS`, or a word of your own for no rest.
+    /// Pause between attempts: `fixed:SECONDS`, `exponential:SECONDS`, or any other word for no pause.
     retry_policy: Option<String>,
-    /// Seconds that one attempt may take.
+    /// Time limit of one attempt in seconds.
     timeout_seconds: Option<u32>,
-    /// Attempts at the most, 1 to 100; 3 when nothing is said.
+    /// Maximum number of attempts, 1 to 100; defaults to 3.
     max_attempts: Option<u32>,
-    /// Kept as given; `inherit` when nothing is said.
+    /// Permissions, stored as given; defaults to `inherit`.
     permissions: Option<String>,
-    /// Kept as given.
+    /// Memory policy, stored as given.
     #[schema(value_type = Option<Object>)]
     memory_policy: Option<Map<String, Value>>,
-    /// Kept as given.
+    /// Required tools, stored as given.
     requires_tools: Option<Vec<Value>>,
-    /// Your own object.
+    /// Metadata, an object of the client's own.
     #[serde(alias = "task_metadata")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
@@ -232,9 +232,9 @@ async fn create_one(
     shown(Shown { task, blocks: Vec::new() }, asker)
 }
 
-/// Make a task
+/// Create a task
 ///
-/// The answer says `pending`; a task that waits for nothing is `ready` at once, under the same version.
+/// The response says `pending`; a task without open dependencies becomes `ready` immediately, under the same version.
 #[utoipa::path(operation_id = "create_task", tag = "tasks", request_body = CreateBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The task", body = TaskBody)))]
@@ -249,9 +249,9 @@ async fn create(
     create_one(&request, &doors, &asker, intent, body).await
 }
 
-/// Make a task of an intent
+/// Create a task of an intent
 ///
-/// As `POST /tasks`, on the RFC's path.
+/// Same as `POST /tasks`, on the RFC's path.
 #[utoipa::path(operation_id = "create_intent_task", tag = "tasks", request_body = CreateBody,
     params(("intent_id" = String, Path, description = "The intent"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -269,7 +269,7 @@ async fn create_rfc(
 
 /// List an intent's tasks
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(operation_id = "list_tasks", tag = "tasks",
     params(("intent_id" = String, Path, description = "The intent"),
            ("status" = Option<TaskStatus>, Query, description = "Only in this status"),
@@ -301,44 +301,44 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     shown(tasks::get(&doors.ctx, &asker.caller, id("task", &path)?).await?, &asker)
 }
 
-/// A change of a task. What is missing stays.
+/// A change of a task; missing fields stay unchanged.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = TaskChange)]
 #[schema(example = json!({ "status": "completed", "output": { "pages": 12 } }))]
 struct ChangeBody {
-    /// The new status. Steps that are left out are done on the way.
+    /// New status; skipped intermediate steps are performed automatically.
     status: Option<TaskStatus>,
-    /// Who is to have it; null for whoever takes it.
+    /// Agent to assign; null leaves the task to any agent.
     #[serde(default, deserialize_with = "assignee")]
     #[schema(value_type = Option<String>)]
     assigned_agent: Option<Assignee>,
-    /// What came of it.
+    /// Output of the task.
     #[schema(value_type = Option<Object>)]
     output: Option<Map<String, Value>>,
-    /// What was made on the way.
+    /// References to artifacts of the work.
     artifacts: Option<Vec<String>>,
-    /// What went wrong.
+    /// Error of the failed attempt.
     error: Option<String>,
-    /// Why it cannot go on.
+    /// Why the task is blocked.
     blocked_reason: Option<String>,
-    /// The whole new list, while nobody has the task.
+    /// The complete new list of dependencies; allowed while the task is unassigned.
     depends_on: Option<Vec<String>>,
-    /// The new name.
+    /// New name.
     name: Option<String>,
-    /// The new description.
+    /// New description.
     description: Option<String>,
-    /// The new priority.
+    /// New priority.
     priority: Option<String>,
-    /// The whole new input.
+    /// The complete new input.
     #[schema(value_type = Option<Object>)]
     input: Option<Map<String, Value>>,
-    /// The whole new object.
+    /// The complete new metadata.
     #[serde(alias = "task_metadata")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
 }
 
-/// Tells a null, which lets go of the task, from a member that is missing.
+/// Distinguishes null, which releases the task, from a missing field.
 fn assignee<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Assignee>, D::Error> {
     let given = Option::<String>::deserialize(member)?;
     Ok(Some(given.map_or(Assignee::Anybody, Assignee::Agent)))
@@ -346,8 +346,8 @@ fn assignee<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Assignee>, D:
 
 /// Change a task
 ///
-/// Under its version: send the one you last read in `If-Match`. A task that an agent has claimed is changed by that agent
-/// and by those who manage the intent. `failed` is for good; an attempt that failed is `POST /tasks/{task_id}/fail`.
+/// Requires the version last read in `If-Match`. A claimed task can be changed by its agent and by the managers of the
+/// intent. The status `failed` is final; to report a failed attempt, use `POST /tasks/{task_id}/fail`.
 #[utoipa::path(operation_id = "update_task", tag = "tasks", request_body = ChangeBody,
     params(("task_id" = String, Path, description = "The task"),
            ("If-Match" = i64, Header, description = "The version that you last read")),

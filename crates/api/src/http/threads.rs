@@ -1,4 +1,4 @@
-//! The route of threads (AEE §5.3): what was said under one `corr`, as a tree.
+//! The route of threads (AEE §5.3): the envelopes of one `corr`, as a tree.
 
 use actix_web::{get, web};
 use entente_domain::envelopes::pairing::PairStatus;
@@ -19,25 +19,25 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(get_thread);
 }
 
-/// One who is to answer a task.
+/// A respondent of a task.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopePair)]
 struct PairBody {
-    /// Who.
+    /// Entity that is to answer.
     respondent: String,
-    /// How far it is.
+    /// State of the exchange.
     status: PairStatus,
 }
 
-/// Somebody who rejects an envelope (`aee.context.refute`).
+/// The rejection of an envelope by an entity (`aee.context.refute`).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopeRefutation)]
 struct RefutationBody {
-    /// Who.
+    /// Entity that rejects the envelope.
     entity: String,
-    /// Why.
+    /// Reason for the rejection.
     reason: String,
-    /// Since when.
+    /// When the envelope was rejected.
     #[schema(value_type = String)]
     at: WireTime,
 }
@@ -46,11 +46,11 @@ struct RefutationBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ThreadEnvelope)]
 struct LeafBody {
-    /// How deep it stands: 0 for what answers nothing that is shown.
+    /// Depth in the tree: 0 for an envelope that answers none of those shown.
     depth: usize,
-    /// Those who are to answer it, when it is a task: all for who asked, for others themselves.
+    /// For a task, its respondents: all for the sender of the task, only themselves for the others.
     pairs: Vec<PairBody>,
-    /// Those who reject it, the earliest first.
+    /// The rejections, oldest first.
     refutations: Vec<RefutationBody>,
     #[serde(flatten)]
     envelope: EnvelopeBody,
@@ -60,18 +60,19 @@ struct LeafBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EnvelopeThread)]
 struct ThreadBody {
-    /// Its `corr`.
+    /// The thread's `corr`.
     corr: String,
-    /// Each envelope after what it answers, a step deeper; the earlier ones first.
+    /// The envelopes, oldest first; each follows the one that it answers, one level deeper.
     envelopes: Vec<LeafBody>,
-    /// `cursor` of the next page, when there may be more.
+    /// Cursor of the next page; null if there are no more envelopes.
     next_cursor: Option<String>,
 }
 
 /// Read a thread
 ///
-/// The envelopes of one `corr` that the caller is a party to, the earlier first, as a tree of what answers what. A page has
-/// up to 4 MiB of them; it may have none and yet a `next_cursor`, when others have written much under the same `corr`.
+/// Returns the envelopes of one `corr` that the caller is a party to, oldest first, as a tree of answers. A
+/// page holds up to 4 MiB; it may be empty and still have a `next_cursor`, if others have written many
+/// envelopes under the same `corr`.
 #[utoipa::path(operation_id = "get_thread", tag = "envelopes",
     params(("corr" = String, Path, description = "The thread's `corr`"),
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),

@@ -1,5 +1,5 @@
-//! Routes of credentials in vaults (RFC-0014). A secret comes in here and never goes out: no reply, no list and no error has
-//! one. What jobs are provisioned with is `credentials.rs`.
+//! Routes of credentials in vaults (RFC-0014). A secret is accepted here but never returned: no response,
+//! list or error contains one. The credentials that are provisioned to jobs are in `credentials.rs`.
 
 use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::ids::{ToolCredentialId, VaultId};
@@ -29,39 +29,39 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ToolCredential)]
 struct CredentialBody {
-    /// Its id.
+    /// Credential id.
     id: ToolCredentialId,
-    /// The vault that it is in.
+    /// The vault that contains the credential.
     vault_id: VaultId,
-    /// The service that it opens.
+    /// The service that the credential is for.
     #[schema(example = "search")]
     service: String,
-    /// What it is called.
+    /// Label of the credential.
     label: String,
-    /// How it is used.
+    /// How the credential is used to authenticate.
     auth_type: AuthType,
-    /// What can be granted of it; anything when empty.
+    /// Scopes that can be granted; anything if empty.
     scopes_available: Vec<String>,
-    /// Whether it can be used.
+    /// Status of the credential.
     status: CredentialStatus,
-    /// Where the service is, and whatever its owner keeps beside it; never a secret.
+    /// Address of the service, and any further data of the owner's; never a secret.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The same under the reference server's name.
+    /// Same as `metadata`, under the reference server's name.
     #[schema(value_type = Object)]
     credential_metadata: Map<String, Value>,
-    /// The names of the parts of its secret.
+    /// Names of the parts of the secret.
     #[schema(example = json!(["api_key"]))]
     secret_members: Vec<String>,
-    /// Which of its values, from 1; 0 while it has none.
+    /// Version of the secret, from 1; 0 if it has none yet.
     version: i32,
-    /// When it was put in.
+    /// When the credential was stored.
     created_at: WireTime,
-    /// When it got its present value, if that is not the first.
+    /// When the current secret was set, if it is not the first.
     rotated_at: Option<WireTime>,
-    /// When it ends.
+    /// When the credential expires.
     expires_at: Option<WireTime>,
-    /// When it was revoked.
+    /// When the credential was revoked.
     revoked_at: Option<WireTime>,
 }
 
@@ -88,8 +88,9 @@ impl CredentialBody {
     }
 }
 
-/// The secret of a body: that of `secret` (one text, or its parts by their names), and what of it stands in the metadata.
-/// Neither is read by its type, because an error of that kind would repeat it.
+/// Extracts the secret of a body: from `secret` (one text, or its parts by name) and from the metadata.
+///
+/// Both are parsed by hand, because a deserialisation error would repeat the secret.
 fn secret(
     auth_type: AuthType,
     said: Value,
@@ -118,7 +119,7 @@ fn shapeless(member: &str, what: &str) -> Refusal {
     Refusal::field(Code::InvalidRequest, member, "type", format!("`{member}` must be {what}."))
 }
 
-/// The metadata of a body, if it has any.
+/// Returns the metadata of a body, if present.
 fn object(said: Value) -> Result<Option<Map<String, Value>>, Refusal> {
     match said {
         Value::Null => Ok(None),
@@ -127,7 +128,7 @@ fn object(said: Value) -> Result<Option<Map<String, Value>>, Refusal> {
     }
 }
 
-/// What is to be put in.
+/// A credential to store.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewToolCredential, example = json!({
     "vault_id": "vault_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "service": "search", "label": "the team's key", "auth_type": "api_key",
@@ -135,33 +136,34 @@ fn object(said: Value) -> Result<Option<Map<String, Value>>, Refusal> {
         "endpoints": { "web_search": { "path": "/v1/search", "method": "GET" } }, "auth": { "header_name": "X-API-Key" } }
 }))]
 struct NewCredentialBody {
-    /// Into which vault.
+    /// The vault that receives the credential.
     vault_id: String,
-    /// The service that it opens.
+    /// The service that the credential is for.
     service: String,
-    /// What it is called.
+    /// Label of the credential.
     label: String,
-    /// How it is used; `api_key` when nothing is said.
+    /// How the credential is used to authenticate; defaults to `api_key`.
     auth_type: Option<AuthType>,
-    /// What can be granted of it.
+    /// Scopes that can be granted.
     #[serde(default)]
     scopes_available: Vec<String>,
-    /// Where the service is and how it is spoken to. Secrets in it (`api_key`, `token`, `password` …) are taken out and sealed.
+    /// Address of the service and how to call it; secrets in it (`api_key`, `token`, `password` …) are
+    /// removed and sealed.
     #[serde(default, alias = "credential_metadata")]
     #[schema(value_type = Object)]
     metadata: Value,
-    /// The secret: one text (of `basic_auth`, `user:password`), or its parts by their names. It is sealed, and never shown
-    /// again.
+    /// The secret: one text (for `basic_auth`, `user:password`), or its parts by name; it is sealed and never
+    /// shown again.
     #[serde(default, alias = "value")]
     secret: Value,
-    /// When it ends.
+    /// When the credential expires.
     expires_at: Option<GivenTime>,
 }
 
-/// Put a credential into a vault
+/// Store a credential in a vault
 ///
-/// Its secret is sealed and never shown again: the server alone uses it, when an agent with a grant calls a tool. A retry with
-/// the same key is answered as the first was, whatever secret it has.
+/// The secret is sealed and never shown again: only the server uses it, when an agent with a grant calls a
+/// tool. A retry with the same idempotency key returns the first response, even if its secret differs.
 #[utoipa::path(operation_id = "create_credential", tag = "tools", request_body = NewCredentialBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The credential, without its secret", body = CredentialBody),
@@ -174,7 +176,7 @@ async fn deposit(
     body: Body<NewCredentialBody>,
 ) -> Reply {
     let said = body.value;
-    // Not a hash of the secret either: it could be guessed by that.
+    // The idempotency hash leaves out the secret, which could be guessed from it.
     let about = format!("{}\0{}\0{}", said.vault_id, said.service, said.label);
     let once = once_about(&request, &about)?;
     let auth_type = said.auth_type.unwrap_or(AuthType::ApiKey);
@@ -195,7 +197,7 @@ async fn deposit(
 
 /// Get a credential
 ///
-/// What is known of it, never its secret. For the vault's owner, and for admins.
+/// Returns the credential without its secret. Allowed for the vault's owner and for admins.
 #[utoipa::path(operation_id = "get_credential", tag = "tools",
     params(("tool_credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "The credential", body = CredentialBody)))]
@@ -205,31 +207,31 @@ async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>)
     ok(&CredentialBody::new(&doors, found, asker.dialect))
 }
 
-/// What is to become of a credential; what is left out stays.
+/// A change of a credential; omitted fields stay unchanged.
 #[derive(Default, Deserialize, ToSchema)]
 #[schema(as = ToolCredentialChange, example = json!({ "secret": "sk-…" }))]
 #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 struct ChangeBody {
-    /// What it is called.
+    /// Label of the credential.
     label: Option<String>,
-    /// What can be granted of it from now on; grants that were given stay.
+    /// Scopes that can be granted from now on; existing grants are unaffected.
     scopes_available: Option<Vec<String>>,
-    /// In place of all of it. Secrets in it are taken out and sealed.
+    /// The complete new metadata; secrets in it are removed and sealed.
     #[serde(default, alias = "credential_metadata")]
     #[schema(value_type = Option<Object>)]
     metadata: Value,
-    /// Another secret. The one before is gone at once.
+    /// New secret; the previous one is discarded immediately.
     #[serde(default, alias = "value")]
     secret: Value,
-    /// When it ends; null for never.
+    /// When the credential expires; null for never.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<String>)]
     expires_at: Option<Option<GivenTime>>,
-    /// `revoked`: for good; its secret and what was granted of it are gone.
+    /// Only `revoked`, which is final: the secret is discarded and all grants are withdrawn.
     status: Option<CredentialStatus>,
 }
 
-/// Tells null from nothing.
+/// Distinguishes null from a missing field.
 #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 fn said<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Option<GivenTime>>, D::Error> {
     Option::deserialize(member).map(Some)
@@ -237,8 +239,8 @@ fn said<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Option<GivenTime>
 
 /// Change, rotate or revoke a credential
 ///
-/// A new `secret` takes the place of the old one at once, for every call that begins from then on. `If-Match` with the
-/// `version` is not needed; with it, of two who rotate at once only one does.
+/// A new `secret` replaces the old one immediately, for every call that begins afterwards. `If-Match` with
+/// the `version` is optional; with it, only one of two concurrent rotations succeeds.
 #[utoipa::path(operation_id = "change_credential", tag = "tools", request_body = ChangeBody,
     params(("tool_credential_id" = String, Path, description = "The credential"),
            ("If-Match" = Option<i64>, Header, description = "The version that was last read")),

@@ -1,4 +1,4 @@
-//! Routes of grants (RFC-0014): who may use which credential, how, and until when.
+//! Routes of grants (RFC-0014): the permission of an agent to use a credential, with limits and an expiry.
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::ids::{ToolCredentialId, ToolGrantId, VaultId};
@@ -28,7 +28,7 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(change);
 }
 
-/// Whether a grant was given by the vault's owner, or passed on.
+/// Whether the vault's owner gave the grant, or a holder passed it on.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum GrantSource {
@@ -40,40 +40,40 @@ enum GrantSource {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ToolGrant)]
 struct GrantBody {
-    /// Its id.
+    /// Grant id.
     id: ToolGrantId,
-    /// The credential that it lets its holder use.
+    /// The credential that the grant covers.
     credential_id: ToolCredentialId,
-    /// The vault that that is in.
+    /// The vault that contains the credential.
     vault_id: VaultId,
-    /// Who holds it.
+    /// Agent that holds the grant.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// Who gave it.
+    /// Agent that gave the grant.
     granted_by: String,
-    /// The tools, or what else of the credential is granted.
+    /// The tools, or other scopes of the credential, that the grant covers.
     #[schema(example = json!(["web_search"]))]
     scopes: Vec<String>,
-    /// What its use is limited by.
+    /// Limits on the use of the grant.
     constraints: Option<Constraints>,
-    /// Whether the owner gave it.
+    /// Whether the vault's owner gave the grant, or a holder passed it on.
     source: GrantSource,
-    /// Whether its holder may pass it on.
+    /// Whether the holder may pass the grant on.
     delegatable: bool,
-    /// How often it was passed on until now.
+    /// How many times the grant has been passed on.
     delegation_depth: usize,
-    /// The grant that it was passed on from.
+    /// The grant that this one was delegated from.
     delegated_from: Option<ToolGrantId>,
-    /// Whatever its giver says besides; `tools` in it names more tools.
+    /// Further context from the grantor; `tools` in it names additional tools.
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// Whether it can be used now: `suspended` also while one above it is, `expired` also when its credential is.
+    /// Current status: `suspended` also while a parent grant is, `expired` also when the credential is.
     status: GrantStatus,
-    /// When it ends.
+    /// When the grant expires.
     expires_at: Option<WireTime>,
-    /// When it was given.
+    /// When the grant was given.
     created_at: WireTime,
-    /// When it was taken back.
+    /// When the grant was revoked.
     revoked_at: Option<WireTime>,
 }
 
@@ -107,7 +107,7 @@ fn bodies(doors: &Doors, found: Vec<Shown>, dialect: Dialect) -> Vec<GrantBody> 
     found.into_iter().map(|shown| GrantBody::new(doors, shown, dialect)).collect()
 }
 
-/// What is to be granted.
+/// A grant to give.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewToolGrant, example = json!({
     "credential_id": "tcred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "agent_id": "agent.researcher", "scopes": ["web_search"],
@@ -116,34 +116,34 @@ fn bodies(doors: &Doors, found: Vec<Shown>, dialect: Dialect) -> Vec<GrantBody> 
 struct NewGrantBody {
     /// The credential.
     credential_id: String,
-    /// Who may use it.
+    /// Agent that may use the credential.
     agent_id: String,
-    /// Who grants it; the acting agent when nothing is said.
+    /// Agent that gives the grant; defaults to the acting agent.
     granted_by: Option<String>,
-    /// The tools, or what else of the credential is granted. A grant also lets its holder use the tool that is called as the
-    /// service is.
+    /// The tools, or other scopes of the credential, that the grant covers; it also covers the tool that has
+    /// the name of the service.
     #[serde(default)]
     scopes: Vec<String>,
-    /// What its use is limited by; what this server cannot keep to is refused.
+    /// Limits on the use of the grant; limits that the server cannot enforce are refused.
     #[schema(value_type = Option<Constraints>)]
     constraints: Option<Value>,
-    /// Whether its holder may pass it on.
+    /// Whether the holder may pass the grant on.
     #[serde(default)]
     delegatable: bool,
-    /// The grant that is passed on, which the giver holds.
+    /// The grant to delegate, which the grantor must hold.
     delegated_from: Option<String>,
-    /// Whatever is to be said besides; `tools` in it names more tools.
+    /// Further context; `tools` in it names additional tools.
     #[serde(default)]
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// Until when; for ever when nothing is said, or as long as what is passed on.
+    /// When the grant expires; defaults to never, or to the expiry of the delegated grant.
     expires_at: Option<GivenTime>,
 }
 
 /// Grant the use of a credential
 ///
-/// By the vault's owner; or, with `delegated_from`, by an agent that passes a grant of its own on. What is passed on is never
-/// more than what there is: calls under it keep to every grant above it as well.
+/// Allowed for the vault's owner and, with `delegated_from`, for an agent that delegates a grant of its own.
+/// A delegated grant never exceeds its parent: calls under it also obey every grant above it.
 #[utoipa::path(operation_id = "create_tool_grant", tag = "tools", request_body = NewGrantBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The grant", body = GrantBody),
@@ -178,7 +178,7 @@ async fn create(
 
 /// Get a grant
 ///
-/// For who holds it, who gave it, and the vault's owner.
+/// Allowed for its holder, its grantor and the vault's owner.
 #[utoipa::path(operation_id = "get_tool_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "The grant", body = GrantBody)))]
 #[get("/grants/{grant_id}")]
@@ -194,8 +194,8 @@ fn page(query: &Query) -> Result<Page, Problem> {
 
 /// List the grants of an agent
 ///
-/// All of them for the agent itself and for admins; for others those of their own vaults. The newest first, 1,000 at the most:
-/// `after` with the last one's id gets the next.
+/// Returns all of them to the agent itself and to admins; others see those of their own vaults. Newest first,
+/// at most 1,000: pass the id of the last one as `after` to get the next page.
 #[utoipa::path(operation_id = "list_agent_grants", tag = "tools",
     params(("agent_id" = String, Path, description = "The agent"),
            ("after" = Option<ToolGrantId>, Query, description = "The last grant of the previous page"),
@@ -209,7 +209,8 @@ async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
 
 /// List the grants of a credential
 ///
-/// For the vault's owner, and for admins. The newest first, 1,000 at the most: `after` with the last one's id gets the next.
+/// Allowed for the vault's owner and for admins. Newest first, at most 1,000: pass the id of the last one as
+/// `after` to get the next page.
 #[utoipa::path(operation_id = "list_credential_grants", tag = "tools",
     params(("tool_credential_id" = String, Path, description = "The credential"),
            ("after" = Option<ToolGrantId>, Query, description = "The last grant of the previous page"),
@@ -227,22 +228,22 @@ async fn of_credential(
     ok(&bodies(&doors, found, asker.dialect))
 }
 
-/// What became of a grant that was taken back.
+/// A revoked grant.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ToolGrantRevoked)]
 struct RevokedBody {
-    /// `revoked`.
+    /// Always `revoked`.
     status: GrantStatus,
-    /// The grant.
+    /// Grant id.
     grant_id: ToolGrantId,
-    /// When.
+    /// When the grant was revoked.
     revoked_at: Option<WireTime>,
 }
 
 /// Revoke a grant
 ///
-/// At once, and with it all that were passed on from it. For who gave it, the vault's owner, admins, and its holder, who gives
-/// it up.
+/// Takes effect immediately and also revokes the grants delegated from it. Allowed for its grantor, the
+/// vault's owner, admins, and its holder, which thereby gives it up.
 #[utoipa::path(operation_id = "revoke_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "It is revoked", body = RevokedBody)))]
 #[delete("/grants/{grant_id}")]
@@ -252,7 +253,7 @@ async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
     ok(&RevokedBody { status: GrantStatus::Revoked, grant_id: shown.grant.id, revoked_at })
 }
 
-/// What is to become of a grant.
+/// A new status of a grant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ToolGrantChange, example = json!({ "status": "suspended" }))]
 struct ChangeBody {
@@ -262,8 +263,8 @@ struct ChangeBody {
 
 /// Suspend, resume or revoke a grant
 ///
-/// While it is suspended nothing begins under it, nor under those that were passed on from it. For who gave it, and the
-/// vault's owner; admins can suspend.
+/// While a grant is suspended, no call can begin under it or under the grants delegated from it. Allowed for
+/// its grantor and the vault's owner; admins can suspend.
 #[utoipa::path(operation_id = "change_tool_grant", tag = "tools", request_body = ChangeBody,
     params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "The grant", body = GrantBody),

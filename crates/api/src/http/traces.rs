@@ -1,4 +1,4 @@
-//! Routes of traces (RFC-0020).
+//! Trace routes (RFC-0020).
 
 use actix_web::{get, web};
 use entente_kernel::traces;
@@ -16,8 +16,8 @@ pub fn routes(config: &mut Routes<'_>) {
 
 /// List a trace's events
 ///
-/// On every intent that you can read, the oldest first. An event belongs to the trace of the request that it was recorded
-/// for (header `traceparent`), or to the one that it was posted with.
+/// Returns the trace's events on every intent that the caller can read, oldest first. An event belongs to the
+/// trace of the request that recorded it (header `traceparent`), or to the trace that it was posted with.
 #[utoipa::path(operation_id = "list_trace", tag = "intents",
     params(("trace_id" = String, Query, description = "The trace: 32 hexadecimal digits"),
            ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),

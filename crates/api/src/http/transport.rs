@@ -1,5 +1,5 @@
-//! Which connections stand in for a signature (AEE §11.3): plain HTTP from another machine does not. What counts as private
-//! is `entente_domain::envelopes::transport`.
+//! Decides which connections can replace a signature (AEE §11.3): plain HTTP from another machine cannot.
+//! `entente_domain::envelopes::transport` defines which connections are private.
 
 use actix_web::HttpRequest;
 use entente_domain::envelopes::transport::is_private;
@@ -7,10 +7,10 @@ use entente_domain::refusal::{Code, Refusal};
 
 use super::Doors;
 
-/// Requires that nobody on the way can have read or changed a request that nobody signed.
+/// Requires a connection on which nobody can have read or changed an unsigned request.
 ///
 /// # Errors
-/// `code`, which says what the request is refused for.
+/// Fails with `code` if the connection is not private.
 pub fn require_private(request: &HttpRequest, doors: &Doors, code: Code) -> Result<(), Refusal> {
     let peer = request.peer_addr().map(|peer| peer.ip());
     if is_private(peer, doors.limits.tls_terminated) {

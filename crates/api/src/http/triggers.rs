@@ -1,5 +1,5 @@
-//! Routes of triggers (RFC-0017): setting them up, finding and changing them. Firing them, what they did, and what comes in
-//! from outside is `triggers/firings.rs`.
+//! Trigger routes (RFC-0017): creating, finding and changing triggers. Firing, history and incoming webhooks
+//! are in `triggers/firings.rs`.
 
 mod bodies;
 mod firings;
@@ -27,7 +27,7 @@ pub fn routes(config: &mut Routes<'_>) {
     firings::routes(config);
 }
 
-/// A 200 with the trigger and its version as `ETag`.
+/// Returns a 200 with the trigger, and its version as `ETag`.
 fn answer(shown: Shown, asker: &Asker) -> Reply {
     let etag = format!("\"{}\"", shown.trigger.version);
     let text = serde_json::to_vec(&TriggerBody::new(shown, asker.dialect));
@@ -43,10 +43,11 @@ fn missing(member: &str, what: &str) -> Refusal {
     Refusal::field(Code::InvalidRequest, member, "missing", format!("`{member}` is missing: {what}."))
 }
 
-/// Set up a trigger
+/// Create a trigger
 ///
-/// It makes intents as the acting agent, by the powers of this key or one that it is rotated to. A schedule goes by `cron`,
-/// `every_seconds` or `at`; an event trigger by `event` and `filter`; webhooks come to its `webhook_url`.
+/// The trigger creates intents as the acting agent, with the powers of this key or of the keys that replace
+/// it by rotation. A schedule uses `cron`, `every_seconds` or `at`; an event trigger uses `event` and
+/// `filter`; webhooks are received at its `webhook_url`.
 #[utoipa::path(operation_id = "create_trigger", tag = "triggers", request_body = AskBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The trigger; what webhooks are signed with is shown this once", body = TriggerBody)))]
@@ -68,7 +69,7 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
 
 /// List triggers
 ///
-/// One's own, the oldest first; with the scope `admin`, everybody's.
+/// Returns the caller's own triggers, oldest first; with the scope `admin`, everyone's.
 #[utoipa::path(operation_id = "list_triggers", tag = "triggers",
     params(("namespace" = Option<String>, Query, description = "Only of this namespace"),
            ("type" = Option<TriggerKind>, Query, description = "Only of this type"),
@@ -106,8 +107,9 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 
 /// Change a trigger
 ///
-/// Under its version: send the one you last read in `If-Match`. From then on it makes intents by the powers of this key. Its
-/// times begin anew. With the scope `admin` others' are switched on and off.
+/// Requires the version last read in `If-Match`. From then on, the trigger creates intents with the powers of
+/// this key, and its schedule restarts. With the scope `admin`, triggers of others can be switched on and
+/// off.
 #[utoipa::path(operation_id = "update_trigger", tag = "triggers", request_body = AskBody,
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("If-Match" = i64, Header, description = "The version that you last read")),
@@ -133,19 +135,19 @@ async fn change(
     answer(triggers::change(&doors.ctx, &asker.caller, id, seen, body.value.split()).await?, &asker)
 }
 
-/// What was taken away.
+/// The response to a deletion.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RemovedTrigger)]
 struct RemovedBody {
     /// Always `deleted`.
     status: &'static str,
-    /// The trigger.
+    /// Trigger id.
     trigger_id: TriggerId,
 }
 
 /// Delete a trigger
 ///
-/// What it made stays.
+/// Intents that the trigger created remain.
 #[utoipa::path(operation_id = "delete_trigger", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "It is gone", body = RemovedBody)))]
@@ -156,9 +158,9 @@ async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
     ok(&RemovedBody { status: "deleted", trigger_id })
 }
 
-/// Give a webhook trigger another secret
+/// Rotate a webhook trigger's secret
 ///
-/// The old one is good for nothing at once; so is a URL that ended in what nobody can guess.
+/// The old secret stops working immediately, and so does a URL that contains the old token.
 #[utoipa::path(operation_id = "rotate_trigger_secret", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger, with its new secret this once", body = TriggerBody)))]

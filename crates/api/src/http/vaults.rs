@@ -1,4 +1,4 @@
-//! Routes of vaults (RFC-0014).
+//! Vault routes (RFC-0014).
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_domain::ids::{ToolCredentialId, VaultId};
@@ -22,18 +22,18 @@ pub fn routes(config: &mut Routes<'_>) {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Vault)]
 struct VaultBody {
-    /// Its id.
+    /// Vault id.
     id: VaultId,
-    /// Who puts credentials in and grants their use.
+    /// Agent that owns the vault: it stores credentials and grants their use.
     #[schema(example = "agent.researcher")]
     owner_id: String,
-    /// What it is called.
+    /// Name of the vault.
     #[schema(example = "research services")]
     name: String,
-    /// The credentials in it that were not revoked, the oldest first; not in lists.
+    /// The credentials that are not revoked, oldest first; omitted in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials: Option<Vec<ToolCredentialId>>,
-    /// When it was made.
+    /// When the vault was created.
     created_at: WireTime,
 }
 
@@ -50,20 +50,20 @@ impl VaultBody {
     }
 }
 
-/// What a vault is to be.
+/// A vault to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewVault, example = json!({ "owner_id": "agent.researcher", "name": "research services" }))]
 struct NewVaultBody {
-    /// Whose; the acting agent's when nothing is said.
+    /// Agent that owns the vault; defaults to the acting agent.
     owner_id: Option<String>,
-    /// What it is called.
+    /// Name of the vault.
     name: String,
 }
 
-/// Make a vault
+/// Create a vault
 ///
-/// Where credentials of services are kept that agents use and never see. Refused while the server has no key to seal them
-/// with.
+/// A vault holds credentials of services that agents use but never see. Refused while the server has no key
+/// to seal them with.
 #[utoipa::path(operation_id = "create_vault", tag = "tools", request_body = NewVaultBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
     responses((status = 200, description = "The vault", body = VaultBody),
@@ -81,9 +81,9 @@ async fn create(
     ok(&VaultBody::new(made, asker.dialect))
 }
 
-/// List one's vaults
+/// List the caller's vaults
 ///
-/// Those of the acting agent, the oldest first: all of them, an owner has a hundred at the most.
+/// Returns all vaults of the acting agent, oldest first; an owner has at most a hundred.
 #[utoipa::path(operation_id = "list_vaults", tag = "tools",
     responses((status = 200, description = "The vaults, without what is in them", body = [VaultBody])))]
 #[get("/vaults")]
@@ -98,7 +98,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
 
 /// Get a vault
 ///
-/// For its owner, and for admins.
+/// Allowed for the vault's owner and for admins.
 #[utoipa::path(operation_id = "get_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
     responses((status = 200, description = "The vault", body = VaultBody)))]
 #[get("/vaults/{vault_id}")]
@@ -109,7 +109,7 @@ async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>)
 
 /// Remove a vault
 ///
-/// Its credentials are revoked, their secrets are gone, and all that was granted of them is taken back, at once.
+/// Immediately revokes its credentials, discards their secrets and withdraws all grants of them.
 #[utoipa::path(operation_id = "remove_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
     responses((status = 204, description = "It is gone")))]
 #[delete("/vaults/{vault_id}")]

@@ -1,5 +1,6 @@
-//! Dialects: how times and event types are written for the client at hand (contract 3.6, 5.6). Everybody gets RFC 3339
-//! with `Z` and every event type's own name, but for the OpenIntent Python SDK, which cannot read either.
+//! Dialects: the format of times and event types for each client (contract 3.6, 5.6). Clients receive RFC
+//! 3339 times with `Z` and the original event types, except the OpenIntent Python SDK, which can parse
+//! neither.
 
 use actix_web::HttpRequest;
 use entente_domain::clock::{Timestamp, naive, offset, parse, rfc3339};
@@ -10,7 +11,7 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Recognises the Python SDK by its fingerprint: `python-httpx` that names an agent.
+/// Recognises the Python SDK by its fingerprint: a `python-httpx` user agent with an agent header.
 pub fn recognise(request: &HttpRequest) -> Dialect {
     let headers = request.headers();
     let agent = headers.get("user-agent").and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -21,7 +22,7 @@ pub fn recognise(request: &HttpRequest) -> Dialect {
     }
 }
 
-/// A time on the wire.
+/// A time in a response.
 #[derive(Debug, Clone, Copy)]
 pub struct WireTime {
     at: Timestamp,
@@ -30,12 +31,12 @@ pub struct WireTime {
 }
 
 impl WireTime {
-    /// A time that the server made.
+    /// Wraps a time that the server generated.
     pub fn new(at: Timestamp, dialect: Dialect) -> Self {
         Self { at, dialect, given: false }
     }
 
-    /// A time that the client gave: the SDK gets it back with an offset, as it sent it (contract 3.6).
+    /// Wraps a time that the client gave: the SDK receives it with an offset, as it sent it (contract 3.6).
     pub fn given(at: Timestamp, dialect: Dialect) -> Self {
         Self { at, dialect, given: true }
     }
@@ -66,7 +67,7 @@ impl PartialSchema for WireTime {
 
 impl ToSchema for WireTime {}
 
-/// A time that a client gives: RFC 3339, or without an offset, which is taken as UTC (contract 3.6).
+/// A time in a request: RFC 3339, or without an offset, which means UTC (contract 3.6).
 #[derive(Debug, Clone, Copy)]
 pub struct GivenTime(pub Timestamp);
 
@@ -88,7 +89,7 @@ impl PartialSchema for GivenTime {
 
 impl ToSchema for GivenTime {}
 
-/// A number, or the same as a text, in which no digit is lost on the way.
+/// A number, or the same number as a text, so that no digit is lost.
 pub struct NumberOrText;
 
 impl PartialSchema for NumberOrText {
@@ -101,14 +102,16 @@ impl PartialSchema for NumberOrText {
 
 impl ToSchema for NumberOrText {}
 
-/// An event type as the client can read it: the SDK raises an error for a whole page when one type in it is unknown to
-/// it, so those come to it as `comment`, with the true type in `original_event_type`.
+/// Returns an event type that the client can parse.
+///
+/// The SDK fails on a whole page if it contains one unknown type, so it receives those as `comment`, with the
+/// original type in `original_event_type`.
 pub fn event_type(event_type: &str, dialect: Dialect) -> &str {
     let known = dialect == Dialect::Standard || SDK_EVENT_TYPES.contains(&event_type);
     if known { event_type } else { "comment" }
 }
 
-/// The event types that the SDK 0.17.0 can read.
+/// The event types known to version 0.17.0 of the SDK.
 const SDK_EVENT_TYPES: &[&str] = &[
     "intent_created",
     "state_patched",

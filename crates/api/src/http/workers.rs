@@ -1,4 +1,4 @@
-//! Routes of workers (contract 11.2): registering, heartbeats, what they are told.
+//! Worker routes (contract 11.2): registration, heartbeats and directives.
 
 use actix_web::{get, post, web};
 use entente_domain::clock::rfc3339;
@@ -23,17 +23,17 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list).service(beat).service(direct).service(leave);
 }
 
-/// What a worker says when it begins.
+/// A worker to register.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewWorker, example = json!({ "name": "build-7", "agents": ["echo@1.0.0"], "slots": 4 }))]
 struct RegisterBody {
-    /// Its name, for people.
+    /// Name of the worker, for people.
     name: String,
-    /// Which agents' jobs it takes: `name@version`, or `name` for all of its versions.
+    /// Agents whose jobs the worker runs: `name@version`, or `name` for all versions.
     agents: Vec<String>,
-    /// How many jobs it holds at once; 1 when nothing is said.
+    /// How many jobs the worker runs at once; defaults to 1.
     slots: Option<i64>,
-    /// For people.
+    /// Labels, for people.
     #[serde(default)]
     labels: Map<String, Value>,
 }
@@ -42,28 +42,28 @@ struct RegisterBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Worker)]
 struct WorkerBody {
-    /// Its id.
+    /// Worker id.
     worker_id: WorkerId,
-    /// Its name.
+    /// Name of the worker.
     name: String,
-    /// Whose it is.
+    /// Principal that registered the worker.
     principal: String,
-    /// Which agents' jobs it takes.
+    /// Agents whose jobs the worker runs.
     agents: Vec<String>,
-    /// How many it holds at once.
+    /// How many jobs the worker runs at once.
     slots: u32,
-    /// For people.
+    /// Labels, for people.
     #[schema(value_type = Object)]
     labels: Box<RawValue>,
-    /// What it is told.
+    /// Current directive to the worker.
     directive: Directive,
-    /// What it last said of itself.
+    /// State that the worker last reported.
     state: String,
-    /// Since when.
+    /// When the worker registered.
     registered_at: String,
-    /// When it was last heard of.
+    /// When the worker was last seen.
     last_seen_at: String,
-    /// How often it should be heard of, in seconds.
+    /// Recommended heartbeat interval in seconds.
     heartbeat_interval_sec: u64,
 }
 
@@ -81,7 +81,7 @@ impl WorkerBody {
             state: worker.state,
             registered_at: rfc3339(worker.registered_at),
             last_seen_at: rfc3339(worker.last_seen_at),
-            // Several times within a claim, so that one that is lost on its way costs nothing.
+            // Several heartbeats fit into one claim, so that a lost one does no harm.
             heartbeat_interval_sec: (doors.ctx.settings.jobs.claim.as_secs() / 6).max(1),
         })
     }
@@ -99,16 +99,16 @@ async fn register(doors: web::Data<Doors>, asker: Asker, body: Body<RegisterBody
     created(&WorkerBody::new(&doors, worker)?)
 }
 
-/// Workers.
+/// A page of workers.
 #[derive(Debug, Serialize, ToSchema)]
 struct WorkerList {
-    /// The workers, the last heard of first.
+    /// The workers, last seen first.
     workers: Vec<WorkerBody>,
 }
 
 /// List workers
 ///
-/// One's own; with the scope `admin` everybody's.
+/// Returns the caller's own workers; with the scope `admin`, everyone's.
 #[utoipa::path(operation_id = "list_workers", tag = "workers",
     params(("limit" = Option<u32>, Query, description = "1 to 1,000; 100 when nothing is said")),
     responses((status = 200, description = "The workers", body = WorkerList)))]
@@ -125,39 +125,41 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 struct HeldBody {
     /// The job.
     job_id: String,
-    /// Its claim's token.
+    /// Token of the claim.
     claim_token: String,
-    /// Whether the worker knows already that it is to stop: then that is no news to wake it for.
+    /// Whether the worker already knows that the job must stop, so that the request does not return early for
+    /// it.
     #[serde(default)]
     stopping: bool,
 }
 
-/// A sign that a worker is there.
+/// A heartbeat of a worker.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = WorkerBeat, example = json!({ "jobs": [{ "job_id": "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "claim_token": "ct_…" }], "wait_sec": 10 }))]
 struct BeatBody {
-    /// What it says of itself.
+    /// State of the worker, as it reports it.
     state: Option<String>,
-    /// The jobs that it holds: their claims are moved on.
+    /// The jobs that the worker holds; their claims are extended.
     #[serde(default)]
     jobs: Vec<HeldBody>,
-    /// The directive that the worker obeys already; `run` when nothing is said.
+    /// The directive that the worker already follows; defaults to `run`.
     directive: Option<Directive>,
-    /// How long the answer may wait for news: it comes at once when a job is to stop or is lost.
+    /// Seconds for which the response may wait; it returns immediately if the directive changes, or a job
+    /// must stop or is lost.
     wait_sec: Option<f64>,
 }
 
-/// What a worker is told.
+/// The response to a heartbeat.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkerDirectives)]
 struct DirectivesBody {
-    /// To go on, to claim nothing more, or to end.
+    /// Whether to continue, to claim no more jobs, or to terminate.
     directive: Directive,
-    /// Jobs to stop, and to report ended.
+    /// Jobs to stop and to report as ended.
     cancel: Vec<JobId>,
-    /// Jobs that are no longer its: to be dropped without a word.
+    /// Jobs that the worker no longer holds: drop them without a report.
     lost: Vec<String>,
-    /// Until when it holds the others.
+    /// When the claims on the other jobs expire.
     claim_expires_at: String,
 }
 
@@ -176,7 +178,7 @@ async fn beat(
     let worker: WorkerId = id("worker", &path)?;
     let said = body.0.value;
     let wait = wait(said.wait_sec)?;
-    // What is no job's id is a job that it does not have.
+    // A malformed job id is a job that the worker does not hold.
     let mut lost: Vec<String> = Vec::new();
     let mut held: Vec<Held> = Vec::new();
     for one in said.jobs {
@@ -200,7 +202,7 @@ async fn beat(
     })
 }
 
-/// What a worker is to do.
+/// A directive to a worker.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = WorkerDirective, example = json!({ "directive": "quiet" }))]
 struct DirectiveBody {
@@ -208,9 +210,9 @@ struct DirectiveBody {
     directive: Directive,
 }
 
-/// Tell a worker what to do
+/// Send a directive to a worker
 ///
-/// It hears of it with its next heartbeat: `quiet` to claim nothing more, `terminate` to end.
+/// The worker receives it with its next heartbeat: `quiet` to claim no more jobs, `terminate` to end.
 #[utoipa::path(operation_id = "direct_worker", tag = "workers", request_body = DirectiveBody,
     params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "The worker", body = WorkerBody)))]
@@ -226,7 +228,7 @@ async fn direct(
     ok(&WorkerBody::new(&doors, worker)?)
 }
 
-/// A worker that has left.
+/// The response to a worker's departure.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WorkerLeft)]
 struct LeftBody {
@@ -234,9 +236,9 @@ struct LeftBody {
     worker_id: WorkerId,
 }
 
-/// Leave
+/// Deregister a worker
 ///
-/// What the worker still holds goes to others at once.
+/// The jobs that the worker still holds become available to others immediately.
 #[utoipa::path(operation_id = "worker_leave", tag = "workers",
     params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "It has left", body = LeftBody)))]

@@ -1,6 +1,7 @@
-//! The tool that asks a human (binding moment). The moment is in the answer three times: as text that stands alone, in
-//! `structuredContent`, and, put there by `endpoint.rs`, at the top of the result. A host that opens pages may be sent to the
-//! person's inbox (elicitation by URL); the answer is never taken from it.
+//! The tool that asks a human (binding moment). The response contains the moment three times: as
+//! self-contained text, in `structuredContent`, and at the top of the result, where `endpoint.rs` puts it. A
+//! host that can open pages may be sent to the person's inbox (elicitation by URL); the answer is never taken
+//! from the host.
 
 use std::fmt::Write as _;
 
@@ -22,10 +23,10 @@ use super::{Answer, Call, Hints, Page, Said, Tool, WAIT_SECONDS, within};
 use crate::http::body::{id, one};
 use crate::http::error::Problem;
 
-/// Seconds for which a host may take its person to the inbox and come back.
+/// Seconds within which a host must return from the person's inbox.
 const PAGE_SECONDS: u32 = 3_600;
 
-/// The tool of this file.
+/// Returns the tool of this file.
 pub(super) fn tool() -> Tool {
     Tool {
         name: "ask_principal",
@@ -109,7 +110,7 @@ struct AskArgs {
 }
 
 impl AskArgs {
-    /// The slots, as the law judges them: what is missing is missing.
+    /// Returns the given slots for the domain's validation, without filling in missing ones.
     fn slots(&mut self) -> Value {
         let slots = [
             ("synopsis", self.synopsis.take()),
@@ -127,10 +128,10 @@ impl AskArgs {
 async fn ask_principal(call: Call) -> Said {
     let mut said: AskArgs = call.read()?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    // Who cannot wait is told so before anybody is asked: the model would ask again.
+    // Refuses the call before asking anybody if it cannot wait: otherwise the model would ask again.
     let place = call.waits_for(patience)?;
     if let Some(sealed) = &call.brought_back {
-        // Its person has been to the page. Whether there was an answer is in our own books.
+        // The person has visited the page. The server's own record determines whether they answered.
         let about = opened(&call, sealed)?;
         let found = hear(&call, about, None, patience, place).await?;
         return asked(&call, &found, &[]);
@@ -164,7 +165,7 @@ fn inbox(call: &Call, id: MomentId) -> String {
     format!("{}/inbox/{id}", call.base)
 }
 
-/// What is answered to a question: all of it as text, for hosts that show nothing else.
+/// Builds the answer for a question, with everything as text too, for hosts that show nothing else.
 fn asked(call: &Call, found: &Shown, warnings: &[Value]) -> Said {
     let moment = &found.moment;
     let url = inbox(call, moment.id);
@@ -174,7 +175,7 @@ fn asked(call: &Call, found: &Shown, warnings: &[Value]) -> Said {
         "warnings": warnings, "binding_moment": moment.brief, "resolution": settled(moment),
     });
     let Some(brief) = moment.brief.as_ref().filter(|_| moment.state == MomentState::Open) else {
-        // It is no question any more, and must not look like one.
+        // It is no longer an open question and must not look like one.
         body["binding_moment"] = Value::Null;
         return Answer::new(told(moment), &body);
     };
@@ -196,7 +197,7 @@ fn asked(call: &Call, found: &Shown, warnings: &[Value]) -> Said {
     Ok(Answer { text, body, page: None })
 }
 
-/// The page to which a host takes its person, and what it brings back.
+/// Returns the page to which a host sends its person, with the state that the host returns.
 fn page(call: &Call, moment: &Moment) -> Option<Page> {
     let until = plus_seconds(call.ctx().now(), PAGE_SECONDS);
     let slip = Slip { whose: call.caller.agent.clone(), about: moment.id.to_string(), until };
@@ -205,7 +206,7 @@ fn page(call: &Call, moment: &Moment) -> Option<Page> {
     Some(Page { url: inbox(call, moment.id), message, brought_back: slip.seal(&secret(call.ctx()))? })
 }
 
-/// The question that a host comes back from.
+/// Returns the question to which a host's returned state refers.
 fn opened(call: &Call, sealed: &str) -> Result<MomentId, Problem> {
     let slip = Slip::open(sealed, &secret(call.ctx()), &call.caller.agent, call.ctx().now());
     let Some(slip) = slip else {
@@ -216,7 +217,8 @@ fn opened(call: &Call, sealed: &str) -> Result<MomentId, Problem> {
     id("moment", &slip.about)
 }
 
-/// What is brought back is sealed with: of the servers' own key, so that every server opens it, and nothing is kept.
+/// Returns the key that seals request states, derived from the servers' shared key: any server can open them,
+/// and none is stored.
 fn secret(ctx: &Ctx) -> Digest {
     sha256(ctx.server_keys.signer.sign("entente: request states of MCP").to_bytes())
 }

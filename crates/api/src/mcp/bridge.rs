@@ -1,7 +1,9 @@
-//! From actix-web to rmcp and back. The two speak of the same things in types of two generations of the crate `http`.
+//! Converts requests and responses between actix-web and rmcp, which use the types of two generations of the
+//! crate `http`.
 //!
-//! The crate that does this (rmcp-actix-web) makes every JSON object of the whole program keep the order of its members
-//! (`serde_json/preserve_order`), which changes what removing a member does, and brings eleven crates more.
+//! The existing crate for this (rmcp-actix-web) would make all JSON objects of the program keep their
+//! members' order (`serde_json/preserve_order`), which changes how removing a member behaves, and adds eleven
+//! crates.
 
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
@@ -10,14 +12,14 @@ use http_body_util::{BodyExt as _, Full};
 use super::handler::{Protocol, Visitor};
 use crate::http::error::{Problem, Reply};
 
-/// Headers that the protocol reads. It sees no others, and with that no key.
+/// Headers that the protocol reads; it receives no others, and hence no key.
 const HEADERS: [&str; 7] =
     ["accept", "content-type", "host", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
 
-/// Hands a request to the protocol.
+/// Passes a request to the protocol.
 ///
 /// # Errors
-/// Neither side can say what the other did: a defect.
+/// A request or response cannot be converted, which is a defect.
 pub(super) async fn pass(protocol: &Protocol, request: &HttpRequest, body: Bytes, visitor: Visitor) -> Reply {
     let defect = |fault: http::Error| Problem::internal(&format!("a request to MCP: {fault}"));
     let mut bridged = http::Request::builder().method("POST").uri(request.path());
@@ -35,7 +37,7 @@ pub(super) async fn pass(protocol: &Protocol, request: &HttpRequest, body: Bytes
     for (name, value) in &parts.headers {
         response.append_header((name.as_str(), value.as_bytes()));
     }
-    // Always the whole of it: answers are JSON, and nothing here sends one in pieces.
+    // The body is complete: responses are JSON, and none is streamed.
     let Ok(body) = body.collect().await;
     Ok(response.body(body.to_bytes()))
 }

@@ -1,4 +1,5 @@
-//! Tools of channels: which there are on an intent, and opening one. What is said there is `messages.rs`.
+//! Tools for channels: listing those of an intent, and opening one. The tools for messages are in
+//! `messages.rs`.
 
 use entente_domain::channels::{ChannelAsk, ChannelStatus, MemberPolicy};
 use entente_domain::keys::Dialect;
@@ -12,10 +13,10 @@ use super::{Answer, Call, Hints, Said, Tool, within};
 use crate::http::body::id;
 use crate::http::channels::ChannelBody;
 
-/// Channels of a page when nothing is said.
+/// Default page size.
 const STEP: u32 = 100;
 
-/// The tools of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 2] {
     [
         Tool {

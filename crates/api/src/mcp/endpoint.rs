@@ -1,5 +1,5 @@
-//! What happens to a request on its way to the protocol and back: it must not come from somebody else's page, it brings a
-//! key like every request, and a binding moment in its answer is put where the memo wants it (§7.1).
+//! Middleware around the MCP protocol: refuses requests of foreign web pages, requires a key as on every
+//! request, and places a binding moment in a response where the specification requires it (§7.1).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -24,19 +24,19 @@ use crate::http::error::{Problem, Reply};
 use crate::http::presence::Presence;
 use crate::http::transport::require_private;
 
-/// Where this server stands for those outside, and from where it may be called.
+/// The server's public URL, and the hosts and origins that it accepts.
 #[derive(Debug, Clone, Default)]
 pub struct Site {
-    /// Its own URL, without a slash at the end.
+    /// Public URL, without a trailing slash.
     url: Option<String>,
-    /// Names under which it is called, besides its own; `*` for any.
+    /// Accepted hosts besides the public URL's; `*` for any.
     hosts: Vec<String>,
-    /// Pages of others that may call it.
+    /// Origins of foreign pages that may call the server.
     origins: Vec<String>,
 }
 
 impl Site {
-    /// A site with its own URL, further names, and pages of others that may call it.
+    /// Creates a site from its public URL, further hosts, and origins of foreign pages that may call it.
     #[must_use]
     pub fn new(url: Option<String>, hosts: Vec<String>, origins: Vec<String>) -> Self {
         let url = url.map(|url| url.trim_end_matches('/').to_lowercase());
@@ -44,7 +44,7 @@ impl Site {
         Self { url, hosts, origins }
     }
 
-    /// The scheme and authority of a URL.
+    /// Returns the scheme and authority of a URL.
     #[must_use]
     pub fn origin(url: &str) -> Option<&str> {
         let (scheme, rest) = url.split_once("://")?;
@@ -52,14 +52,16 @@ impl Site {
         matches!(scheme, "http" | "https").then(|| &url[..scheme.len() + 3 + authority.len()])
     }
 
-    /// The URL that somebody who called `host` finds this server at.
+    /// Returns the URL of this server for a client that addressed it as `host`.
     pub(super) fn base(&self, host: &str, tls: bool) -> String {
         let scheme = if tls { "https" } else { "http" };
         self.url.clone().unwrap_or_else(|| format!("{scheme}://{host}"))
     }
 
-    /// Whether a request to this name is meant for this server. A page whose name was pointed at this machine (DNS
-    /// rebinding) sends its own; addresses cannot be pointed elsewhere.
+    /// Returns whether a request to this host is meant for this server.
+    ///
+    /// A page whose name was pointed at this machine (DNS rebinding) sends that name; IP addresses cannot be
+    /// rebound.
     fn is_called(&self, host: &str) -> bool {
         let host = host.to_lowercase();
         let name = name(&host);
@@ -71,7 +73,8 @@ impl Site {
             || self.hosts.iter().any(|known| known == "*" || *known == host || known == name)
     }
 
-    /// Whether a page may call: one of this server's own, or one that the operator named.
+    /// Returns whether a page of this origin may call: the server's own pages, and those that the operator
+    /// configured.
     fn lets_in(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_lowercase();
         let same = Self::origin(&origin).and_then(|origin| origin.split_once("://"));
@@ -80,15 +83,15 @@ impl Site {
             || self.origins.contains(&origin)
     }
 
-    /// The origin that a request comes from, when it is a page of others that the operator named: its browser has to be told
-    /// that it may.
+    /// Returns the request's origin if it is a foreign page that the operator configured: its browser must be
+    /// told that it may read the response.
     fn named(&self, request: &HttpRequest) -> Option<HeaderValue> {
         let origin = request.headers().get(ORIGIN)?;
         let known = self.origins.contains(&origin.to_str().ok()?.to_lowercase());
         known.then(|| origin.clone())
     }
 
-    /// Requires that a request was meant for this server, by somebody who may send it.
+    /// Requires that a request was meant for this server and comes from a permitted origin.
     fn check(&self, request: &HttpRequest) -> Result<(), Refusal> {
         let host = text(request, HOST).unwrap_or_default();
         if !self.is_called(host) {
@@ -109,12 +112,12 @@ impl Site {
     }
 }
 
-/// A header; one that is no text is none that anybody is known by.
+/// Returns a header's text; a value that is not text becomes `?`, which no check accepts.
 fn text(request: &HttpRequest, name: HeaderName) -> Option<&str> {
     request.headers().get(name).map(|value| value.to_str().unwrap_or("?"))
 }
 
-/// An authority without its port.
+/// Returns an authority without its port.
 fn name(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
@@ -122,7 +125,7 @@ fn name(authority: &str) -> &str {
     }
 }
 
-/// The routes of this door.
+/// Registers the routes of MCP.
 pub fn routes(config: &mut web::ServiceConfig) {
     for path in ["/mcp", "/mcp/"] {
         config.route(path, web::post().to(speak));
@@ -130,7 +133,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     }
 }
 
-/// Lets a request in, and lets the browser of a page that the operator named read the answer.
+/// Handles a call, and allows the pages of a configured origin to read the response.
 async fn speak(
     request: HttpRequest,
     doors: web::Data<Doors>,
@@ -144,14 +147,14 @@ async fn speak(
     Ok(readable(said.unwrap_or_else(|problem| problem.error_response()), origin))
 }
 
-/// Marks an answer as one that this origin's pages may read.
+/// Allows pages of this origin to read the response.
 fn readable(mut response: HttpResponse, origin: HeaderValue) -> HttpResponse {
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Origin"));
     response
 }
 
-/// What is not a call: a browser that asks first whether a page of others may, and what there is not.
+/// Handles other methods: CORS preflights of configured origins; the rest get a 405.
 async fn other(request: HttpRequest, doors: web::Data<Doors>) -> Reply {
     match doors.site.named(&request) {
         Some(origin) if request.method() == Method::OPTIONS => {
@@ -165,11 +168,11 @@ async fn other(request: HttpRequest, doors: web::Data<Doors>) -> Reply {
     }
 }
 
-/// The headers that clients of MCP send.
+/// Headers that MCP clients send.
 const HEADERS: &str = "Authorization, Content-Type, Accept, Last-Event-ID, MCP-Protocol-Version, Mcp-Method, Mcp-Name, \
                        Mcp-Session-Id, X-API-Key, X-Agent-ID, traceparent";
 
-/// Lets a request in that brings a key and is of no page of somebody else's, and hands it to the protocol.
+/// Checks the request's host, origin and key, and passes it to the protocol.
 async fn spoken(
     request: HttpRequest,
     doors: web::Data<Doors>,
@@ -194,7 +197,8 @@ async fn spoken(
     lift(bridge::pass(&protocol, &request, body.0, visitor).await?).await
 }
 
-/// What is no message at all: the library would say that it has the wrong type of content.
+/// Returns the JSON-RPC error for a body that is not a message; the library would report a wrong content type
+/// instead.
 fn unreadable(body: &[u8]) -> Option<HttpResponse> {
     let (code, message) = match serde_json::from_slice::<IgnoredAny>(body) {
         Err(fault) => (-32700, format!("Parse error: {fault}.")),
@@ -205,7 +209,7 @@ fn unreadable(body: &[u8]) -> Option<HttpResponse> {
     Some(HttpResponse::BadRequest().content_type("application/json").body(answer.to_string()))
 }
 
-/// What is said to those who would follow a stream or end a session.
+/// Refuses attempts to follow a stream or end a session.
 fn only_post() -> Reply {
     let message = "MCP is spoken here with POST only: there are no sessions, and no streams to follow.";
     let mut problem = Problem::from(Refusal::new(Code::MethodNotAllowed, message));
@@ -213,8 +217,8 @@ fn only_post() -> Reply {
     Err(problem)
 }
 
-/// Puts the binding moment of a result at its top (§7.1) and marks tools that emit one (§7.2): the library's own types have
-/// no room for either.
+/// Copies the binding moment of a result to its top level (§7.1) and marks tools that emit one (§7.2),
+/// because the library's types support neither.
 async fn lift(response: HttpResponse) -> Reply {
     let (response, body) = response.into_parts();
     let bytes =

@@ -1,6 +1,6 @@
-//! The tool that waits: one long poll over messages for the agent, its assignments, its jobs, its mail and decisions, with one
-//! cursor. So an agent never has to ask again and again, and never misses what came while it was thinking: the cursor holds
-//! the place up to which each kind was handed out, and what is after it stays in the database.
+//! The tool that waits: a long poll over messages to the agent, its assignments, jobs, mail and decisions, with a single
+//! cursor. An agent never has to poll and misses nothing between calls: the cursor holds the position up to which each kind
+//! was returned, and later entries stay in the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,20 +28,20 @@ use crate::http::job_events;
 use crate::http::mailboxes::ItemBody;
 use crate::http::messages::MessageBody;
 
-/// Events of one answer when nothing is said, and at the most.
+/// Default and maximum number of events per response.
 const STEP: usize = 50;
 const STEP_MOST: u32 = 200;
 
-/// How long the agent's stream is given to bring what is there, when something else came already.
+/// Time for the agent's stream to deliver pending frames when other events were found already.
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// How often jobs are looked at although no bell was rung: for those that were submitted while this waited.
+/// Polling interval for jobs: those submitted during the wait send no notification to it.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Jobs under way whose bells are listened to.
+/// Maximum number of unfinished jobs whose notifications are followed.
 const BELLS: u32 = 200;
 
-/// The tool of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "wait_for_events",
@@ -68,13 +68,13 @@ pub fn tools() -> [Tool; 1] {
             ),
             must("next", text("`after` of the next call.")),
         ]),
-        // It answers pings among the mail: so it does not only read.
+        // Pings among the mail are answered, so the tool does not only read.
         hints: Hints::marks(),
         run: |call| Box::pin(wait_for_events(call)),
     }]
 }
 
-/// The kinds of what can be waited for.
+/// Kinds of events to wait for.
 const KINDS: [&str; 5] = ["messages", "assignments", "jobs", "mail", "decisions"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -138,7 +138,7 @@ fn unreadable(text: &str) -> Refusal {
     Refusal::field(Code::InvalidRequest, "after", "value", message)
 }
 
-/// Up to where each kind was handed out; `None` for what was never looked at.
+/// Position up to which each kind was returned; `None` if it has never been read.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
     stream: Option<Mark>,
@@ -175,7 +175,7 @@ impl Cursor {
     }
 }
 
-/// One who waits.
+/// A wait in progress.
 struct Watch {
     kinds: Vec<Kind>,
     cursor: Cursor,
@@ -187,7 +187,7 @@ impl Watch {
     async fn open(call: &Call, kinds: Vec<Kind>, mut cursor: Cursor) -> Result<Self, Problem> {
         let (ctx, caller) = (call.ctx(), &call.caller);
         let wants = |kind: Kind| kinds.contains(&kind);
-        // First the ears, then the looks: what comes in between is heard.
+        // Subscribes before the first read, so that a change in between is not missed.
         let mut listener = ctx.feed.bells().listener();
         if wants(Kind::Mail) {
             listener.add(Touch::Mailbox(caller.agent.clone()));
@@ -216,7 +216,7 @@ impl Watch {
         Ok(Self { kinds, cursor, stream, listener })
     }
 
-    /// Waits until there is something, or the time is up, or the server stops.
+    /// Waits until there are events, the time runs out, or the server stops.
     async fn wait(&mut self, call: &Call, patience: Duration, limit: usize) -> Result<Vec<Value>, Problem> {
         let until = Instant::now() + patience;
         let ctx = call.ctx();
@@ -244,7 +244,7 @@ impl Watch {
         }
     }
 
-    /// What is there of jobs, mail and decisions.
+    /// Reads new job events, mail and decisions.
     async fn look(&mut self, call: &Call, limit: usize) -> Result<Vec<Value>, Problem> {
         let mut found = Vec::new();
         if self.kinds.contains(&Kind::Jobs) {
@@ -265,7 +265,7 @@ impl Watch {
             let after = self.cursor.decisions.unwrap_or_default();
             for change in decisions::changes(call.ctx(), &call.caller, after, room).await? {
                 self.cursor.decisions = Some(change.changed_seq);
-                // That it has just asked, the agent knows.
+                // Skips the agent's own new question.
                 if change.moment.version > 1 || change.role != decisions::Role::Agent {
                     let mut event = moments::shown(&change);
                     event["kind"] = json!("decision");
@@ -276,7 +276,7 @@ impl Watch {
         Ok(found)
     }
 
-    /// What lies in the mailbox behind the cursor and was not taken out meanwhile.
+    /// Reads the mail after the cursor that has not been acknowledged meanwhile.
     async fn look_into_mailbox(&mut self, call: &Call, room: u32) -> Result<Vec<Letter>, Problem> {
         let (ctx, caller, entity) = (call.ctx(), &call.caller, &call.caller.agent);
         if let Some(after) = self.cursor.mail {
@@ -308,7 +308,7 @@ impl Watch {
                 }));
             }
             self.cursor.jobs = Some(reached);
-            // Others' events may stand in between.
+            // Events of other principals may lie in between.
             if reached == spot || found.len() >= limit {
                 return Ok(());
             }
@@ -316,12 +316,12 @@ impl Watch {
         }
     }
 
-    /// Takes frames over, as many as there is room for. What is left is after the cursor, and comes again.
+    /// Takes over frames up to the limit; the rest lies after the cursor and is read again.
     fn hand_out(&mut self, frames: Vec<Arc<Frame>>, limit: usize, found: &mut Vec<Value>) {
         for frame in frames {
             let Some(event) = self.event(&frame) else { continue };
             if found.len() >= limit {
-                // It begins anew behind the last one that was handed out.
+                // The stream restarts after the last frame taken over.
                 self.stream = None;
                 return;
             }
@@ -330,7 +330,7 @@ impl Watch {
         }
     }
 
-    /// A frame as an event, if it is of a kind that is waited for.
+    /// Returns a frame as an event, if its kind is requested.
     fn event(&self, frame: &Frame) -> Option<Value> {
         match &frame.record {
             Record::Message { message, .. } if self.kinds.contains(&Kind::Messages) => {
@@ -351,7 +351,7 @@ impl Watch {
         }
     }
 
-    /// The cursor that goes on from here.
+    /// Returns the cursor from which the next call continues.
     fn leave(mut self) -> Cursor {
         if let Some(stream) = self.stream.take() {
             self.cursor.stream = Some(stream.leave());
@@ -360,7 +360,7 @@ impl Watch {
     }
 }
 
-/// The next frames of a stream; never, without one.
+/// Returns the next frames of a stream; pends forever without one.
 async fn next(stream: &mut Option<Stream>, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, Problem> {
     let Some(stream) = stream else { return std::future::pending().await };
     match stream.next(ctx).await {

@@ -1,5 +1,5 @@
-//! What is answered to the requests of MCP: who this server is, which tools there are, and calling one. The protocol itself,
-//! its versions, headers and codes, is rmcp's.
+//! Responses to MCP requests: server information, the list of tools, and tool calls. The protocol itself,
+//! with its versions, headers and codes, is implemented by rmcp.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,37 +22,37 @@ use super::{Call, Tool, all, refused};
 use crate::http::Doors;
 use crate::http::presence::Presence;
 
-/// What a model is told before it calls anything.
+/// Instructions that a model receives before it calls a tool.
 const INSTRUCTIONS: &str = "Entente is where agents coordinate: intents (goals) with channels to talk on, jobs with authority \
 and a budget, mail, and decisions that only a human can make. Call whoami first. Then wait with wait_for_events, each time \
 with the `next` of the last answer; never poll. An error says what to do next. Ask a human with ask_principal only when you \
 can recommend something, and never answer for them: there is no tool that does.";
 
-/// For how long a host may keep the list of tools: it changes with the server's version only.
+/// How long a host may cache the list of tools, which changes only with the server's version.
 const LIST_TTL_MILLIS: u64 = 3_600_000;
 
-/// Somebody who calls, as the endpoint has let them in.
+/// A client that the endpoint has admitted.
 #[derive(Clone)]
 pub(super) struct Visitor {
-    /// What every handler shares.
+    /// State shared by all request handlers.
     pub doors: Arc<Doors>,
-    /// Who it is.
+    /// The authenticated caller.
     pub caller: Caller,
-    /// The URL that the visitor finds this server at.
+    /// URL at which the client reaches the server.
     pub base: String,
-    /// Why an unsigned envelope is not taken from this connection, if it is not.
+    /// Refusal for an unsigned envelope, if this connection does not accept one.
     pub objection: Option<Refusal>,
-    /// Whether the visitor still waits for the answer.
+    /// Whether the client still waits for the response.
     pub presence: Presence,
 }
 
-/// Answers the requests of MCP.
+/// Handler of MCP requests.
 pub(super) struct Desk;
 
-/// The protocol, around the desk: without sessions, one JSON answer per request.
+/// The protocol service around the handler: without sessions, one JSON response per request.
 pub(super) type Protocol = StreamableHttpService<Desk, NeverSessionManager>;
 
-/// The protocol. Where requests may come from, and how long their bodies may be, is judged before them.
+/// Creates the protocol service; the endpoint checks the request's origin and body size beforehand.
 pub(super) fn protocol(max_body_bytes: usize) -> Protocol {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -69,7 +69,7 @@ static LISTED: LazyLock<Value> = LazyLock::new(|| {
     json!({ "tools": tools, "ttlMs": LIST_TTL_MILLIS, "cacheScope": "public", "resultType": "complete" })
 });
 
-/// One of the library's own types, from what is sent.
+/// Converts JSON into one of the library's types.
 fn made<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(|fault| {
         tracing::error!(error = %fault, "an answer of MCP could not be made");
@@ -77,8 +77,8 @@ fn made<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     })
 }
 
-/// Whether a host can take its person to a page (elicitation by URL, which only the era without sessions can repeat a call
-/// after).
+/// Returns whether a host can open a page for its person (elicitation by URL; only the era without sessions
+/// can repeat a call afterwards).
 fn opens_pages(declared: &ClientCapabilities) -> bool {
     let declared = serde_json::to_value(declared).unwrap_or_default();
     declared.pointer("/elicitation/url").is_some_and(Value::is_object)
@@ -121,7 +121,7 @@ impl ServerHandler for Desk {
         let arguments = serde_json::to_vec(&request.arguments.unwrap_or_default()).unwrap_or_default();
         let brought_back = request.request_state;
         let call = Call { doors, caller, objection, base, opens_pages, brought_back, presence, arguments };
-        // Where the library hears that a request was given up, nobody needs its answer.
+        // Once the library reports that the request was cancelled, nobody needs its response.
         let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));
         };
@@ -135,7 +135,7 @@ impl ServerHandler for Desk {
         Ok(made::<CallToolResult>(result)?.into())
     }
 
-    // The library answers these with empty lists, although nothing of it is offered.
+    // The library would answer these with empty lists, although the server offers none of them.
 
     async fn complete(
         &self,

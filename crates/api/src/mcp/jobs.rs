@@ -1,7 +1,7 @@
-//! Tools of jobs for those who submit them (ARCP §7). Those of whoever runs one are `work.rs`.
+//! Tools for submitting and following jobs (ARCP §7). The tools for running one are in `work.rs`.
 //!
-//! Credentials that were provisioned for a job are not told here: what a tool answers stands in a model's context. REST and
-//! ARCP's sessions hand them out.
+//! The results omit credentials that were provisioned for a job, because a tool's result enters a model's
+//! context. REST and ARCP sessions deliver them.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ use super::shapes::{any, free, gives, list, may, must, nullable, takes, text, wh
 use super::{Answer, Call, Hints, Said, Tool, within};
 use crate::http::jobs::{JobBody, job_id};
 
-/// Jobs of a page when nothing is said.
+/// Default page size.
 const STEP: u32 = 50;
 
-/// The words for where a job stands.
+/// The statuses of a job.
 const STATUSES: [&str; 6] = ["pending", "running", "success", "error", "cancelled", "timed_out"];
 
-/// The tools of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 4] {
     [submit_tool(), get_tool(), list_tool(), cancel_tool()]
 }
@@ -148,7 +148,8 @@ struct SubmitArgs {
     idempotency_key: Option<String>,
 }
 
-/// The wire's own is open, as ARCP wants it; what is misspelt here would leave the lease without an end.
+/// Closed, while the type of the wire format is open as ARCP requires: a misspelt member would leave the
+/// lease without an end.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConstraintsArgs {
@@ -170,7 +171,7 @@ async fn submit_job(call: Call) -> Said {
     };
     let submitted = call.doors.works.submit(&call.caller, ask, Origin::Rest).await?;
     let job = &submitted.job;
-    // What was accepted over a socket is cancelled there.
+    // A job accepted over a socket can be cancelled only there.
     let session = (!job.counted).then_some(job.session_id);
     let body = json!({
         "job_id": job.id, "agent": job.agent, "accepted_at": rfc3339(job.created_at), "session_id": session,
@@ -181,7 +182,7 @@ async fn submit_job(call: Call) -> Said {
     Answer::new(format!("{} {before} by {}.", job.id, job.agent), &without_nulls(body))
 }
 
-/// Leaves members out that say nothing.
+/// Removes members that are null.
 fn without_nulls(mut body: Value) -> Value {
     if let Some(members) = body.as_object_mut() {
         members.retain(|_, value| !value.is_null());
@@ -248,7 +249,8 @@ async fn cancel_job(call: Call) -> Said {
     let by = match said.session_id.as_deref().map(str::parse::<SessionId>) {
         Some(Ok(session)) => Canceller::Session(session),
         None if call.caller.has(Scope::Admin) => Canceller::Operator,
-        // One that it cannot be: whether the job is there is said by what follows.
+        // No session has the nil id: `jobs::cancel` decides whether the job is unknown or the caller is
+        // refused.
         None | Some(Err(_)) => Canceller::Session(uuid::Uuid::nil().into()),
     };
     let job = jobs::cancel(call.ctx(), &call.caller, id, by, said.reason).await?;

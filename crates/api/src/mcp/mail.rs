@@ -1,7 +1,7 @@
-//! Tools of envelopes (AEE): handing one in, and reading one's mailbox.
+//! Tools for envelopes (AEE): sending one, and reading a mailbox.
 //!
-//! An envelope goes on as MCP's parser hands it over: its numbers and the order of its members are JSON's, not the sender's
-//! bytes. Signatures are over the canonical form, and stay good.
+//! An envelope is passed on as MCP's parser delivers it: its numbers and the order of its members are JSON's,
+//! not the sender's bytes. Signatures cover the canonical form and stay valid.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ use crate::http::envelopes::AcceptedBody;
 use crate::http::mailboxes::ItemBody;
 use crate::http::presence::Presence;
 
-/// What asks whether somebody is there.
+/// Purpose of a ping, which asks whether an entity is reachable.
 const PING: &str = "aee.status.ping";
 
-/// Envelopes of a page when nothing is said.
+/// Default page size.
 const STEP: u32 = 20;
 
-/// The tools of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 2] {
     [
         Tool {
@@ -133,7 +133,7 @@ async fn read_mailbox(call: Call) -> Said {
         }
     };
     if said.ack && call.presence.is_gone().await {
-        // What is taken out is handed out once: not to nobody.
+        // Acknowledged envelopes are delivered once, so they must not go to a client that has disconnected.
         return Err(Presence::refusal());
     }
     for letter in &letters {
@@ -153,9 +153,11 @@ async fn read_mailbox(call: Call) -> Said {
     Answer::new(format!("{} envelope(s) in the mailbox of {entity}.", seqs.len()), &body)
 }
 
-/// Answers a ping for an agent that has only tools: it is there, for it reads (AEE §9.2). The answer's id is made of a digest of
-/// what it answers, whose own id may be as long as an id may be, so that reading again answers nothing twice; one that is
-/// refused is the gateway's to tell of, in time.
+/// Answers a ping on behalf of an agent that has only tools: reading proves that it is reachable (AEE §9.2).
+///
+/// The id of the response derives from a digest of the ping's id, which may already have the maximum length,
+/// so that reading again sends no second response. If the response is refused, the gateway reports the ping's
+/// timeout.
 pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
     let asked = &letter.envelope;
     if (asked.kind, asked.purpose.as_str(), asked.recipient.as_str()) != (EnvelopeType::Task, PING, entity) {

@@ -1,4 +1,4 @@
-//! Tools of messages (RFC-0021 §2, §3): saying something, asking an agent, answering, reading.
+//! Tools for messages (RFC-0021 §2, §3): sending, asking an agent, replying, reading.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +26,12 @@ use crate::http::body::id;
 use crate::http::error::Problem;
 use crate::http::messages::MessageBody;
 
-/// Messages of a page when nothing is said.
+/// Default page size.
 const STEP: u32 = 50;
-/// Seconds for which a question can be answered when nothing is said.
+/// Default number of seconds until a question expires.
 const OPEN_SECONDS: u32 = 3_600;
 
-/// The tools of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 4] {
     [send_tool(), ask_tool(), reply_tool(), read_tool()]
 }
@@ -138,7 +138,7 @@ fn read_tool() -> Tool {
     }
 }
 
-/// The form of a message.
+/// Returns the schema of a message.
 pub(super) fn message() -> Value {
     gives(vec![
         must("id", text("The message, `msg_…`.")),
@@ -162,7 +162,7 @@ fn metadata(given: Option<Box<RawValue>>) -> Result<Option<Payload>, Problem> {
     Ok(given.map(|raw| Payload::new("metadata", raw, METADATA_BYTES)).transpose()?)
 }
 
-/// Hands a message in.
+/// Sends a message to a channel.
 async fn deliver(
     call: &Call,
     channel_id: ChannelId,
@@ -261,7 +261,7 @@ async fn ask_agent(call: Call) -> Said {
     Answer::new(summary, &json!({ "state": state, "request_id": request.id, "response": response }))
 }
 
-/// The answer to a request, if it comes in time.
+/// Waits for the response to a request; `None` if the time runs out.
 async fn answer(call: &Call, request: &Message, patience: u32) -> Result<Option<Message>, Problem> {
     let until = Instant::now() + Duration::from_secs(u64::from(patience));
     let mut filter =
@@ -349,7 +349,7 @@ async fn read_messages(call: Call) -> Said {
     Answer::new(summary, &body)
 }
 
-/// Marks those that are for the caller as read; how many.
+/// Marks the messages addressed to the caller as read, and returns their number.
 async fn mark(call: &Call, messages: &[Message]) -> Result<usize, Problem> {
     let agent = &call.caller.agent;
     let unread = messages.iter().filter(|message| {
@@ -361,7 +361,7 @@ async fn mark(call: &Call, messages: &[Message]) -> Result<usize, Problem> {
     for message in unread {
         match messages::mark_read(call.ctx(), &call.caller, message.channel_id, message.id).await {
             Ok(_) => marked += 1,
-            // It expired since, or is not for this agent after all.
+            // The message has expired meanwhile, or is not addressed to this agent after all.
             Err(AppError::Refused(_)) => {}
             Err(failure) => return Err(failure.into()),
         }

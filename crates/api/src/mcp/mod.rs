@@ -1,11 +1,13 @@
-//! The door of LLM agents: the Model Context Protocol at `/mcp`, in both of its eras (2025-11-25 and before, 2026-07-28).
+//! Interface for LLM agents: the Model Context Protocol at `/mcp`, in both of its eras (2025-11-25 and
+//! before, 2026-07-28).
 //!
-//! Every tool is one deed, called with an agent's key like any request of REST. One file per noun lists its tools:
-//! `whoami.rs`, `channels.rs`, `messages.rs`, `jobs.rs`, `work.rs`, `mail.rs`, `moments.rs` (asking: `asking.rs`), `events.rs`. `handler.rs` speaks the protocol,
-//! `endpoint.rs` is what happens to every request on its way to it, `shapes.rs` says what tools take and give.
+//! Every tool is one kernel operation, called with an agent's key like any REST request. There is one file of
+//! tools per resource: `whoami.rs`, `channels.rs`, `messages.rs`, `jobs.rs`, `work.rs`, `mail.rs`,
+//! `moments.rs` (asking: `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests,
+//! `endpoint.rs` is the middleware around it, `shapes.rs` builds the schemas of tools.
 //!
-//! There is no tool that resolves a decision: what a human decides is decided with the human's own key (binding moment
-//! §11.4), and what stands here is called by agents.
+//! No tool resolves a decision: a human decides with their own key (binding moment §11.4), and these tools
+//! are called by agents.
 
 mod asking;
 mod bridge;
@@ -39,29 +41,29 @@ use crate::http::body::parse;
 use crate::http::error::Problem;
 use crate::http::presence::Presence;
 
-/// Seconds that a tool waits at the most: hosts give up on a call soon after.
+/// Maximum seconds that a tool waits: hosts abandon a call soon after.
 const WAIT_SECONDS: u32 = 25;
-/// Seconds that a question waits for its answer at the most.
+/// Maximum seconds that `ask_agent` waits for its answer.
 const ASK_SECONDS: u32 = 50;
 
-/// The member of a result's `_meta` that has what was wrong, for programs.
+/// Member of a result's `_meta` with the machine-readable error.
 const PROBLEM: &str = "entente/problem";
 
-/// One call of a tool.
+/// A call of a tool.
 struct Call {
     doors: Arc<Doors>,
     caller: Caller,
-    /// Why an unsigned envelope is not taken from this connection, if it is not.
+    /// Refusal for an unsigned envelope, if this connection does not accept one.
     objection: Option<Refusal>,
-    /// The URL that people find this server at.
+    /// Public URL of this server, for people.
     base: String,
-    /// Whether the host says that it can open a page for its person.
+    /// Whether the host declares that it can open a page for its person.
     opens_pages: bool,
-    /// What the host brings back from such a page (`requestState`).
+    /// State that the host returns from such a page (`requestState`).
     brought_back: Option<String>,
-    /// Whether whoever calls still waits for the answer.
+    /// Whether the client still waits for the response.
     presence: Presence,
-    /// The arguments as JSON.
+    /// Arguments as JSON.
     arguments: Vec<u8>,
 }
 
@@ -70,22 +72,23 @@ impl Call {
         &self.doors.ctx
     }
 
-    /// The arguments, of the tool's own form.
+    /// Parses the arguments into the tool's own type.
     fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         parse(&self.arguments)
     }
 
-    /// Who speaks.
+    /// Returns the agent that the call acts as.
     fn speaker(&self) -> Result<String, Refusal> {
         self.caller.speaker("X-Agent-ID", None, self.ctx().settings.strict)
     }
 
-    /// The agent's claim that this call is the same as any other with its key.
+    /// Builds the call's idempotency claim from its key, tool and arguments.
     fn once(&self, key: Option<&str>, tool: &str) -> Result<Option<Idempotency>, Refusal> {
         key.map(|key| Idempotency::new(key, &format!("MCP {tool}"), &self.arguments)).transpose()
     }
 
-    /// As [`Self::once`], however long the call waits, which is said in `patience`: that is no part of what it asks.
+    /// Builds the claim as [`Self::once`] does, but ignores the waiting time in the argument `patience`,
+    /// which does not change the request.
     fn once_besides(
         &self,
         key: Option<&str>,
@@ -99,22 +102,22 @@ impl Call {
         Ok(key.map(claim).transpose()?)
     }
 
-    /// Takes one of the key's places for those who wait.
+    /// Takes one of the key's permits for waiting requests.
     fn waits(&self) -> Result<StreamPermit, Refusal> {
         self.caller.waits(self.doors.limits.max_streams_per_key)
     }
 
-    /// A place for a wait of so many seconds; none for no wait.
+    /// Takes a permit for a wait of this many seconds; none if it is zero.
     fn waits_for(&self, patience: u32) -> Result<Option<StreamPermit>, Refusal> {
         (patience > 0).then(|| self.waits()).transpose()
     }
 
-    /// Waits for something unless the server stops first, or whoever calls hangs up.
+    /// Awaits a future, unless the server stops or the client disconnects first.
     async fn unless_stopping<T>(&self, what: impl Future<Output = T>) -> Option<T> {
         self.presence.over().run_until_cancelled(what).await
     }
 
-    /// Requires that an envelope that nobody signed came over a connection that stands in for a signature (AEE §11.3).
+    /// Requires that an unsigned envelope arrived over a connection that can replace a signature (AEE §11.3).
     fn require_private(&self, envelope: &[u8]) -> Result<(), Refusal> {
         let signed = serde_json::from_slice::<Value>(envelope)
             .is_ok_and(|envelope| envelope.get("sig").is_some_and(|sig| !sig.is_null()));
@@ -125,7 +128,7 @@ impl Call {
     }
 }
 
-/// A whole number within bounds, or its default.
+/// Returns a whole number within bounds, or its default.
 fn within(name: &str, said: Option<u32>, usual: u32, least: u32, most: u32) -> Result<u32, Refusal> {
     let number = said.unwrap_or(usual);
     if (least..=most).contains(&number) {
@@ -135,27 +138,27 @@ fn within(name: &str, said: Option<u32>, usual: u32, least: u32, most: u32) -> R
     Err(Refusal::field(Code::InvalidRequest, name, "range", message))
 }
 
-/// What a tool answers with.
+/// The answer of a tool.
 struct Answer {
-    /// For a model that sees nothing else: what happened, and the whole of it.
+    /// Text for the model: a summary, and the complete result.
     text: String,
-    /// The same for programs.
+    /// The same result for programs.
     body: Value,
-    /// The page that the host is to open first; the call is then repeated.
+    /// A page that the host opens first; it then repeats the call.
     page: Option<Page>,
 }
 
 /// A page for the host's person.
 struct Page {
     url: String,
-    /// What it is about.
+    /// Message about the page.
     message: String,
-    /// What the host brings back.
+    /// State that the host returns.
     brought_back: String,
 }
 
 impl Answer {
-    /// A sentence that says what happened, and what it is about as JSON.
+    /// Builds an answer from a summary and its result as JSON.
     fn new(summary: impl Into<String>, body: &impl Serialize) -> Said {
         let body = serde_json::to_value(body).map_err(|e| Problem::internal(&e.to_string()))?;
         let mut text = summary.into();
@@ -163,7 +166,7 @@ impl Answer {
         Ok(Self { text, body, page: None })
     }
 
-    /// The result of a call.
+    /// Returns the protocol's result of the call.
     fn result(&self) -> Value {
         if let Some(Page { url, message, brought_back }) = &self.page {
             let params = json!({ "mode": "url", "message": message, "url": url, "elicitationId": self.body["moment_id"] });
@@ -176,7 +179,7 @@ impl Answer {
     }
 }
 
-/// The result of a call that was refused: a model reads what was wrong and what to do next.
+/// Returns the result of a refused call: the model reads the error and how to continue.
 fn refused(problem: &Problem) -> Value {
     let body = problem.body();
     let mut text = format!("{}: {}", body.code, body.message);
@@ -193,30 +196,30 @@ fn refused(problem: &Problem) -> Value {
     })
 }
 
-/// What came of a call.
+/// Outcome of a call.
 type Said = Result<Answer, Problem>;
 
-/// A call that is under way.
+/// A call in progress.
 type Run = Pin<Box<dyn Future<Output = Said> + Send>>;
 
-/// What a tool does to what is.
+/// Effect of a tool on the server's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Nothing.
+    /// Changes nothing.
     Reads,
-    /// It adds something.
+    /// Adds something.
     Adds,
-    /// It ends something.
+    /// Ends something.
     Ends,
 }
 
-/// What a host may take for granted of a tool. None of them reaches beyond this server.
+/// Properties that a host may rely on; no tool reaches beyond this server.
 #[derive(Debug, Clone, Copy)]
 struct Hints {
     effect: Effect,
-    /// Whether again is the same.
+    /// Whether repeating a call has no further effect.
     idempotent: bool,
-    /// Whether its result may have a binding moment.
+    /// Whether the result may contain a binding moment.
     emits_moments: bool,
 }
 
@@ -229,7 +232,7 @@ impl Hints {
         Self { effect: Effect::Adds, idempotent: false, emits_moments: false }
     }
 
-    /// It marks what it read, if it is told to.
+    /// Hints of a tool that can mark the entries that it reads.
     fn marks() -> Self {
         Self { idempotent: true, ..Self::adds() }
     }
@@ -251,7 +254,7 @@ struct Tool {
 }
 
 impl Tool {
-    /// As it is listed.
+    /// Returns the tool's entry in the list of tools.
     fn listed(&self) -> Value {
         let Hints { effect, idempotent, emits_moments } = self.hints;
         let (read_only, destructive) = (effect == Effect::Reads, effect == Effect::Ends);
@@ -270,11 +273,11 @@ impl Tool {
     }
 }
 
-/// What a tool is marked with whose result may have a binding moment (§7.2), in `_meta` and, by `endpoint.rs`, in its
+/// Mark of tools whose result may contain a binding moment (§7.2), in `_meta` and, by `endpoint.rs`, in the
 /// annotations.
 const EMITS: &str = "emits_binding_moment";
 
-/// Every tool, in the order of their names.
+/// Returns every tool, sorted by name.
 fn all() -> Vec<Tool> {
     let mut tools: Vec<Tool> = whoami::tools()
         .into_iter()

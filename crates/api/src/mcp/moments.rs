@@ -1,7 +1,7 @@
-//! Tools of binding moments, for the agent: asking a person, hearing of the answer, deliberating, taking a question back. The
-//! person's side is not here, and there is no tool for it: what a tool answers with comes with an agent's key.
+//! Tools for binding moments, for agents: asking a person, checking for the answer, deliberating,
+//! withdrawing. There are no tools for the person's side, because tools are called with an agent's key.
 //!
-//! Asking is `asking.rs`.
+//! Asking is in `asking.rs`.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, asking, within};
 use crate::http::body::{id, one};
 use crate::http::error::Problem;
 
-/// Where a decision stands.
+/// The states of a decision.
 pub(super) const STATES: [&str; 7] =
     ["open", "deliberating", "resolved", "withdrawn", "expired", "superseded", "closed"];
 
-/// The tools of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 4] {
     [asking::tool(), check_tool(), deliberate_tool(), withdraw_tool()]
 }
@@ -105,7 +105,7 @@ fn decision() -> Value {
     ])
 }
 
-/// A moment without its slots, which its agent has: repeated here a host could take them for a new question.
+/// Returns a moment without its slots: the agent knows them, and a host could take them for a new question.
 pub(super) fn shown(shown: &Shown) -> Value {
     let moment = &shown.moment;
     let words: Vec<Value> = shown
@@ -141,7 +141,7 @@ pub(super) fn settled(moment: &Moment) -> Value {
     told
 }
 
-/// What became of a question, in a sentence.
+/// Describes the state of a question in one sentence.
 pub(super) fn told(moment: &Moment) -> String {
     let answer = settled(moment);
     let words = |name: &str| answer[name].as_str().unwrap_or("").to_owned();
@@ -169,7 +169,8 @@ fn told_of(found: &Shown) -> Said {
     Answer::new(told(&found.moment), &shown(found))
 }
 
-/// Waits for news of a question, or of what was `seen` of it, in the place that was taken for that; without one, it only looks.
+/// Waits for a change of a question, or of its version `seen`, under the given permit; without a permit,
+/// returns immediately.
 pub(super) async fn hear(
     call: &Call,
     id: MomentId,
@@ -202,7 +203,7 @@ async fn check_decision(call: Call) -> Said {
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
     let found = hear(&call, about, said.seen, patience, call.waits_for(patience)?).await?;
     if said.ack && found.moment.state.is_terminal() {
-        // What was decided is told as it was before its words may be gone.
+        // The decision was read before, because acknowledging may scrub its text.
         moments::acknowledge(call.ctx(), &call.caller, about).await?;
     }
     told_of(&found)
@@ -221,7 +222,8 @@ struct DeliberateArgs {
 
 async fn post_deliberation(call: Call) -> Said {
     let said: DeliberateArgs = call.read()?;
-    // Nothing is kept of the words under the key, no hash either: a short one could be guessed. What they are about is.
+    // Neither the text nor its hash is stored under the idempotency key, because a short text could be
+    // guessed; its subject is.
     let key = said.idempotency_key.as_deref();
     let once = |about: String| {
         key.map(|key| Idempotency::new(key, &format!("MCP post_deliberation {about}"), &[])).transpose()

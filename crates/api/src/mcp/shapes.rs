@@ -1,5 +1,6 @@
-//! JSON Schemas of tools' arguments and results, said in few words. Arguments are closed: a member that a tool does not know
-//! is refused, so that a misspelt one is not lost. Results are open, because they may learn more.
+//! Concise builders for the JSON Schemas of tools' arguments and results. Argument schemas are closed:
+//! unknown members are refused, so that a misspelt one is noticed. Result schemas are open, so that they can
+//! grow.
 
 use serde_json::{Map, Value, json};
 
@@ -10,12 +11,12 @@ pub struct Member {
     required: bool,
 }
 
-/// A member that has to be there.
+/// A required member.
 pub fn must(name: &'static str, schema: Value) -> Member {
     Member { name, schema, required: true }
 }
 
-/// A member that may be left out.
+/// An optional member.
 pub fn may(name: &'static str, schema: Value) -> Member {
     Member { name, schema, required: false }
 }
@@ -25,7 +26,7 @@ pub fn text(about: &str) -> Value {
     json!({ "type": "string", "description": about })
 }
 
-/// One of these words.
+/// One of the given words.
 pub fn word(about: &str, words: &[&str]) -> Value {
     json!({ "type": "string", "enum": words, "description": about })
 }
@@ -35,17 +36,17 @@ pub fn whole(about: &str, least: i64, most: i64) -> Value {
     json!({ "type": "integer", "minimum": least, "maximum": most, "description": about })
 }
 
-/// Yes or no.
+/// A boolean.
 pub fn flag(about: &str) -> Value {
     json!({ "type": "boolean", "description": about })
 }
 
-/// Any object.
+/// An object with any members.
 pub fn free(about: &str) -> Value {
     json!({ "type": "object", "description": about })
 }
 
-/// Any JSON at all.
+/// Any JSON value.
 pub fn any(about: &str) -> Value {
     json!({ "description": about })
 }
@@ -56,7 +57,7 @@ pub fn list(items: Value, about: &str) -> Value {
     json!({ "type": "array", "items": items, "description": about })
 }
 
-/// The same, or null.
+/// The same schema, or null.
 pub fn nullable(mut schema: Value) -> Value {
     if let Some(kind) = schema.get("type").cloned() {
         schema["type"] = json!([kind, "null"]);
@@ -64,14 +65,14 @@ pub fn nullable(mut schema: Value) -> Value {
     schema
 }
 
-/// What a tool takes.
+/// The schema of a tool's arguments.
 pub fn takes(members: Vec<Member>) -> Value {
     let mut schema = gives(members);
     schema["additionalProperties"] = Value::Bool(false);
     schema
 }
 
-/// What a tool answers with, and any object whose other members are nobody's business.
+/// The schema of a tool's result, or of any object that may have further members.
 pub fn gives(members: Vec<Member>) -> Value {
     let required: Vec<&str> = members.iter().filter(|member| member.required).map(|m| m.name).collect();
     let mut schema = json!({ "type": "object" });

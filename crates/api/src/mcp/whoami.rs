@@ -1,4 +1,4 @@
-//! The tool that tells an agent who it is here and what it may do: what a model asks first.
+//! The tool that tells an agent its identity and permissions; a model calls it first.
 
 use entente_domain::clock::rfc3339;
 use entente_domain::keys::Scope;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::shapes::{free, gives, list, must, nullable, takes, text};
 use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS};
 
-/// Intents that are named at the most.
+/// Maximum number of intents listed.
 const INTENTS: u32 = 20;
 
-/// The tool of this file.
+/// Returns the tool of this file.
 pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "whoami",

@@ -1,5 +1,5 @@
-//! Tools of whoever runs a job (ARCP §8, §9): reporting, ending it, asking what it may do. A job and its `claim_token` come
-//! from the worker that took it (`entente worker`, or the REST of workers).
+//! Tools for agents that run a job (ARCP §8, §9): reporting, ending it, and checking its permissions. A job
+//! and its `claim_token` come from the worker that claimed it (`entente worker`, or the REST of workers).
 
 use entente_domain::jobs::wire::numbers;
 use entente_domain::refusal::Code;
@@ -15,10 +15,10 @@ use crate::http::error::Problem;
 use crate::http::jobs::job_id;
 use crate::http::reports::ReportedBody;
 
-/// What a job can be reported of with these tools.
+/// Kinds of events that these tools can report.
 const KINDS: [&str; 6] = ["progress", "log", "metric", "status", "artifact_ref", "result_chunk"];
 
-/// The tools of this file.
+/// Returns the tools of this file.
 pub fn tools() -> [Tool; 3] {
     [report_tool(), finish_tool(), check_tool()]
 }
@@ -219,7 +219,7 @@ async fn check_lease(call: Call) -> Said {
     }
 }
 
-/// Whether a refusal is the answer to the question.
+/// Returns whether a refusal answers the question, rather than being an error.
 fn judged(code: Code) -> bool {
     matches!(code, Code::PermissionDenied | Code::LeaseExpired | Code::BudgetExhausted | Code::Cancelled)
 }

@@ -1,5 +1,5 @@
-//! What a person does with a moment on its page: answering in one of the three ways, asking for detail, replying, ending a
-//! deliberation. Each is a form; what is not done is said on the same page, and nothing that was written is lost.
+//! Actions of a person on a moment's page: answering in one of the three ways, asking for detail, replying,
+//! closing a deliberation. Each is a form; a refusal is shown on the same page, and no entered text is lost.
 
 use actix_web::{HttpResponse, ResponseError as _, web};
 use entente_domain::ids::MomentId;
@@ -14,7 +14,7 @@ use super::inbox::{Draft, after, moment_id};
 use super::see;
 use crate::http::Doors;
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .route("/inbox/{id}/answer", web::post().to(answer))
@@ -23,7 +23,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .route("/inbox/{id}/seen", web::post().to(seen));
 }
 
-/// An answer as the form says it.
+/// An answer, as submitted by the form.
 #[derive(Deserialize)]
 struct Said {
     kind: String,
@@ -49,7 +49,7 @@ impl Said {
     }
 }
 
-/// A text as it was written: browsers end its lines in their own way.
+/// Returns a text with normalised line ends, because browsers submit CRLF.
 fn lines(text: Option<&String>) -> String {
     text.map(|text| text.replace("\r\n", "\n").trim().to_owned()).unwrap_or_default()
 }
@@ -92,14 +92,14 @@ async fn close(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Noth
     conclude(&doors, &form.visitor, id, done, Draft::default()).await
 }
 
-/// The person has the question before its eyes: the script says so, because no GET changes anything.
+/// Records that the person has viewed the question; the script sends this, because no GET changes state.
 async fn seen(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Nothing>) -> Answer {
     let id = moment_id(&path)?;
     moments::view(&doors.ctx, &form.visitor.caller, id).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Shows the page as it is now; when it was not done, says why.
+/// Redirects to the moment's page; after a refusal, renders the page with the reason.
 async fn conclude(
     doors: &Doors,
     visitor: &Visitor,
@@ -114,7 +114,7 @@ async fn conclude(
     };
     let message = refusal.message.clone();
     let turned = Turned::from(refusal);
-    // Who may not see it is not shown it for having tried.
+    // A failed attempt reveals nothing: reading the moment requires access to it.
     let shown = moments::get(&doors.ctx, &visitor.caller, id).await?;
     Ok(after(visitor, shown, doors.ctx.now(), (turned.status_code(), message), draft))
 }

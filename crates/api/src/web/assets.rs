@@ -1,5 +1,6 @@
-//! The style sheet, the script and the mark: files inside the binary, nothing from elsewhere, no build step. An address with
-//! the right version may be kept for ever; without one the browser asks each time whether it still has the right one.
+//! The style sheet, the script and the logo: files embedded in the binary, without external resources or a
+//! build step. A URL with the current version may be cached forever; without a version the browser
+//! revalidates each time.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
@@ -8,14 +9,14 @@ use entente_domain::canonical::{hex, sha256};
 
 use super::dressed;
 
-/// The style sheet.
+/// Style sheet.
 pub const STYLE: &[u8] = include_bytes!("../../../../assets/entente.css");
-/// The script, an ES module.
+/// Script, an ES module.
 pub const SCRIPT: &[u8] = include_bytes!("../../../../assets/entente.js");
-/// The mark.
+/// Logo.
 const MARK: &[u8] = include_bytes!("../../../../assets/mark.svg");
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/assets/entente.css", web::get().to(style));
     config.route("/assets/entente.js", web::get().to(script));
@@ -23,7 +24,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/favicon.ico", web::get().to(mark));
 }
 
-/// What tells one version of a file from another.
+/// Returns the version of a file, a digest of its content.
 pub fn version(file: &[u8]) -> String {
     hex(&sha256(file))[..12].to_owned()
 }

@@ -1,4 +1,5 @@
-//! The cookie of a login: it holds the key. Scripts cannot read it, other sites cannot have it sent, and it opens pages alone.
+//! The login cookie, which holds the key. Scripts cannot read it, other sites cannot cause it to be sent, and
+//! it is valid for pages only.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{COOKIE, HOST};
@@ -6,12 +7,13 @@ use entente_domain::people::BROWSER_SECONDS;
 
 use crate::http::Doors;
 
-/// The cookie's name. With TLS the browser itself keeps to what the prefix says: secure, of this host, for all paths.
+/// Returns the cookie's name; with TLS, the prefix makes the browser enforce a secure, host-only cookie for
+/// all paths.
 fn name(doors: &Doors) -> &'static str {
     if doors.limits.tls_terminated { "__Host-entente" } else { "entente" }
 }
 
-/// The key that a request's cookie holds.
+/// Returns the key in a request's cookie.
 pub fn key(request: &HttpRequest, doors: &Doors) -> Option<String> {
     let wanted = name(doors);
     let texts = request.headers().get_all(COOKIE).filter_map(|value| value.to_str().ok());
@@ -19,12 +21,12 @@ pub fn key(request: &HttpRequest, doors: &Doors) -> Option<String> {
     pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, value)| value.to_owned())
 }
 
-/// The header that gives the browser a key.
+/// Returns the `Set-Cookie` value that stores a key in the browser.
 pub fn give(doors: &Doors, key: &str) -> String {
     write(doors, key, BROWSER_SECONDS)
 }
 
-/// The header that takes it away.
+/// Returns the `Set-Cookie` value that removes the key.
 pub fn take(doors: &Doors) -> String {
     write(doors, "", 0)
 }
@@ -34,8 +36,10 @@ fn write(doors: &Doors, value: &str, seconds: u32) -> String {
     format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(doors))
 }
 
-/// Whether nobody on the way reads along: a proxy in front ends TLS, or the browser is on this very machine. What the browser
-/// calls the server says so, also when a container or a tunnel is in between.
+/// Returns whether the connection cannot be eavesdropped on: a proxy terminates TLS, or the browser runs on
+/// this machine.
+///
+/// The latter is judged by the `Host` header, which also works through a container or a tunnel.
 pub fn private(request: &HttpRequest, doors: &Doors) -> bool {
     let host = request.headers().get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     doors.limits.tls_terminated || is_loopback(host)

@@ -1,5 +1,5 @@
-//! The dashboard: what goes on, who waits for whom, what it costs and what is broken. Read by `kernel/src/overview.rs`, as the person
-//! who looks.
+//! The dashboard: current activity, waits between agents, costs and faults. `kernel/src/overview.rs` reads the data with the
+//! visitor's permissions.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
@@ -22,12 +22,12 @@ use super::shell::{Place, Shell};
 use super::words::{When, count, long};
 use crate::http::Doors;
 
-/// Agents that are shown.
+/// Maximum number of agents shown.
 const AGENTS: u32 = 200;
-/// Entries of the timeline that are told in words.
+/// Number of timeline entries that are also listed as text.
 const TOLD: usize = 14;
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/dashboard", web::get().to(show));
 }
@@ -41,7 +41,7 @@ struct Dashboard {
     circles: Vec<String>,
     intents: Vec<IntentRow>,
     chosen: Option<Chosen>,
-    /// Whether an intent was asked for that is not there, or not for who looks.
+    /// Whether the requested intent does not exist or is not visible to the visitor.
     missing: bool,
     web: Waits,
     waits: Vec<WaitRow>,
@@ -52,7 +52,7 @@ struct Dashboard {
     askers: Vec<AskerRow>,
 }
 
-/// A number that is worth a glance.
+/// A key figure.
 struct Tile {
     number: i64,
     what: &'static str,
@@ -98,7 +98,7 @@ struct JobRow {
     principal: String,
     status: String,
     age: When,
-    /// Per cent, and in words.
+    /// Percentage, and description.
     progress: Option<(u32, String)>,
     note: Option<String>,
     ends: Option<When>,
@@ -134,7 +134,7 @@ struct ReceiverRow {
     error: Option<String>,
 }
 
-/// How well somebody asks.
+/// Quality rates of an agent's questions.
 struct AskerRow {
     agent: String,
     class: Option<String>,
@@ -197,7 +197,7 @@ async fn show(
     Ok(page(StatusCode::OK, &dashboard))
 }
 
-/// Has jobs say that they wait for a person; how many questions are open.
+/// Marks the jobs that wait for a person, and returns the number of open questions.
 async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<i64> {
     let mut works: Vec<&mut Work> = works.iter_mut().filter(|work| work.ended_at.is_none()).collect();
     let jobs: Vec<JobId> = works.iter().map(|work| work.id).collect();
@@ -208,8 +208,7 @@ async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<i64> 
     Ok(open)
 }
 
-/// The intent whose timeline is shown: the one that was asked for, whichever it is and never another; when none was, the
-/// one on which something happened last.
+/// Returns the intent whose timeline is shown: exactly the requested one, or by default the one with the latest activity.
 async fn chosen(
     ctx: &Ctx,
     visitor: &Visitor,
@@ -288,10 +287,10 @@ fn wait_row(wait: &Wait, now: Timestamp) -> WaitRow {
     }
 }
 
-/// A share of a whole as per cent; nothing of nothing is nothing.
+/// Returns a share as a percentage; zero if the whole is zero.
 fn percent(part: f64, whole: f64) -> u32 {
     let share = if whole > 0.0 { (100.0 * part / whole).clamp(0.0, 100.0) } else { 0.0 };
-    // Compared rather than converted: a number of per cent is a small one.
+    // Searched rather than cast, because the range is small.
     (0..=100).find(|n| f64::from(*n) >= share - 0.5).unwrap_or(100)
 }
 
@@ -322,7 +321,7 @@ fn job_row(work: &Work, now: Timestamp) -> JobRow {
     }
 }
 
-/// Bars of one currency have one scale; amounts of two cannot be compared.
+/// Returns the rows of spending; the bars of one currency share a scale, since amounts in two cannot be compared.
 fn spend_rows(spend: &[Spend]) -> Vec<SpendRow> {
     let number = |one: &Spend| one.amount.to_string().parse().unwrap_or(0.0);
     let most = |currency: &str| {
@@ -346,7 +345,7 @@ fn asker_row(one: &Rated) -> AskerRow {
         agent: one.agent_id.clone(),
         class: one.decision_class.clone(),
         asked: count(rates.asked, "question"),
-        // How often it was refused is always told; of the others only what there is.
+        // The number of refusals is always shown, the other rates only if they are not zero.
         rates: std::iter::once(rate("refused", rates.refused))
             .chain((rates.hatches_closed.count > 0).then(|| rate("hatches closed", rates.hatches_closed)))
             .chain(

@@ -1,4 +1,4 @@
-//! Figures, drawn on the server: who waits for whom, and what happened when. The same is said in words beside each.
+//! Figures, drawn on the server: the graph of waits and the timeline. The page also lists their data as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,54 +7,54 @@ use entente_kernel::overview::{Entry, Lane, Wait};
 
 use super::words::When;
 
-/// Names on one figure at the most; what is more stands in the list.
+/// Maximum number of names in a figure; the list contains all of them.
 const NAMES: usize = 24;
-/// The figure of waits, in its own units.
+/// Size of the figure of waits, in its own units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
-/// Half of a name's dot.
+/// Radius of a dot.
 const DOT: f64 = 7.0;
 
-/// Who waits for whom.
+/// The graph of waits between agents.
 #[derive(Debug, Default)]
 pub struct Waits {
-    /// Everybody.
+    /// Agents that wait or are awaited.
     pub nodes: Vec<Node>,
-    /// Everybody's waits.
+    /// Waits between them.
     pub edges: Vec<Edge>,
 }
 
-/// Somebody who waits or is awaited.
+/// An agent that waits or is awaited.
 #[derive(Debug)]
 pub struct Node {
-    /// The name.
+    /// Name of the agent.
     pub name: String,
-    /// Where its dot is.
+    /// Horizontal position of the dot.
     pub x: String,
-    /// Where its dot is.
+    /// Vertical position of the dot.
     pub y: String,
-    /// Where its name is.
+    /// Horizontal position of the name.
     pub text_x: String,
-    /// Where its name is.
+    /// Vertical position of the name.
     pub text_y: String,
-    /// To which side the name goes: `start`, `middle`, `end`.
+    /// Alignment of the name: `start`, `middle`, `end`.
     pub anchor: &'static str,
-    /// Whether it is in a circle.
+    /// Whether the agent is part of a cycle.
     pub stuck: bool,
 }
 
-/// A wait, from who waits to who is awaited.
+/// A wait, from the waiting agent to the awaited one.
 #[derive(Debug)]
 pub struct Edge {
-    /// The curve.
+    /// Path of the curve.
     pub path: String,
-    /// What it says in words.
+    /// Description as text.
     pub title: String,
-    /// Whether it is a part of a circle.
+    /// Whether the wait is part of a cycle.
     pub stuck: bool,
 }
 
-/// Draws waits. `circles` are those of the law.
+/// Draws the graph of waits; `circles` are the cycles found by `entente_domain::waits`.
 pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for wait in waits {
@@ -76,7 +76,7 @@ pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
     Waits { nodes, edges: edges.collect() }
 }
 
-/// Those who are drawn, who is in a circle first, then who has the most to do with others.
+/// Returns the names to draw: those in a cycle first, then those with the most connections.
 fn ordered<'a>(counts: &BTreeMap<(&'a str, &'a str), usize>, circles: &'a [Vec<String>]) -> Vec<&'a str> {
     let mut degrees: BTreeMap<&str, usize> = BTreeMap::new();
     for (from, to) in counts.keys() {
@@ -93,7 +93,7 @@ fn ordered<'a>(counts: &BTreeMap<(&'a str, &'a str), usize>, circles: &'a [Vec<S
     names
 }
 
-/// A place on an oval, from its left on.
+/// Returns a position on an oval, starting from its left.
 fn place(at: u32, of: usize) -> (f64, f64) {
     let of = f64::from(u32::try_from(of).unwrap_or(u32::MAX)).max(1.0);
     let turn = std::f64::consts::PI + std::f64::consts::TAU * f64::from(at) / of;
@@ -113,7 +113,7 @@ fn node(name: &str, x: f64, y: f64, stuck: bool) -> Node {
     Node { name, x: short(x), y: short(y), text_x: short(text_x), text_y: short(text_y), anchor, stuck }
 }
 
-/// A name that would run out of the figure ends in dots; the list has all of it.
+/// Shortens a name that would not fit into the figure; the list shows all of it.
 fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
@@ -125,11 +125,11 @@ fn curve((x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
     let (dx, dy) = (x2 - x1, y2 - y1);
     let length = dx.hypot(dy);
     if length < 1.0 {
-        // Whoever waits for himself.
+        // An agent that waits for itself.
         return format!("M{} {} c-26 -40 26 -40 5 -3", short(x1 - 5.0), short(y1 - DOT));
     }
     let (ux, uy) = (dx / length, dy / length);
-    // Bent to one side, so that two who wait for each other are two lines.
+    // Bent to one side, so that mutual waits appear as two lines.
     let (mx, my) = (x1.midpoint(x2) - uy * 26.0, y1.midpoint(y2) + ux * 26.0);
     let toward = |x: f64, y: f64, gap: f64| {
         let (vx, vy) = (mx - x, my - y);
@@ -144,40 +144,40 @@ fn short(number: f64) -> String {
     format!("{number:.1}")
 }
 
-/// What happened on an intent, on one line of time.
+/// The timeline of an intent.
 #[derive(Debug, Default)]
 pub struct Strip {
     /// The lanes.
     pub lanes: Vec<LaneLine>,
-    /// What happened.
+    /// Entries.
     pub dots: Vec<Dot>,
-    /// Where the line of time begins and ends, in words.
+    /// Start and end of the timeline.
     pub ends: Option<(When, When)>,
 }
 
-/// A lane.
+/// A lane of the timeline.
 #[derive(Debug)]
 pub struct LaneLine {
-    /// Its name.
+    /// Name of the lane.
     pub name: &'static str,
-    /// Where it is.
+    /// Vertical position.
     pub y: u32,
 }
 
-/// Something that happened.
+/// An entry of the timeline.
 #[derive(Debug)]
 pub struct Dot {
-    /// When, as a place.
+    /// Horizontal position, from the time.
     pub x: String,
-    /// In which lane.
+    /// Vertical position of the lane.
     pub y: u32,
-    /// The lane's name.
+    /// Name of the lane.
     pub lane: &'static str,
-    /// What it was.
+    /// Description of the entry.
     pub title: String,
 }
 
-/// The lane's name.
+/// Returns the lane's name.
 pub fn lane_name(lane: Lane) -> &'static str {
     match lane {
         Lane::Messages => "messages",
@@ -187,7 +187,7 @@ pub fn lane_name(lane: Lane) -> &'static str {
     }
 }
 
-/// Draws entries, the newest first as they come, up to now.
+/// Draws entries, given newest first, on a timeline that ends now.
 pub fn strip(entries: &[Entry], now: Timestamp) -> Strip {
     const LANES: [Lane; 4] = [Lane::Messages, Lane::Events, Lane::Jobs, Lane::Decisions];
     let y_of =
@@ -199,7 +199,7 @@ pub fn strip(entries: &[Entry], now: Timestamp) -> Strip {
     };
     let (span, steps) = (millis(first.at, end).max(1.0), entries.len().saturating_sub(1).max(1));
     let dots = entries.iter().rev().zip(0_u32..).map(|(entry, step)| {
-        // Half by its time and half by its turn: a burst can be told apart, and a pause is seen.
+        // Position is the mean of time and rank: bursts stay distinguishable, and pauses stay visible.
         let turn = f64::from(step) / f64::from(u32::try_from(steps).unwrap_or(u32::MAX));
         let place = f64::midpoint(millis(first.at, entry.at) / span, turn);
         Dot {

@@ -1,4 +1,5 @@
-//! Who looks at a page, and whether a form was sent by one of our own pages. Whoever is not logged in is shown where to.
+//! Authenticates visitors of pages, and verifies that forms were sent by our own pages. Unauthenticated
+//! visitors are redirected to the login page.
 
 use std::fmt;
 use std::future::Future;
@@ -19,31 +20,35 @@ use super::shell::{Led, Notice};
 use super::{cookies, page, see};
 use crate::http::error::Problem;
 
-/// Letters that a field of a page takes (`maxlength` in templates/moment.html).
+/// Characters that a text field of a page accepts (`maxlength` in templates/moment.html).
 const FIELD_LETTERS: usize = 16_000;
-/// Bytes of a form: one such field, whose letters may have three bytes, each written with three, and what is small. So a text
-/// that is too long is judged by the law, which says so on the page with the text still in it.
+/// Maximum size of a form in bytes: one such field, whose characters may have three bytes, each
+/// percent-encoded as three, plus small fields.
+///
+/// An overlong text thus reaches the domain rules, whose refusal is shown on the page with the text still in
+/// it.
 const FORM_BYTES: usize = 9 * FIELD_LETTERS + 4 * 1024;
 
-/// Why somebody does not get the page that was asked for.
+/// Reason why a visitor does not get the requested page.
 #[derive(Debug)]
 pub enum Turned {
-    /// Nobody is logged in: first there, then back to this path.
+    /// The visitor is not logged in: redirect to the login page, then back to this path.
     Stranger(String),
-    /// A page of another site has led here, so that the browser keeps the cookie back: on to this path from a page of ours.
+    /// The visitor followed a link on another site, so the browser withholds the cookie: continue to this
+    /// path from a page of our own.
     Led(String),
-    /// It was refused, or failed.
+    /// The request was refused or failed.
     Refused {
-        /// How.
+        /// Status of the response.
         status: StatusCode,
-        /// What to say.
+        /// Message to show.
         message: String,
-        /// Seconds after which it is worth trying again.
+        /// Seconds until a retry makes sense.
         retry_after: Option<u64>,
     },
 }
 
-/// What a handler of pages answers with.
+/// Result of a page handler.
 pub type Shown = Result<HttpResponse, Turned>;
 
 impl fmt::Display for Turned {
@@ -71,7 +76,7 @@ impl From<AppError> for Turned {
     fn from(error: AppError) -> Self {
         match error {
             AppError::Refused(refusal) => refusal.into(),
-            // Said and logged as everywhere.
+            // Reported and logged as for any other interface.
             other => Problem::from(other).into(),
         }
     }
@@ -109,7 +114,7 @@ impl ResponseError for Turned {
     }
 }
 
-/// The page to log in on, which leads back.
+/// Returns the path of the login page, which leads back to `next`.
 fn login_path(next: &str) -> String {
     let escaped: String = next
         .bytes()
@@ -123,14 +128,14 @@ fn login_path(next: &str) -> String {
     format!("/login?next={escaped}")
 }
 
-/// Somebody who is logged in.
+/// A logged-in visitor.
 #[derive(Debug)]
 pub struct Visitor {
-    /// The key of the login, as whom it acts: as the person, always.
+    /// Caller of the login's key, which always acts as the person.
     pub caller: Caller,
-    /// What its forms carry.
+    /// Token that the visitor's forms must carry.
     pub token: String,
-    /// The key itself, to check them.
+    /// The key itself, for verifying the token.
     key: String,
 }
 
@@ -146,7 +151,8 @@ impl FromRequest for Visitor {
     }
 }
 
-/// The page that somebody wanted: what a form was sent to has none, but the question that it was about has.
+/// Returns the page to show after the login: the requested one or, for a form, the page of the moment that it
+/// concerns.
 fn wanted(request: &HttpRequest) -> String {
     let uri = request.uri();
     let asked = uri.path_and_query().map_or("/inbox", |path| path.as_str());
@@ -158,7 +164,7 @@ fn wanted(request: &HttpRequest) -> String {
     shown.filter(|path| check_path(path).is_ok()).unwrap_or("/inbox").to_owned()
 }
 
-/// Whether a link on another site was followed here. A strict cookie does not come along then, whoever is logged in.
+/// Returns whether the visitor followed a link on another site, so that the strict cookie is not sent.
 fn led_here(request: &HttpRequest) -> bool {
     let says = |name, word| request.headers().get(name).is_some_and(|value| value == word);
     request.method().is_safe() && says("sec-fetch-site", "cross-site") && says("sec-fetch-mode", "navigate")
@@ -172,7 +178,7 @@ async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
     };
     let grant =
         match authentication::authenticate(&doors.ctx, &key, crate::http::address(request, doors)).await {
-            // Pages are people's; what others hold is for the API.
+            // Pages are for people; other principals use the API.
             Ok(grant) if grant.kind == Kind::Human => grant,
             Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
             Err(failure) => return Err(failure.into()),
@@ -183,12 +189,12 @@ async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
     Ok(Visitor { caller, token: form_token(&key), key })
 }
 
-/// A form that somebody who is logged in has sent from one of our own pages.
+/// A form that a logged-in visitor has submitted from one of our own pages.
 #[derive(Debug)]
 pub struct Form<T> {
-    /// Who.
+    /// The visitor.
     pub visitor: Visitor,
-    /// What it says.
+    /// Content of the form.
     pub said: T,
 }
 
@@ -217,7 +223,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Form<T> {
     }
 }
 
-/// A form of somebody who is not logged in yet, from one of our own pages.
+/// A form of a visitor that is not logged in yet, from one of our own pages.
 #[derive(Debug)]
 pub struct OpenForm<T>(pub T);
 
@@ -238,11 +244,12 @@ impl<T: DeserializeOwned + 'static> FromRequest for OpenForm<T> {
     }
 }
 
-/// What is said where a password would travel in clear.
+/// Message for connections over which a password would travel in clear text.
 pub const UNSAFE: &str = "This connection is not encrypted, so nobody logs in over it. Put a proxy that ends TLS in front and set \
                           ENTENTE_TLS_TERMINATED=true, or open the page on the machine itself or through a tunnel.";
 
-/// Requires that a request was sent by a page of this server: browsers say so of themselves, and scripts cannot change it.
+/// Requires that a page of this server sent the request: browsers state this themselves, and scripts cannot
+/// change it.
 fn same_origin(request: &HttpRequest) -> Result<(), Turned> {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let own = match request.headers().get("sec-fetch-site") {

@@ -1,5 +1,6 @@
-//! Tasks of envelopes that wait until a person agrees (`requires.human_approval`, AEE §3), in the inbox of whoever may: what they
-//! say, and the two answers. Who may is `kernel/src/approvals.rs`; nobody else is shown them.
+//! Tasks of envelopes that wait for a person's approval (`requires.human_approval`, AEE §3), in the inbox of
+//! the possible approvers: their content and the two decisions. `kernel/src/approvals.rs` determines the
+//! approvers; nobody else sees the tasks.
 
 use actix_web::web;
 use entente_domain::clock::Timestamp;
@@ -15,34 +16,34 @@ use super::see;
 use super::words::When;
 use crate::http::Doors;
 
-/// Tasks that are listed: one of each who asks comes first, and others come up as these are decided.
+/// Maximum number of tasks listed: one of each sender comes first, and others follow as these are decided.
 pub const SHOWN: u32 = 20;
 
-/// Seconds before a deadline from which on it is close.
+/// Seconds before a deadline from which it is highlighted.
 const CLOSE: i64 = 3_600;
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/inbox/held", web::post().to(decide));
 }
 
-/// A task that waits.
+/// A task that waits for approval.
 pub struct Task {
     pub id: String,
     pub sender: String,
     pub respondents: String,
     pub purpose: String,
     pub priority: &'static str,
-    /// What vouches for it, where that is less than one would think.
+    /// Warning if the signature covers less than one would expect.
     pub note: Option<&'static str>,
     pub asked: When,
     pub deadline: Option<When>,
     pub close: bool,
-    /// What it says, as text.
+    /// Payload, as text.
     pub payload: String,
 }
 
-/// What waits for the visitor.
+/// Returns the tasks that wait for the visitor's approval.
 pub async fn tasks(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Task>> {
     let waiting = approvals::offered(ctx, caller, SHOWN).await?;
     let now = ctx.now();

@@ -1,5 +1,6 @@
-//! The inbox: what waits for the person who looks, and one question with everything that it says (binding moment §8). The
-//! slots are shown as they were written, all of them; what is remarked about them stands outside. Answering is `answers.rs`.
+//! The inbox: the moments that wait for the visitor, and the page of a single question with its full content
+//! (binding moment §8). All slots are shown as written; remarks on them are displayed separately. Answering
+//! is in `answers.rs`.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
@@ -17,16 +18,16 @@ use super::words::When;
 use super::{held, page};
 use crate::http::Doors;
 
-/// Questions that are listed of those that wait: the most urgent; others come up as these are decided.
+/// Maximum number of waiting questions listed, most urgent first; others follow as these are decided.
 const WAITING: u32 = 100;
-/// Questions of the past that are listed.
+/// Number of past questions listed.
 const PAST: usize = 12;
-/// How many are looked through for them at first, and then again and again: most have few that are open.
+/// Page sizes of the scan for past questions: small at first, because most people have few open ones.
 const LOOK: [u32; 4] = [36, 100, 100, 100];
-/// Seconds before a deadline from which on it is close.
+/// Seconds before a deadline from which it is highlighted.
 const CLOSE: i64 = 3_600;
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/inbox", web::get().to(list)).route("/inbox/{id}", web::get().to(show));
 }
@@ -37,9 +38,9 @@ struct InboxPage {
     shell: Shell,
     who: String,
     cards: Vec<Card>,
-    /// The tasks that wait until a person agrees.
+    /// Tasks that wait for a person's approval.
     held: Vec<held::Task>,
-    /// Whether more waits than is shown.
+    /// Whether there are more waiting questions than shown.
     more: bool,
     past: Vec<Card>,
 }
@@ -60,7 +61,7 @@ struct Card {
     answer: Option<String>,
 }
 
-/// What stands at the head of a moment: the position as it was written, or what it is when there is none.
+/// Returns the heading of a moment: its synopsis as written or, without one, a description.
 fn headline(shown: &Shown) -> String {
     let moment = &shown.moment;
     match (&moment.brief, moment.scrubbed_at.is_some(), &shown.malformed) {
@@ -91,7 +92,7 @@ fn card(shown: &Shown, now: Timestamp) -> Card {
     }
 }
 
-/// An answer in a few words; what was written stays on the moment's own page.
+/// Describes an answer in a few words; its text is shown only on the moment's own page.
 fn told(settled: &Settled, brief: Option<&Brief>) -> String {
     match settled.kind {
         ResolutionKind::Option => {
@@ -121,7 +122,7 @@ async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
     ))
 }
 
-/// The latest that are over. Those that are open stand among them, and may be many.
+/// Returns the latest moments that are over; open ones, of which there may be many, are interspersed.
 async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Shown>> {
     let mut filter = Filter { principal: Some(caller.agent.clone()), ..Filter::default() };
     let mut past = Vec::new();
@@ -145,11 +146,11 @@ struct MomentPage {
     card: Card,
     brief: Option<Brief>,
     digest: String,
-    /// What went wrong with what was done last.
+    /// Refusal of the last action.
     complaint: Option<String>,
-    /// What was written then, so that it is not lost: for the forms that take it.
+    /// Text entered then, for the forms that accept it.
     draft: Draft,
-    /// What was written and no form takes any more.
+    /// Text entered then that no form accepts any more.
     unsent: Vec<String>,
     open: bool,
     deliberating: bool,
@@ -168,19 +169,20 @@ struct MomentPage {
     job: Option<String>,
 }
 
-/// What somebody has written and not yet said.
+/// Text that was entered but not accepted.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// In one's own words.
+    /// An answer in the person's own words.
     pub answer: String,
-    /// What is wrong with the question.
+    /// An objection to the question.
     pub objection: String,
     /// A request for detail, or a reply.
     pub text: String,
 }
 
 impl Draft {
-    /// What no form takes: the hatches of a question that waits for the visitor take some, a talk that does takes a reply.
+    /// Returns the texts that no form on the page accepts: an open question accepts text through its hatches,
+    /// and so does a deliberation as replies (`talk`).
     fn unsent(&self, hatches: Option<Hatches>, talk: bool) -> Vec<String> {
         let texts = [
             (&self.answer, hatches.is_some_and(|hatches| hatches.free_text)),
@@ -203,7 +205,7 @@ struct WordRow {
     theirs: bool,
 }
 
-/// The answer that stands.
+/// The accepted answer.
 struct Answered {
     short: String,
     text: Option<String>,
@@ -219,12 +221,12 @@ async fn show(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>
     Ok(page(StatusCode::OK, &written(&visitor, shown, now, None, Draft::default())))
 }
 
-/// The moment that a path names.
+/// Parses the moment id in a path.
 pub fn moment_id(text: &str) -> Result<MomentId, Turned> {
     text.parse().map_err(|_no_id| Refusal::not_found("moment").into())
 }
 
-/// The page of a moment; shown again with a complaint when something was not done, and with what was written.
+/// Returns the page of a moment after a refused action, with the refusal and the text that was entered.
 pub fn after(
     visitor: &Visitor,
     shown: Shown,

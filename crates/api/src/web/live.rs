@@ -1,5 +1,5 @@
-//! Streams that say when a page is no longer true. Nothing of the page is in them: the script fetches it again, so that what
-//! is shown has been judged and written in one place.
+//! Streams that report when a page is out of date. They carry no content: the script reloads the page, so
+//! that access checks and rendering stay in one place.
 
 use std::io;
 use std::time::Duration;
@@ -19,23 +19,22 @@ use super::held;
 use super::inbox::moment_id;
 use crate::http::Doors;
 
-/// How often it is looked whether anything went on that nobody rings for.
+/// Polling interval for the dashboard, which receives no notifications.
 const LOOK: Duration = Duration::from_millis(700);
-/// How often it is looked all the same where bells are rung: one may be lost, and time rings none.
+/// Polling interval in addition to notifications: one may be lost, and the passage of time sends none.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/dashboard/stream", web::get().to(dashboard));
     config.route("/inbox/stream", web::get().to(inbox));
     config.route("/inbox/{id}/stream", web::get().to(moment));
 }
 
-/// A stream that is being written.
 struct Live {
     doors: web::Data<Doors>,
     caller: Caller,
-    /// What is followed; nothing in particular for the dashboard, for which nobody rings.
+    /// Subjects that are followed; empty for the dashboard, which receives no notifications.
     touches: Vec<Touch>,
     listener: Listener,
     seen: Option<i64>,
@@ -52,17 +51,17 @@ async fn inbox(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
     respond(doors, visitor.caller, touches)
 }
 
-/// One question, also for who looks at it without being asked: their own inbox says nothing of it.
+/// Follows one question, also for viewers other than the person asked: their own inbox does not report it.
 async fn moment(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>) -> Shown {
     let id = moment_id(&path)?;
-    // Who may not see it does not hear of it either.
+    // Viewers without access receive no stream.
     moments::get(&doors.ctx, &visitor.caller, id).await?;
     respond(doors, visitor.caller, vec![Touch::Moment(id)])
 }
 
 fn respond(doors: web::Data<Doors>, caller: Caller, touches: Vec<Touch>) -> Shown {
     let permit = caller.waits(doors.limits.max_streams_per_key)?;
-    // First the ear, then the look: what comes in between is heard.
+    // Subscribes before the first read, so that a change in between is not missed.
     let mut listener = doors.ctx.feed.bells().listener();
     touches.iter().for_each(|touch| listener.add(touch.clone()));
     let live = Live { doors, caller, touches, listener, seen: None, said: Instant::now(), _permit: permit };
@@ -80,7 +79,7 @@ fn respond(doors: web::Data<Doors>, caller: Caller, touches: Vec<Touch>) -> Show
         .streaming(body))
 }
 
-/// Breaks the connection: the browser comes back.
+/// Breaks the connection: the browser reconnects.
 fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionAborted)
 }
@@ -92,7 +91,7 @@ impl Live {
             let pulse = self.pulse().await.map_err(|_failure| broken())?;
             if self.seen.replace(pulse) != Some(pulse) {
                 self.said = Instant::now();
-                // The first one too: something may have happened since the page was written.
+                // Sent the first time too: something may have changed since the page was rendered.
                 return Ok(Bytes::from(format!("retry: 1000\nevent: changed\ndata: {pulse}\n\n")));
             }
             if self.said.elapsed() >= self.doors.limits.ping {
@@ -117,7 +116,7 @@ impl Live {
         if !matches!(self.touches.as_slice(), [Touch::Inbox(_)]) {
             return Ok(moved);
         }
-        // Tasks that wait for a person are in the inbox too, and nobody rings for them.
+        // Tasks waiting for a person are in the inbox too, but send no notifications.
         Ok(moved.wrapping_add(approvals::pulse(ctx, &self.caller, held::SHOWN).await?))
     }
 

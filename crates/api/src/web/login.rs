@@ -1,4 +1,4 @@
-//! Logging in, with a password or a one-time link, and out again; and letting in one's own terminal.
+//! Login with a password or a one-time link, logout, and keys for a person's own terminal.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::words::When;
 use super::{cookies, page, see};
 use crate::http::{Doors, address};
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/", web::get().to(home));
     config.route("/login", web::get().to(ask)).route("/login", web::post().to(enter));
@@ -46,7 +46,7 @@ struct LoginPage {
     open: bool,
 }
 
-/// Where to go after the login: a path of this server, or the inbox.
+/// Returns the destination after the login: a path of this server, or the inbox.
 fn next(given: Option<String>) -> String {
     given.filter(|path| check_path(path).is_ok()).unwrap_or_else(|| "/inbox".to_owned())
 }
@@ -88,7 +88,7 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     };
     let address = address(&request, &doors);
     if let Err(wait) = doors.logins.admit(&name, address) {
-        // The name may be nobody's, or a password in the wrong field.
+        // The name is not logged: it may be unknown, or a password typed into the wrong field.
         tell(&doors, "password", address, "too many tries");
         let complaint = format!(
             "That were too many tries in a minute. Try again in {} seconds, or ask for a one-time link.",
@@ -103,7 +103,8 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     match people::log_in(&doors.ctx, &name, password, address).await {
         Ok(made) => {
             doors.logins.got_in(&name, address);
-            // Who comes with a password of somebody else's making chooses one first: until then nothing can be decided.
+            // A person with a password set by somebody else chooses a new one first: until then they can
+            // decide nothing.
             let given = made.key.authority.as_ref().is_some_and(|one| one.basis == Basis::GivenPassword);
             let next = if given { "/password" } else { &next };
             Ok(welcome(&request, &doors, made, next).await)
@@ -115,12 +116,12 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     }
 }
 
-/// Has the log say that something opened nothing.
+/// Logs a refused credential.
 fn tell(doors: &Doors, credential: &'static str, address: Option<IpAddr>, reason: &str) {
     doors.ctx.grants.watch.tell(&Refused { credential, address, key: None, principal: None, reason });
 }
 
-/// The same of a link; why is in what is said to who came with it.
+/// Logs a refused link, with the refusal's code as the reason.
 fn told<T>(request: &HttpRequest, doors: &Doors, opened: Result<T, AppError>) -> Result<T, AppError> {
     if let Err(AppError::Refused(refusal)) = &opened {
         tell(doors, "link", address(request, doors), refusal.code.wire());
@@ -128,7 +129,7 @@ fn told<T>(request: &HttpRequest, doors: &Doors, opened: Result<T, AppError>) ->
     opened
 }
 
-/// Gives the browser its key, ends the one that it had before, and leads on.
+/// Stores the new key in the browser, revokes the previous one, and redirects.
 async fn welcome(request: &HttpRequest, doors: &Doors, made: NewKey, next: &str) -> HttpResponse {
     end(request, doors).await;
     let mut response = see(next);
@@ -138,7 +139,7 @@ async fn welcome(request: &HttpRequest, doors: &Doors, made: NewKey, next: &str)
     response.finish()
 }
 
-/// Revokes the key that a browser comes with, if it is one.
+/// Revokes the key in the browser's cookie, if there is one.
 async fn end(request: &HttpRequest, doors: &Doors) {
     let Some(old) = cookies::key(request, doors) else { return };
     let Ok(grant) = authentication::authenticate(&doors.ctx, &old, address(request, doors)).await else {
@@ -214,7 +215,7 @@ async fn terminals(visitor: Visitor) -> HttpResponse {
 
 #[derive(Deserialize)]
 struct Wanted {
-    /// For what: `program`, else a terminal.
+    /// Purpose of the key: `program`, or else a terminal.
     r#for: Option<String>,
 }
 
@@ -232,9 +233,9 @@ async fn terminal(doors: web::Data<Doors>, form: Form<Wanted>) -> Shown {
 #[template(path = "password.html")]
 struct PasswordPage {
     shell: Shell,
-    /// Who has set the one that this login came by, where that was somebody else.
+    /// Principal that set the current password, if it was not the person.
     given_by: Option<String>,
-    /// Whether the current one is asked for.
+    /// Whether the current password is required.
     current: bool,
     least: usize,
     complaint: Option<String>,

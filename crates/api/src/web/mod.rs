@@ -1,9 +1,10 @@
-//! The door of people: pages made on the server, for a browser. They work without JavaScript and without style; with it they
-//! stay true by themselves (`live.rs`) and can be used from the keyboard.
+//! Web pages for people, rendered on the server. They work without JavaScript and style sheets; with
+//! JavaScript they update themselves (`live.rs`) and support the keyboard.
 //!
-//! A page is opened by the cookie of a login, which holds an ordinary key (`kernel/src/people.rs`): so a page is a caller like any
-//! other, and sees and does what that key may. The cookie opens pages and nothing under `/api`. No GET changes anything;
-//! every form is checked twice (`guard.rs`). Deciding and SQL are elsewhere.
+//! A page is authorised by a login cookie, which holds an ordinary key (`kernel/src/people.rs`): a page is a
+//! caller like any other, and sees and does only as much as its key allows. The cookie is valid for pages
+//! only, not under `/api`. No GET changes state; every form is checked twice (`guard.rs`). Domain decisions
+//! and SQL are elsewhere.
 
 mod answers;
 mod assets;
@@ -25,11 +26,11 @@ use actix_web::http::header::{CACHE_CONTROL, HeaderName, LOCATION};
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use askama::Template;
 
-/// What a page may load and send: from here and to here, and nothing that stands inline.
+/// Content security policy of pages: same-origin resources and requests only, nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The routes of pages.
+/// Registers the routes of pages.
 pub fn routes(config: &mut web::ServiceConfig) {
     assets::routes(config);
     login::routes(config);
@@ -41,18 +42,18 @@ pub fn routes(config: &mut web::ServiceConfig) {
     threads::routes(config);
 }
 
-/// Puts on a response what every page has.
+/// Starts a response with the headers common to all pages.
 fn dressed(status: StatusCode) -> HttpResponseBuilder {
     dressed_by(status, POLICY)
 }
 
-/// As [`dressed`], of a page that keeps to another policy.
+/// Starts a response as [`dressed`] does, with another content security policy.
 #[must_use]
 pub fn dressed_by(status: StatusCode, policy: &'static str) -> HttpResponseBuilder {
     let mut response = HttpResponse::build(status);
     let named = |name| HeaderName::from_static(name);
     response.insert_header((named("content-security-policy"), policy));
-    // The origin has to come along with forms, for browsers that say nothing else of where they come from.
+    // Forms must send their origin, for browsers that send no `Sec-Fetch-Site`.
     response.insert_header((named("referrer-policy"), "same-origin"));
     response.insert_header((named("x-content-type-options"), "nosniff"));
     response.insert_header((named("x-frame-options"), "DENY"));
@@ -60,7 +61,7 @@ pub fn dressed_by(status: StatusCode, policy: &'static str) -> HttpResponseBuild
     response
 }
 
-/// A page.
+/// Renders a page.
 fn page(status: StatusCode, template: &impl Template) -> HttpResponse {
     match template.render() {
         Ok(text) => {
@@ -75,7 +76,7 @@ fn page(status: StatusCode, template: &impl Template) -> HttpResponse {
     }
 }
 
-/// Sends the browser to another page, with a GET.
+/// Redirects the browser to another page with a GET.
 fn see(path: &str) -> HttpResponseBuilder {
     let mut response = dressed(StatusCode::SEE_OTHER);
     response.insert_header((LOCATION, path)).insert_header((CACHE_CONTROL, "no-store"));

@@ -1,7 +1,7 @@
-//! How often somebody may try to log in: by name and address together, by address, and by name. Nobody is locked out by
-//! others: an address from which a name once got in has a lane of its own, whatever else is tried from there, and a one-time
-//! link is not paced by name. And whose turn it is: checking a password takes a core, so that those who come from one address
-//! wait for one another first, and then for others.
+//! Rate limits of login attempts: by name and address together, by address, and by name. Nobody can be locked
+//! out by others: an address from which a name has logged in before is limited only by that pair, whatever
+//! else is tried, and one-time links are not limited by name. Password checks also take turns, because each
+//! occupies a core: attempts from one address queue behind one another first, and only then behind others.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -12,25 +12,25 @@ use entente_domain::canonical::{Digest, sha256};
 use entente_domain::rate::{Verdict, judge_minutely};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Tries a minute of one name from one address.
+/// Attempts per minute for one name from one address.
 const PAIR: u32 = 10;
-/// Tries a minute from one address.
+/// Attempts per minute from one address.
 const ADDRESS: u32 = 60;
-/// Tries a minute of one name, from wherever it never got in.
+/// Attempts per minute for one name, from addresses where it has never logged in.
 const NAME: u32 = 60;
-/// Queues at which those are forgotten that nobody is in.
+/// Number of queues above which idle ones are dropped.
 const QUEUES: usize = 1_000;
-/// Lanes remembered at the most: then those are forgotten that nobody is in.
+/// Maximum number of lanes and of known pairs; idle lanes are dropped first.
 const REMEMBERED: usize = 20_000;
 
-/// The tries of a while, on this server.
+/// Recent login attempts on this server.
 #[derive(Debug)]
 pub struct Pace {
     began: Instant,
     lanes: Mutex<HashMap<Digest, u64>>,
-    /// Names and addresses from which they once got in.
+    /// Pairs of name and address with a successful login.
     known: Mutex<HashSet<Digest>>,
-    /// Those who wait for one another.
+    /// Queues of password checks.
     queues: Mutex<HashMap<Digest, Arc<Semaphore>>>,
 }
 
@@ -46,10 +46,10 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Counts one more try; how long to wait when it is one too many.
+    /// Counts an attempt, and refuses it if it exceeds a limit.
     ///
     /// # Errors
-    /// The wait.
+    /// Returns the time to wait.
     pub fn admit(&self, name: &str, address: Option<IpAddr>) -> Result<(), Duration> {
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let address = counted(address);
@@ -76,8 +76,8 @@ impl Pace {
         Ok(())
     }
 
-    /// Waits until nobody else from that address has a password checked. A name that got in from there before waits for
-    /// itself alone.
+    /// Waits until no other password from that address is being checked; a known pair of name and address
+    /// queues only behind itself.
     pub async fn turn(&self, name: &str, address: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
         let address = counted(address);
         let pair = pair(name, &address);
@@ -89,7 +89,7 @@ impl Pace {
             }
             Arc::clone(queues.entry(queue).or_insert_with(|| Arc::new(Semaphore::new(1))))
         };
-        // It is never closed.
+        // The semaphore is never closed.
         queue.acquire_owned().await.ok()
     }
 
@@ -97,7 +97,7 @@ impl Pace {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(pair)
     }
 
-    /// Notes that a name got in from an address.
+    /// Records that a name has logged in from an address.
     pub fn got_in(&self, name: &str, address: Option<IpAddr>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
@@ -115,7 +115,7 @@ fn lane(kind: &str, what: &str) -> Digest {
     sha256(format!("{kind}:{what}"))
 }
 
-/// An address as it is counted. Whoever has one of the new kind has 2^64 of them.
+/// Returns the address as it is counted; for IPv6 the /64 prefix, since one holder has 2^64 addresses.
 fn counted(address: Option<IpAddr>) -> String {
     match address {
         None => String::new(),

@@ -1,4 +1,4 @@
-//! What surrounds every page: who is logged in, where one can go, and the plain page that says one thing.
+//! The frame of every page (login state, navigation), and the plain notice page.
 
 use actix_web::http::StatusCode;
 use askama::Template;
@@ -6,7 +6,7 @@ use askama::Template;
 use super::assets::{SCRIPT, STYLE, version};
 use super::guard::Visitor;
 
-/// Where on the pages somebody is.
+/// Section of the site, for the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The dashboard.
@@ -15,32 +15,33 @@ pub enum Place {
     Inbox,
     /// The threads of envelopes.
     Threads,
-    /// Elsewhere.
+    /// Any other page.
     Elsewhere,
 }
 
-/// What surrounds a page.
+/// The frame of a page.
 #[derive(Debug)]
 pub struct Shell {
-    /// The title, before the product's name.
+    /// Title, before the product's name.
     pub title: String,
-    /// Who is logged in.
+    /// Principal that is logged in.
     pub who: Option<String>,
-    /// What forms carry.
+    /// Token that forms must carry.
     pub token: String,
-    /// The page's own path, where it may be shown at another: what was sent and refused stands where it was sent to.
+    /// The page's own path, if it may be rendered at another: a refused form is shown at the path that it was
+    /// submitted to.
     pub page: Option<String>,
-    /// The path of the stream that says when the page is no longer true.
+    /// Path of the stream that reports changes of the page.
     pub live: Option<String>,
-    /// The address of the style sheet: another one whenever it is another one.
+    /// URL of the style sheet, which changes with its content.
     pub style: String,
-    /// The address of the script.
+    /// URL of the script.
     pub script: String,
     place: Place,
 }
 
 impl Shell {
-    /// Around a page of somebody who is logged in.
+    /// Returns the frame for a logged-in visitor.
     pub fn of(visitor: &Visitor, title: impl Into<String>, place: Place) -> Self {
         Self {
             who: Some(visitor.caller.principal().to_owned()),
@@ -50,7 +51,7 @@ impl Shell {
         }
     }
 
-    /// Around a page of nobody in particular.
+    /// Returns the frame for an anonymous visitor.
     pub fn plain(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -64,33 +65,33 @@ impl Shell {
         }
     }
 
-    /// The same, kept true by a stream.
+    /// Sets the stream that reports changes.
     pub fn live(self, path: impl Into<String>) -> Self {
         Self { live: Some(path.into()), ..self }
     }
 
-    /// The same, wherever it is shown the page of this path.
+    /// Sets the page's own path.
     pub fn at(self, path: impl Into<String>) -> Self {
         Self { page: Some(path.into()), ..self }
     }
 
-    /// Whether this is the inbox.
+    /// Returns whether the page belongs to the inbox.
     pub fn in_inbox(&self) -> bool {
         self.place == Place::Inbox
     }
 
-    /// Whether this is a thread, or where one is looked for.
+    /// Returns whether the page belongs to the threads.
     pub fn in_threads(&self) -> bool {
         self.place == Place::Threads
     }
 
-    /// Whether this is the dashboard.
+    /// Returns whether the page is the dashboard.
     pub fn in_dashboard(&self) -> bool {
         self.place == Place::Dashboard
     }
 }
 
-/// The step between another site and a page of ours.
+/// Intermediate page for visitors that follow a link from another site.
 #[derive(Debug, Template)]
 #[template(path = "led.html")]
 pub struct Led {
@@ -99,13 +100,13 @@ pub struct Led {
 }
 
 impl Led {
-    /// On to a path of this server.
+    /// Continues to a path of this server.
     pub fn to(path: &str) -> Self {
         Self { shell: Shell::plain("One moment"), path: path.to_owned() }
     }
 }
 
-/// A page that says one thing.
+/// A page with a single notice.
 #[derive(Debug, Template)]
 #[template(path = "notice.html")]
 pub struct Notice {
@@ -115,7 +116,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// What went wrong.
+    /// Returns the notice of an error.
     pub fn of(status: StatusCode, text: &str) -> Self {
         let heading = match status.as_u16() {
             403 => "Not allowed",

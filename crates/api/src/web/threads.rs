@@ -1,5 +1,5 @@
-//! Threads of envelopes for people (AEE §5.3): who said what to whom, and what answers what. As `http/threads.rs` shows it to
-//! programs; a person sees what it is a party to.
+//! Pages of envelope threads (AEE §5.3): senders, recipients, and the tree of answers. They show the same as
+//! `http/threads.rs`; a person sees the envelopes that they are a party to.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
@@ -13,12 +13,12 @@ use super::shell::{Place, Shell};
 use super::words::When;
 use crate::http::Doors;
 
-/// Envelopes of a page.
+/// Page size.
 const STEP: u32 = 50;
-/// Steps to the right; what is deeper stands there too.
+/// Maximum indentation; deeper envelopes are shown at this level.
 const DEEPEST: usize = 6;
 
-/// The routes of this file.
+/// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/threads", web::get().to(show));
 }
@@ -32,7 +32,7 @@ struct ThreadsPage {
     next: Option<String>,
 }
 
-/// An envelope in its place.
+/// An envelope in its thread.
 struct Row {
     depth: usize,
     kind: &'static str,
@@ -40,11 +40,11 @@ struct Row {
     recipient: String,
     purpose: String,
     at: When,
-    /// Who is to answer it, and how far that is.
+    /// Respondents, with the state of each exchange.
     pairs: Vec<(String, &'static str)>,
-    /// Who rejects it, and why.
+    /// Entities that reject the envelope, with their reasons.
     refuted: Vec<(String, String)>,
-    /// As it was sent.
+    /// The envelope as it was sent.
     body: String,
 }
 

@@ -1,9 +1,9 @@
-//! Times and numbers, as people read them.
+//! Formats times and numbers for people.
 
 use chrono::SubsecRound as _;
 use entente_domain::clock::{Timestamp, rfc3339};
 
-/// A moment on a page: what machines read, what people read, and how long ago or ahead it is.
+/// A point in time on a page: for machines, for people, and relative to now.
 #[derive(Debug, Clone)]
 pub struct When {
     /// RFC 3339.
@@ -15,7 +15,7 @@ pub struct When {
 }
 
 impl When {
-    /// A moment, seen from now.
+    /// Formats a time, relative to `now`.
     pub fn new(at: Timestamp, now: Timestamp) -> Self {
         let past = at <= now;
         let span = if past { now - at } else { at - now };
@@ -28,7 +28,7 @@ impl When {
     }
 }
 
-/// How long something takes, in the one unit that says enough.
+/// Formats a duration in its most significant unit.
 pub fn long(seconds: i64) -> String {
     match seconds {
         ..60 => format!("{seconds} s"),
@@ -38,7 +38,7 @@ pub fn long(seconds: i64) -> String {
     }
 }
 
-/// "1 request", "2 requests".
+/// Formats a count: "1 request", "2 requests".
 pub fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
 }

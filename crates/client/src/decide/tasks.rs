@@ -1,5 +1,5 @@
-//! Tasks of envelopes that wait until a person agrees (`requires.human_approval`, AEE §3): shown with what they say, and answered
-//! one after the other.
+//! Tasks of envelopes that require a person's approval (`requires.human_approval`, AEE §3): displayed with
+//! their content, and answered one after the other.
 
 use std::collections::HashSet;
 
@@ -14,13 +14,15 @@ use crate::Failure;
 use crate::remote::{Failure as Refusal, segment};
 
 impl Desk {
-    /// Presents what waits, until nothing does or the person wants no more; [`Next::Later`]: some was left.
+    /// Presents the pending tasks until none is left or the person stops; [`Next::Later`] if some were
+    /// skipped.
     pub(super) async fn tasks(&mut self) -> Result<Next, Failure> {
         let mut left: HashSet<String> = HashSet::new();
         loop {
             let all = match self.api.get("/aee/approvals", &[("limit", "100".to_owned())]).await {
                 Ok(all) => all,
-                // Somebody else agrees to tasks here (`ENTENTE_AEE_APPROVER`), or the key is for other things.
+                // Another principal approves tasks here (`ENTENTE_AEE_APPROVER`), or the key serves other
+                // purposes.
                 Err(Refusal::Refused { status: 403, .. }) => return Ok(Next::Go),
                 Err(failure) => return Err(failure.into()),
             };
@@ -38,7 +40,7 @@ impl Desk {
 
     async fn one_task(&mut self, id: &str, task: &Value) -> Result<Next, Failure> {
         shown(task).iter().try_for_each(|line| say(line))?;
-        // What was typed before it was shown is no answer to it.
+        // Input typed before the task was shown does not answer it.
         self.terminal.forget()?;
         let path = format!("/aee/approvals/{}", segment(id));
         loop {
@@ -72,7 +74,7 @@ impl Desk {
     }
 }
 
-/// A task as a person reads it. What others have written is shown without what a terminal would obey.
+/// Renders a task for a person, without control characters from others' text that the terminal would obey.
 fn shown(task: &Value) -> Vec<String> {
     let envelope = &task["envelope"];
     let text = |value: &Value| plain(value.as_str().unwrap_or_default());

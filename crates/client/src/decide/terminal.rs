@@ -1,5 +1,5 @@
-//! Reading from a person at a terminal: lines, longer texts, a yes, and a secret that is not shown while it is entered. What is
-//! asked is `decide.rs`.
+//! Input from a person at a terminal: lines, longer texts, confirmations, and secrets without echo.
+//! `decide.rs` asks the questions.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::thread;
@@ -9,21 +9,21 @@ use tokio::sync::mpsc;
 
 use crate::{Done, Failure};
 
-/// Bytes of the longest line that a terminal hands over whole: what is longer it cuts without a word.
+/// Bytes of the longest line that a terminal passes on whole; it silently truncates longer ones.
 const LINE_BYTES: usize = 4_095;
 
-/// A terminal whose lines come one by one, while other things go on.
+/// Terminal that delivers lines one by one while other work goes on.
 pub(super) struct Terminal {
     lines: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
-/// Writes a line.
+/// Prints a line.
 pub(super) fn say(line: &str) -> Done {
     writeln!(io::stdout().lock(), "{line}")?;
     Ok(())
 }
 
-/// Keeps what is typed off the screen until it is dropped.
+/// Guard that disables echo until it is dropped.
 struct Unseen(Termios);
 
 impl Unseen {
@@ -46,14 +46,16 @@ impl Drop for Unseen {
 }
 
 impl Terminal {
-    /// Begins to read. The thread that does ends with the program: nothing can call it back from a terminal.
+    /// Starts the reader thread.
+    ///
+    /// The thread ends with the program, because a blocking read from a terminal cannot be cancelled.
     pub(super) fn open() -> Self {
         let (heard, lines) = mpsc::unbounded_channel();
         thread::spawn(move || {
             let mut stdin = io::stdin().lock();
             loop {
                 let mut line = Vec::new();
-                // A terminal that is gone has nothing more to say.
+                // The terminal is closed.
                 let Ok(1..) = stdin.read_until(b'\n', &mut line) else { return };
                 if heard.send(line).is_err() {
                     return;
@@ -63,7 +65,7 @@ impl Terminal {
         Self { lines }
     }
 
-    /// Writes what stands before the cursor.
+    /// Writes the prompt.
     #[expect(clippy::unused_self, reason = "whoever prompts reads")]
     pub(super) fn prompt(&self, text: &str) -> Done {
         let mut out = io::stdout().lock();
@@ -72,14 +74,14 @@ impl Terminal {
         Ok(())
     }
 
-    /// Forgets what was typed ahead: it was not meant for what is asked next.
+    /// Discards input typed ahead: it does not answer the next question.
     pub(super) fn forget(&mut self) -> Done {
         tcflush(io::stdin(), QueueSelector::IFlush)?;
         while self.lines.try_recv().is_ok() {}
         Ok(())
     }
 
-    /// The next line; `None` when the person is gone (Ctrl-D).
+    /// Returns the next line, or `None` at the end of input (Ctrl-D).
     pub(super) async fn line(&mut self) -> Result<Option<String>, Failure> {
         while let Some(bytes) = self.lines.recv().await {
             match read(bytes) {
@@ -90,7 +92,7 @@ impl Terminal {
         Ok(None)
     }
 
-    /// A line that is not shown; `None` when nothing is entered.
+    /// Reads a line without echo; `None` when it is empty.
     pub(super) async fn secret(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
         self.forget()?;
         let unseen = Unseen::begin()?;
@@ -100,7 +102,7 @@ impl Terminal {
         Ok(line.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()))
     }
 
-    /// Whether the person says yes.
+    /// Asks for a confirmation.
     pub(super) async fn confirm(&mut self, what: &str) -> Result<bool, Failure> {
         self.forget()?;
         loop {
@@ -113,7 +115,7 @@ impl Terminal {
         }
     }
 
-    /// A text of several lines; `None` when it is empty.
+    /// Reads a text of several lines; `None` when it is empty.
     pub(super) async fn text(&mut self, what: &str) -> Result<Option<String>, Failure> {
         say(&format!("{what}; a line with a full stop alone ends it, and at once calls it off:"))?;
         let mut all = Vec::new();
@@ -121,7 +123,7 @@ impl Terminal {
             match self.line().await? {
                 Some(line) if line.trim() == "." => break,
                 Some(line) => all.push(line),
-                // Half a text is none.
+                // An interrupted text is discarded.
                 None => {
                     all.clear();
                     break;
@@ -136,7 +138,7 @@ impl Terminal {
     }
 }
 
-/// A line as it was typed; or why it cannot be taken for what was meant.
+/// Decodes a line as it was typed, or returns the reason that it cannot be trusted.
 fn read(mut bytes: Vec<u8>) -> Result<String, &'static str> {
     if bytes.len() >= LINE_BYTES {
         return Err("it is too long for a terminal, which cuts it; break it into several");

@@ -1,5 +1,5 @@
-//! Keys to sign envelopes with, in files: 32 bytes in base64 (Ed25519), or `hs256:` and a shared secret in base64. A key is
-//! never an argument, because a command line can be read by every user of the machine.
+//! Signing keys for envelopes, in files: 32 bytes in base64 (Ed25519), or `hs256:` and a shared secret in
+//! base64. A key is never an argument, because every user of the machine can read a command line.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,13 +16,13 @@ use serde_json::json;
 use super::super::output::{print_json, print_record};
 use super::super::{Done, Failure};
 
-/// What stands before a shared secret.
+/// Prefix of a shared secret.
 const SHARED: &str = "hs256:";
 
-/// Reads a key from its file.
+/// Reads a key from a file.
 ///
 /// # Errors
-/// The file cannot be read, or holds no key. What it holds is not repeated.
+/// The file cannot be read or holds no key. The error does not repeat the file's content.
 pub(super) fn read(file: &Path) -> Result<SigningKey, Failure> {
     let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let text = text.trim();
@@ -43,7 +43,7 @@ pub(super) fn read(file: &Path) -> Result<SigningKey, Failure> {
     })
 }
 
-/// The key by which one checks what another signs.
+/// Returns the key that verifies this key's signatures.
 pub(super) fn check_of(key: &SigningKey) -> VerifyingKey {
     match key {
         SigningKey::Ed25519(signer) => VerifyingKey::Ed25519(signer.public_key()),
@@ -53,9 +53,9 @@ pub(super) fn check_of(key: &SigningKey) -> VerifyingKey {
 
 #[derive(Debug, Args)]
 pub(super) struct Keygen {
-    /// Where to put it; nothing is overwritten
+    /// The file to create; an existing file is never overwritten
     file: PathBuf,
-    /// A secret that you share with the server, instead of a pair of which it knows the public half
+    /// Create a secret that you share with the server, instead of a key pair with a public half
     #[arg(long)]
     hs256: bool,
 }

@@ -1,4 +1,5 @@
-//! `entente envelope send` and `fetch`: handing in envelopes, and reading mailboxes.
+//! `entente envelope send`, `fetch` and `held`: sending envelopes, reading mailboxes, and listing tasks that
+//! need approval.
 
 use std::io::{self, Write as _};
 
@@ -42,22 +43,22 @@ impl Send {
 
 #[derive(Debug, Args)]
 pub(super) struct Fetch {
-    /// The id of one envelope [default: what is in the mailbox]
+    /// The id of one envelope [default: all in the mailbox]
     #[arg(conflicts_with_all = ["entity", "after", "limit", "wait", "ack"])]
     id: Option<String>,
-    /// Whose mailbox [default: your own]
+    /// The mailbox's owner [default: yourself]
     #[arg(long)]
     entity: Option<String>,
-    /// Only what came after this number [default: what was not taken out]
+    /// Only envelopes after this number [default: those not yet acknowledged]
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
-    /// How many at the most
+    /// At most this many
     #[arg(long, default_value_t = 100)]
     limit: u32,
-    /// Seconds to wait if there is nothing yet
+    /// Seconds to wait if the mailbox is empty
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u32>,
-    /// Take them out of the mailbox
+    /// Acknowledge them, which removes them from the mailbox
     #[arg(long)]
     ack: bool,
     /// Print the envelopes alone, one per line, as their senders wrote them
@@ -65,20 +66,20 @@ pub(super) struct Fetch {
     bare: bool,
 }
 
-/// An envelope in a mailbox, with its text untouched.
+/// An envelope in a mailbox, with its original text.
 #[derive(Debug, Deserialize)]
 struct Item {
     seq: u64,
     envelope: Box<RawValue>,
 }
 
-/// One that was read again: it has no number.
+/// An envelope fetched by its id, which has no sequence number.
 #[derive(Debug, Deserialize)]
 struct Kept {
     envelope: Box<RawValue>,
 }
 
-/// What is used of a page.
+/// The used part of a page.
 #[derive(Debug, Deserialize)]
 struct Page {
     items: Vec<Item>,
@@ -113,7 +114,7 @@ impl Fetch {
             let all: Value = serde_json::from_slice(&text)?;
             if remote.json { print_json(&all)? } else { print(&all["items"])? }
         }
-        // What could not be printed stays in the mailbox.
+        // Envelopes that could not be printed stay in the mailbox.
         if self.ack && !page.items.is_empty() {
             let seqs: Vec<u64> = page.items.iter().map(|item| item.seq).collect();
             api.post(&format!("{mailbox}/ack"), &json!({ "seqs": seqs })).await?;
@@ -129,7 +130,7 @@ async fn text(api: &Api, path: &str) -> Result<Vec<u8>, Failure> {
 fn bare<'a>(envelopes: impl IntoIterator<Item = &'a Box<RawValue>>) -> Done {
     let mut out = io::stdout().lock();
     for envelope in envelopes {
-        // Outside its strings JSON has line feeds between its parts only, where a blank means the same.
+        // Outside of strings, JSON has line feeds only between tokens, where a space is equivalent.
         writeln!(out, "{}", envelope.get().replace(['\n', '\r'], " "))?;
     }
     out.flush()?;
@@ -159,7 +160,7 @@ fn print(items: &Value) -> Done {
 
 #[derive(Debug, Args)]
 pub(super) struct Held {
-    /// How many at the most
+    /// At most this many
     #[arg(long, default_value_t = 20)]
     limit: u32,
 }

@@ -1,4 +1,5 @@
-//! Following a job to its end: its events as they come, across broken connections and restarts of the server, each once.
+//! Follows a job to its end: shows each event once as it arrives, across broken connections and server
+//! restarts.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::remote::{Api, Failure};
 use crate::tail::Frames;
 use crate::{Done, Ended};
 
-/// How long to wait before a broken stream is opened again.
+/// Pause before a broken stream is opened again.
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// Shows a job's events after the one with this number, until it ends; says how it ended.
+/// Shows the events of a job after the number `after` until the job ends; fails unless it ends with success.
 pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: &Value) -> Done {
     let events = path(id, "/events");
     let mut screen = Screen::new(!json && io::stdout().is_terminal(), budget);
@@ -33,7 +34,7 @@ pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: 
                     }
                 }
             }
-            // A server that stops or starts is worth waiting for; one that says no is not.
+            // A server that stops or starts is worth waiting for; a refusal is final.
             Err(failure @ (Failure::Refused { status: 400..500, .. } | Failure::Stranger { .. })) => {
                 return Err(failure.into());
             }
@@ -44,7 +45,7 @@ pub(super) async fn follow(api: &Api, id: &str, after: u64, json: bool, budget: 
     }
 }
 
-/// Shows what has happened so far, page by page.
+/// Shows the events so far, page by page.
 pub(super) async fn pages(api: &Api, id: &str, after: u64, json: bool) -> Done {
     let mut screen = Screen::new(false, &Value::Null);
     let mut last = after;
@@ -69,7 +70,7 @@ fn show(envelope: &Value, json: bool, screen: &mut Screen) -> Done {
     screen.show(envelope)
 }
 
-/// The exit status that a job's end asks for.
+/// Maps a job's end to the exit status.
 fn ended(payload: &Value) -> Done {
     let status = payload["final_status"].as_str().unwrap_or("error");
     let code = match status {

@@ -1,5 +1,5 @@
-//! How a job looks on a terminal: what happens, line by line, and below it one line with how far it is and what it has left.
-//! Without a terminal the lines are all there is.
+//! Displays a job on a terminal: one line per event, and below them a status line with its progress and
+//! remaining budget. Without a terminal there are only the event lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -8,23 +8,23 @@ use serde_json::Value;
 
 use crate::Done;
 
-/// Letters of the bar and of the gauge.
+/// Characters of the progress bar and of the budget gauge.
 const BAR: usize = 24;
 const GAUGE: usize = 10;
-/// Letters of a line of which only the beginning is of interest.
+/// Characters of an event line; longer lines are cut.
 const SHORT: usize = 400;
-/// Letters of a message beside the bar, and of the whole line below: a terminal has 80.
+/// Characters of the message beside the bar, and of the whole status line: a terminal has 80 columns.
 const BESIDE: usize = 30;
 const BELOW: usize = 78;
 
-/// Where a job is shown.
+/// Output for one job.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Whether there is a terminal, and so a line below.
+    /// Whether the output is a terminal, and thus has a status line.
     live: bool,
-    /// How far it is, in the job's words.
+    /// The job's last progress report.
     progress: Option<Value>,
-    /// What it may spend, and what is left of that.
+    /// Budget by unit: the allowed and the remaining amount.
     budget: BTreeMap<String, (f64, f64)>,
 }
 
@@ -36,7 +36,7 @@ impl Screen {
         Self { live, progress: None, budget: budget.collect() }
     }
 
-    /// Shows an envelope of the job's.
+    /// Shows one of the job's envelopes.
     pub(super) fn show(&mut self, envelope: &Value) -> Done {
         let payload = &envelope["payload"];
         let (kind, body) = (payload["kind"].as_str().unwrap_or_default(), &payload["body"]);
@@ -46,7 +46,7 @@ impl Screen {
         if self.live {
             write!(out, "\r\x1b[2K")?;
         }
-        // What the line below says need not be said above it.
+        // Information in the status line is not repeated above it.
         if over || !self.live || !(kind == "progress" || spent) {
             writeln!(out, "{}", line(envelope))?;
         }
@@ -57,7 +57,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Takes note of what the line below shows; whether it is what is left of the budget.
+    /// Updates the data of the status line; returns whether the event reports the remaining budget.
     fn note(&mut self, kind: &str, body: &Value) -> bool {
         match kind {
             "progress" => self.progress = Some(body.clone()),
@@ -85,12 +85,12 @@ impl Screen {
         for (unit, (allowed, left)) in &self.budget {
             parts.push(format!("{unit} {} {left} of {allowed} left", bar(*left, *allowed, GAUGE)));
         }
-        // One that is wider than the terminal could not be wiped away.
+        // A line wider than the terminal could not be erased.
         short(&parts.join("  "), BELOW)
     }
 }
 
-/// A bar that is as full as `part` is of `whole`.
+/// Renders a bar that is filled in proportion of `part` to `whole`.
 fn bar(part: f64, whole: f64, letters: usize) -> String {
     let share = if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
     let steps = (0..letters).map(|step| f64::from(u32::try_from(step).unwrap_or(u32::MAX)) + 0.5);
@@ -99,7 +99,7 @@ fn bar(part: f64, whole: f64, letters: usize) -> String {
     format!("[{}{}]", "█".repeat(full), "·".repeat(letters - full))
 }
 
-/// The beginning of a text, as one line.
+/// Returns the beginning of a text, on one line.
 fn short(text: &str, letters: usize) -> String {
     let mut line: String =
         text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
@@ -110,7 +110,7 @@ fn short(text: &str, letters: usize) -> String {
     line
 }
 
-/// An envelope in one line.
+/// Renders an envelope in one line.
 fn line(envelope: &Value) -> String {
     let payload = &envelope["payload"];
     let number = envelope["event_seq"].as_u64().unwrap_or_default();
@@ -151,7 +151,7 @@ fn event(kind: &str, body: &Value, text: impl Fn(&Value) -> String) -> String {
             let beside = ["units", "message"].map(|name| body[name].as_str().unwrap_or_default());
             format!("{}{of} {}", body["current"], beside.join(" "))
         }
-        // The data is the result's, and may be no text.
+        // The data belongs to the result, and need not be text.
         "result_chunk" => {
             format!("{}, {} letters", body["chunk_seq"], body["data"].as_str().map_or(0, str::len))
         }

@@ -1,5 +1,6 @@
-//! One job's command: a process group of its own, fed with the input, listened to line by line, and stopped when the job
-//! is. What it says is heard by `listener.rs` and gets to the server by `reports.rs`; which jobs there are is `host.rs`.
+//! Runs one job's command: in its own process group, fed with the input, read line by line, and stopped when
+//! the job is. `listener.rs` interprets its output and `reports.rs` sends that to the server; `host.rs`
+//! manages the jobs.
 
 use std::convert::Infallible;
 use std::process::{ExitStatus, Stdio};
@@ -22,18 +23,18 @@ use super::reports::{End, Fate, Item, QUEUE, Reporter};
 use super::{Claimed, Stop};
 use crate::remote::Api;
 
-/// How commands are run.
+/// Settings for running commands.
 #[derive(Debug, Clone)]
 pub(super) struct Manner {
-    /// What `sh -c` is given.
+    /// The command, for `sh -c`.
     pub(super) exec: String,
-    /// Whether standard input ends after the input, for commands that read all of it.
+    /// Whether standard input closes after the input, for commands that read it to the end.
     pub(super) filter: bool,
-    /// How long a command that was told to stop may take.
+    /// Time between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
 }
 
-/// Runs a job's command to its end, and tells the server of it.
+/// Runs a job's command to its end, and reports to the server.
 pub(super) async fn run(
     api: &Api,
     manner: &Manner,
@@ -50,14 +51,14 @@ pub(super) async fn run(
         Err(e) => {
             let message = format!("the command could not be started: {e}");
             let end = End::Error(Failed::with("INTERNAL_ERROR", message));
-            // The queue is empty: there is room.
+            // The queue is empty, so there is room.
             let _sent = items.send(Item::End(end)).await;
             return reporter.tell(queue, answers).await;
         }
     };
     let mut stopped = stop.subscribe();
     let lost = async {
-        // The sender outlives this, so that the wait ends with the word only.
+        // The sender outlives this, so the wait ends only with a stop request.
         let _lost = stopped.wait_for(|stop| *stop == Some(Stop::Lost)).await;
     };
     let _guard = Guard { group: running.group, exited: running.exited.clone() };
@@ -78,7 +79,7 @@ pub(super) async fn run(
     }
 }
 
-/// Leaves nothing of a command behind, however its job ends here.
+/// Kills the remaining processes of a command when dropped.
 struct Guard {
     group: Option<Pid>,
     exited: CancellationToken,
@@ -86,20 +87,21 @@ struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Once it has ended, its number may be somebody else's.
+        // After the command's exit its process id may be reused.
         if !self.exited.is_cancelled() {
             signal(self.group, Signal::KILL);
         }
     }
 }
 
-/// Starts the command, away from the terminal's Ctrl-C, with what it has to know in its environment.
+/// Starts the command outside of the terminal's process group, so that Ctrl-C does not reach it, and with the
+/// job's data in its environment.
 fn spawn(manner: &Manner, job: &Claimed) -> std::io::Result<Child> {
     let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or("null", |raw| raw.get()).to_owned();
     let mut command = Command::new("sh");
     command.arg("-c").arg(&manner.exec).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // The worker's own key is the worker's own: it could claim and end jobs.
+    // The worker's API key must not reach the command: it could claim and end jobs.
     command.env_remove("ENTENTE_API_KEY");
     command
         .env("ENTENTE_JOB_ID", &job.job_id)
@@ -116,29 +118,29 @@ fn spawn(manner: &Manner, job: &Claimed) -> std::io::Result<Child> {
     command.spawn()
 }
 
-/// The trace with a span of this attempt's (ARCP §11).
+/// Returns a trace context with a span for this attempt (ARCP §11).
 fn traceparent(job: &Claimed) -> String {
     let span = sha256(format!("{} {}", job.job_id, job.attempt).as_bytes());
     format!("00-{}-{}-01", job.trace_id, hex(&span[..8]))
 }
 
-/// A signal to a command and all that it started. That they are gone is as well.
+/// Signals a command and all of its descendants. Succeeds if they no longer exist.
 fn signal(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
         let _gone = kill_process_group(group, signal);
     }
 }
 
-/// A command that runs.
+/// A running command.
 struct Running<'a> {
     child: Child,
     group: Option<Pid>,
     job: &'a Claimed,
     manner: &'a Manner,
     seen: Seen,
-    /// The server knows how the job ended.
+    /// Cancelled when the server knows the outcome of the job.
     told: CancellationToken,
-    /// The command itself has ended.
+    /// Cancelled when the command itself has exited.
     exited: CancellationToken,
     stop: watch::Receiver<Option<Stop>>,
 }
@@ -156,7 +158,7 @@ impl<'a> Running<'a> {
         Self { child, group, job, manner, seen: Seen::default(), told, exited, stop }
     }
 
-    /// Feeds it, listens to it, waits for it, and says how it ended.
+    /// Feeds the command, reads its output, waits for it, and reports its end.
     async fn live(&mut self, items: Sender<Item>, answers: UnboundedReceiver<String>) {
         let (stdin, stdout, stderr) =
             (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
@@ -170,12 +172,12 @@ impl<'a> Running<'a> {
             signal(self.group, Signal::KILL);
         }
         if !self.seen.ended.get() {
-            // The server may have ended the job meanwhile; then nobody listens.
+            // The server may have ended the job meanwhile; then the receiver is closed.
             let _sent = items.send(Item::End(self.end(status.ok()))).await;
         }
     }
 
-    /// How a job ends whose command did not say it.
+    /// Returns the end of a job whose command did not report one.
     fn end(&self, status: Option<ExitStatus>) -> End {
         let seen = &self.seen;
         match *self.stop.borrow() {
@@ -204,7 +206,10 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Waits for the command's end. It is asked to end, and then made to, when the job is to stop, or is over and it goes on.
+/// Waits for the command's exit.
+///
+/// Sends SIGTERM and later SIGKILL when the job is to stop, or when the command keeps running after its job
+/// has ended.
 async fn wait(
     child: &mut Child,
     group: Option<Pid>,
@@ -215,7 +220,7 @@ async fn wait(
 ) -> std::io::Result<ExitStatus> {
     let asks = async {
         tokio::select! {
-            // Whoever has said how the job ends may take its time to end itself.
+            // After reporting its end, the command has some time to exit by itself.
             () = async { told.cancelled().await; sleep(grace).await } => {}
             _ = stop.wait_for(Option::is_some) => {}
         }
@@ -232,7 +237,7 @@ async fn wait(
     status
 }
 
-/// Writes the input, and then the answers to what the command asks.
+/// Writes the input, and then the answers to the command's questions.
 async fn feed(
     stdin: Option<ChildStdin>,
     job: &Claimed,
@@ -257,7 +262,7 @@ async fn feed(
         std::io::Result::Ok(())
     };
     tokio::select! {
-        // A command that does not read its input is free not to.
+        // A command need not read its input.
         _unread = writes => {}
         () = exited.cancelled() => {}
     }

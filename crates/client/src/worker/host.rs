@@ -1,5 +1,5 @@
-//! What a worker does around its jobs' commands: it claims no more jobs than it has room for, lets the server hear of it, and
-//! stops in order. A job's command is `child.rs`.
+//! Worker loop around the jobs' commands: claims no more jobs than it has slots for, sends heartbeats, and
+//! stops in order. `child.rs` runs a job's command.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,26 +21,26 @@ use super::{Claimed, Stop};
 use crate::Done;
 use crate::remote::{Api, Failure, segment};
 
-/// How long the server may think about a claim when there is nothing to do, in seconds.
+/// Seconds that the server may hold a claim request while there is no job.
 const WAIT_SECONDS: u64 = 20;
-/// Jobs that the server gives at once.
+/// Most jobs per claim request.
 const CLAIMS: usize = 100;
-/// The shortest time between two heartbeats, and between two claims that bring nothing: a job that takes its time to stop, and
-/// a server that does, must not make a storm of them.
+/// Shortest interval between two heartbeats, and between two empty claims: a job or a server that is slow to
+/// stop must not cause a storm of requests.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long the server is given to take back what was not done when the worker stops.
+/// Time limit for leaving, by which the server takes back unfinished jobs.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What the worker is to do (contract 11.2).
+/// Directive from the server (contract 11.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Directive {
-    /// Work.
+    /// Work normally.
     #[default]
     Run,
-    /// Claim nothing more.
+    /// Claim no more jobs.
     Quiet,
-    /// Finish, and go.
+    /// Finish the running jobs, and leave.
     Terminate,
 }
 
@@ -59,7 +59,7 @@ struct Claims {
     jobs: Vec<Claimed>,
 }
 
-/// A job that this worker has.
+/// A job that this worker holds.
 struct Held {
     claim_token: String,
     stop: watch::Sender<Option<Stop>>,
@@ -73,9 +73,9 @@ pub(super) struct Host {
     pub(super) slots: usize,
     pub(super) manner: Manner,
     pub(super) drain: Duration,
-    /// Who the server knows it as.
+    /// The worker's id on the server.
     id: RefCell<String>,
-    /// How often it wants to hear of it.
+    /// Heartbeat interval that the server requests.
     interval: RefCell<Duration>,
     held: RefCell<BTreeMap<String, Held>>,
     directive: watch::Sender<Directive>,
@@ -108,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Works until it is told to stop, by a signal or by the server.
+    /// Works until a signal or the server requests a stop.
     pub(super) async fn run(&self, mut signals: Signals) -> Done {
         self.register().await?;
         say(&format!(
@@ -124,7 +124,7 @@ impl Host {
         }
     }
 
-    /// Tells the server that there is a worker.
+    /// Registers the worker with the server.
     async fn register(&self) -> Result<(), Failure> {
         let body = json!({ "name": self.name, "agents": self.agents, "slots": self.slots, "labels": {} });
         let known: Value = insist(&self.api, "/workers", &body).await?;
@@ -156,11 +156,11 @@ impl Host {
                     jobs.extend(claimed?.into_iter().map(|job| self.job(job)));
                 }
                 Some(()) = jobs.next(), if !jobs.is_empty() => {}
-                // The sender is this worker's own, and outlives the wait.
+                // The sender belongs to this worker and outlives the wait.
                 _ = directive.changed() => {}
             }
         }
-        // What it brings now is given back when the worker leaves.
+        // Jobs of a claim in flight are given back when the worker leaves.
         drop(claiming);
         let _ = self.draining.send_replace(true);
         self.finish(&mut jobs, signals).await;
@@ -171,7 +171,8 @@ impl Host {
         Ok(())
     }
 
-    /// Lets the jobs that run finish for a while; what is left then is stopped and given back.
+    /// Waits a limited time for the running jobs to finish; then stops the remaining ones and gives them
+    /// back.
     async fn finish(&self, jobs: &mut FuturesUnordered<impl Future<Output = ()>>, signals: &mut Signals) {
         if jobs.is_empty() {
             return;
@@ -189,7 +190,7 @@ impl Host {
         let _late = timeout(limit, async { while jobs.next().await.is_some() {} }).await;
     }
 
-    /// Takes jobs, up to as many as there is room for; waits for one a while.
+    /// Claims up to `most` jobs; the server holds the request for a while if there are none.
     async fn claim(&self, most: usize) -> Result<Vec<Claimed>, Failure> {
         let mut pauses = Pauses::new();
         loop {
@@ -201,7 +202,7 @@ impl Host {
             let began = Instant::now();
             match timeout(limit, self.api.ask::<Claims>("/jobs/claim", &body)).await {
                 Ok(Ok(claims)) if claims.jobs.is_empty() && began.elapsed() < BEAT => {
-                    // A server that stops answers at once.
+                    // A stopping server answers at once.
                     sleep_until(began + BEAT).await;
                     return Ok(Vec::new());
                 }
@@ -214,19 +215,19 @@ impl Host {
         }
     }
 
-    /// One job, from its claim to its end.
+    /// Handles one job, from its claim to its end.
     async fn job(&self, job: Claimed) {
         let began = Instant::now();
         let stop = watch::Sender::new(None);
         let held = Held { claim_token: job.claim_token.clone(), stop: stop.clone() };
-        // A job that comes back while its command of before still runs was lost, and did not hear of it.
+        // A job claimed again while its earlier command still runs: the earlier claim was lost unnoticed.
         if let Some(before) = self.held.borrow_mut().insert(job.job_id.clone(), held) {
             super::stop(&before.stop, Stop::Lost);
         }
         say(&format!("{} begins: {}, attempt {}", job.job_id, job.agent, job.attempt));
         let fate = child::run(&self.api, &self.manner, &job, &stop).await;
         let mut all = self.held.borrow_mut();
-        // The same job may have come back under another claim meanwhile.
+        // The same job may have been claimed again meanwhile.
         if all.get(&job.job_id).is_some_and(|held| held.claim_token == job.claim_token) {
             all.remove(&job.job_id);
         }
@@ -241,7 +242,7 @@ impl Host {
         say(&format!("{} {what}, after {:.1} s", job.job_id, began.elapsed().as_secs_f64()));
     }
 
-    /// Lets the server hear of the worker, and does what it says. Ends only when the server does not want to.
+    /// Sends heartbeats and follows the answers. Returns only when the server refuses.
     async fn beat(&self) -> Failure {
         let mut pauses = Pauses::new();
         loop {
@@ -269,7 +270,8 @@ impl Host {
 
     fn sign_of_life(&self) -> (String, Value, Duration) {
         let held = self.held.borrow();
-        // What is known already is no news to wake this worker for.
+        // A stop that the worker already knows is marked, so that the server does not answer early because of
+        // it.
         let one = |(id, held): (&String, &Held)| {
             let stopping = held.stop.borrow().is_some();
             json!({ "job_id": id, "claim_token": held.claim_token, "stopping": stopping })
@@ -302,7 +304,7 @@ impl Host {
     }
 }
 
-/// The claim that is under way; waits for ever when there is none.
+/// Waits for the claim in flight; never resolves without one.
 async fn under_way(claiming: &mut Option<Claiming<'_>>) -> Result<Vec<Claimed>, Failure> {
     match claiming {
         Some(claiming) => claiming.await,
@@ -310,12 +312,12 @@ async fn under_way(claiming: &mut Option<Claiming<'_>>) -> Result<Vec<Claimed>, 
     }
 }
 
-/// Whether the server does not know the worker any more, so that it must register again.
+/// Returns whether the server no longer knows the worker, so that it must register again.
 fn forgotten(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { status: 404, .. })
 }
 
-/// A line for whoever watches the worker.
+/// Prints a line for the worker's operator.
 fn say(line: &str) {
     eprintln!("{line}");
 }

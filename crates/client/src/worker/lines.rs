@@ -1,5 +1,5 @@
-//! What a command says, line by line: JSON that is an event, the job's end or a question; anything else is its result so far
-//! or a line for the log. Pure: where lines come from is `child.rs`, where they go `reports.rs`.
+//! Parses a command's output, line by line: JSON that is an event, the job's end or a question; anything else
+//! is a provisional result or a log line. Pure: `child.rs` supplies the lines, and `reports.rs` sends them.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What a line means.
+/// Meaning of a line.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// Something happened: `{"kind": …, "body": {…}}`, with `ts` if the command knows when.
+    /// An event: `{"kind": …, "body": {…}}`, with an optional time `ts`.
     Event { kind: String, ts: Option<String>, body: Box<RawValue> },
-    /// The job is done: `{"result": …}`, with a `summary` if there is one.
+    /// The job is done: `{"result": …}`, with an optional `summary`.
     Result { result: Box<RawValue>, summary: Option<String> },
     /// The job has failed: `{"error": {"code"?, "message", "retryable"?, "details"?}}`, or a text.
     Error(Failed),
-    /// May I: `{"authorize": {"capability", "target", "call_id"?, "reserve"?}}`.
+    /// A request for authority: `{"authorize": {"capability", "target", "call_id"?, "reserve"?}}`.
     Authorize(Value),
-    /// Some other JSON: the result, if the command ends well without naming one.
+    /// Other JSON: the result, if the command exits with 0 without naming one.
     Value(Box<RawValue>),
-    /// No JSON.
+    /// Not JSON.
     Text,
 }
 
-/// A failure, as the server takes it (contract 11.2). What is not said, the server knows best.
+/// A failure in the server's format (contract 11.2); the server supplies omitted members.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Failed {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,13 +37,13 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// A failure with a code of ARCP's.
+    /// Creates a failure with one of ARCP's codes.
     pub(super) fn with(code: &str, message: String) -> Self {
         Self { code: Some(code.to_owned()), message, ..Self::default() }
     }
 }
 
-/// Reads a line. Numbers and the order of members stay as they were written.
+/// Parses a line; numbers and the order of members keep their notation.
 pub(super) fn read(line: &str) -> Said {
     let Ok(raw) = serde_json::from_str::<Box<RawValue>>(line) else { return Said::Text };
     object(&raw).unwrap_or(Said::Value(raw))
@@ -82,7 +82,7 @@ fn object(raw: &RawValue) -> Option<Said> {
     None
 }
 
-/// Cuts a text into pieces of `most` bytes at the most, between letters.
+/// Splits a text into pieces of at most `most` bytes, between characters.
 pub(super) fn pieces(text: &str, most: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! What a job's command says: read from its output piece by piece, and put into the queue for the server. What a line means is
-//! `lines.rs`; the command itself is `child.rs`.
+//! Reads the output of a job's command piece by piece, and queues it for the server. `lines.rs` parses the
+//! lines; `child.rs` runs the command.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,41 +15,43 @@ use super::lines::{self, Failed, Said};
 use super::reports::{End, Event, Item, log};
 use super::{Claimed, moment};
 
-/// Bytes of one line of a command's output: a result larger than this is streamed by the command itself.
+/// Most bytes in one line of a command's output: the command must stream a larger result itself.
 const LINE_BYTES: usize = 16 * 1024 * 1024;
-/// Bytes of one line of the log; a longer one becomes several.
+/// Most bytes in one log line; longer ones are split.
 const LOG_BYTES: usize = 64 * 1024;
-/// Bytes of an event's body that are worth sending: a server takes no larger one.
+/// Most bytes in an event's body; a server refuses larger ones.
 const BODY_BYTES: usize = CHUNK_BYTES + 1024;
-/// How long output may still come after the command has ended, from processes that it left behind.
+/// Time to wait for output after the command's exit, from processes that it left behind.
 const LEFTOVERS: Duration = Duration::from_secs(2);
 
-/// What the command has said that counts at its end.
+/// Data from the output that matters at the command's end.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Its last JSON that is nothing else.
+    /// The last JSON value that is not of another kind.
     pub(super) value: RefCell<Option<Box<RawValue>>>,
-    /// The result that it streams itself.
+    /// The id of a result that the command streams itself.
     pub(super) streamed: RefCell<Option<String>>,
-    /// The last line of its complaints.
+    /// The last line of standard error.
     pub(super) complaint: RefCell<String>,
-    /// Events so far, for their keys.
+    /// Number of events so far, for their keys.
     events: Cell<u64>,
-    /// Whether it has said how the job ends.
+    /// Whether the command has reported the end of the job.
     pub(super) ended: Cell<bool>,
 }
 
-/// Reads what the command says.
+/// Reader of a command's output.
 pub(super) struct Listener<'a> {
     pub(super) job: &'a Claimed,
     pub(super) seen: &'a Seen,
-    /// The command itself has ended.
+    /// Cancelled when the command itself has exited.
     pub(super) exited: &'a CancellationToken,
     pub(super) items: &'a Sender<Item>,
 }
 
 impl Listener<'_> {
-    /// Reads standard output to its end; whether it was cut off, because somebody who was left behind keeps it open.
+    /// Reads standard output to its end.
+    ///
+    /// Returns whether reading was cut off because a leftover process keeps it open.
     pub(super) async fn output(&self, stdout: Option<impl AsyncRead + Unpin>) -> bool {
         let Some(stdout) = stdout else { return false };
         let mut pieces = Pieces::new(stdout, LINE_BYTES);
@@ -62,7 +64,7 @@ impl Listener<'_> {
         false
     }
 
-    /// Reads standard error to its end: each line is an error in the log.
+    /// Reads standard error to its end; each line is logged as an error.
     pub(super) async fn complaints(&self, stderr: Option<impl AsyncRead + Unpin>) -> bool {
         let Some(stderr) = stderr else { return false };
         let mut pieces = Pieces::new(stderr, LOG_BYTES);
@@ -76,7 +78,7 @@ impl Listener<'_> {
         false
     }
 
-    /// The next line; `None` at the end, `Some(None)` when it is not waited for any longer.
+    /// Returns the next line; `None` at the end, `Some(None)` when the wait for it is over.
     async fn next<R: AsyncRead + Unpin>(&self, pieces: &mut Pieces<R>) -> Option<Option<String>> {
         tokio::select! {
             biased;
@@ -118,7 +120,7 @@ impl Listener<'_> {
             Said::Error(failed) => self.end(End::Error(failed)).await,
             Said::Authorize(question) => self.send(Item::Authorize(question)).await,
             Said::Value(value) => {
-                // Only the last one is the result: those before it are not lost.
+                // Only the last one is the result; earlier ones go to the log.
                 let before = self.seen.value.replace(Some(value));
                 if let Some(before) = before {
                     self.note("info", before.get()).await;
@@ -147,18 +149,18 @@ impl Listener<'_> {
     }
 
     async fn send(&self, item: Item) {
-        // When the job is over nobody listens, and the rest of the output is nobody's.
+        // After the job's end the receiver is closed, and the remaining output is dropped.
         let _unheard = self.items.send(item).await;
     }
 }
 
-/// Which result a chunk is of.
+/// Returns the id of the result that a chunk belongs to.
 fn result_id(body: &RawValue) -> Option<String> {
     let body: serde_json::Value = serde_json::from_str(body.get()).ok()?;
     Some(body["result_id"].as_str()?.to_owned())
 }
 
-/// Lines, or parts of them where one is longer than `most` bytes.
+/// Reader of lines, or of parts of them where a line is longer than `most` bytes.
 struct Pieces<R> {
     from: BufReader<R>,
     most: usize,
@@ -170,10 +172,12 @@ impl<R: AsyncRead + Unpin> Pieces<R> {
         Self { from: BufReader::new(from), most, piece: Vec::new() }
     }
 
-    /// The next one; `None` at the end. What was read of it is kept when this is dropped half-way.
+    /// Returns the next line or part, or `None` at the end.
+    ///
+    /// Cancel safe: a partial read is kept when this is dropped.
     async fn next(&mut self) -> Option<String> {
         loop {
-            // A pipe that cannot be read is at its end.
+            // A read error counts as the end.
             let ready = self.from.fill_buf().await.unwrap_or_default();
             if ready.is_empty() {
                 return (!self.piece.is_empty()).then(|| self.take());

@@ -1,6 +1,7 @@
-//! What a job's command says, on its way to the server: in order, in batches, and once, whatever becomes of the connection.
-//! An event carries a key of its own, so that a batch whose answer got lost is sent again and kept once. The server being
-//! away is not the command's affair: what it says waits here, and behind a full queue the command itself does.
+//! Reports of a job's command to the server: in order, in batches, and exactly once across broken
+//! connections. Each event carries its own key, so a batch can be sent again after a lost answer without
+//! duplicates. The command does not notice that the server is unavailable: reports wait in a queue here, and
+//! only a full queue blocks the command.
 
 use std::time::Duration;
 
@@ -15,25 +16,26 @@ use super::Claimed;
 use super::lines::Failed;
 use crate::remote::{Api, Failure, segment};
 
-/// Items that wait for the server before the command is made to wait: enough for a server's restart, and not much memory.
+/// Queued items at which the command is blocked: enough for a server's restart, without using much memory.
 pub(super) const QUEUE: usize = 10_000;
-/// Events of one request.
+/// Most events per request.
 const BATCH: usize = 500;
-/// Bytes of one request's bodies, below what a server takes by default even with one more event of the largest size.
+/// Most bytes of bodies per request, below the server's default limit even with one more event of the largest
+/// size.
 const BATCH_BYTES: usize = 512 * 1024;
-/// How long an event waits for others: less than anybody notices.
+/// Time that an event waits for others: too short to be noticeable.
 const LINGER: Duration = Duration::from_millis(5);
-/// Bytes of a result that stands in the message itself; a larger one is streamed (ARCP §8.4).
+/// Largest result in bytes that is sent inline; a larger one is streamed (ARCP §8.4).
 const INLINE_BYTES: usize = 512 * 1024;
-/// Bytes of a chunk before it is written as JSON, which makes up to six of one; the most is `chunks::CHUNK_BYTES`.
+/// Bytes of a chunk before JSON escaping, which may expand a byte to six; the limit is `chunks::CHUNK_BYTES`.
 const CHUNK: usize = 96 * 1024;
-/// How long an answer may take that nothing is waited for.
+/// Time limit for a request that the server does not hold.
 pub(super) const CALL: Duration = Duration::from_secs(15);
-/// The first pause before something is tried again, and the longest.
+/// First and longest pause between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// An event on its way.
+/// An event to be sent.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Event {
     pub(super) kind: String,
@@ -42,20 +44,20 @@ pub(super) struct Event {
     pub(super) event_key: String,
 }
 
-/// How a job ends, as far as its worker is concerned.
+/// End of a job, as its worker reports it.
 #[derive(Debug)]
 pub(super) enum End {
-    /// It is done.
+    /// The job is done.
     Result { result: Box<RawValue>, summary: Option<String> },
-    /// It streamed its result itself.
+    /// The job is done, and the command streamed its result itself.
     Streamed { result_id: String, summary: Option<String> },
-    /// It failed.
+    /// The job failed.
     Error(Failed),
-    /// Somebody else is to do it.
+    /// Another worker is to do the job.
     Release { reason: &'static str },
 }
 
-/// Something to be told or asked, in the order in which the command said it.
+/// A report or question, in the order of the command's output.
 #[derive(Debug)]
 pub(super) enum Item {
     Event(Event),
@@ -63,22 +65,22 @@ pub(super) enum Item {
     End(End),
 }
 
-/// What became of a job here.
+/// Outcome of a job at this worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It was handed in.
+    /// The result was delivered.
     Done,
-    /// It failed.
+    /// The job failed.
     Failed,
-    /// It was called off.
+    /// The job was cancelled.
     Cancelled,
-    /// It was given back.
+    /// The job was given back.
     Released,
-    /// It is somebody else's, or over: nothing more is said of it.
+    /// The job has ended or belongs to another worker: no further reports.
     Lost,
 }
 
-/// The pauses between attempts: each twice as long, up to the longest.
+/// Pauses between attempts: each is twice as long as the one before, up to the longest.
 pub(super) struct Pauses(Duration);
 
 impl Pauses {
@@ -92,7 +94,7 @@ impl Pauses {
     }
 }
 
-/// Whether a failure may pass: nobody answered, or who answered is in trouble.
+/// Returns whether a failure is transient: no answer, or a server error.
 pub(super) fn passes(failure: &Failure) -> bool {
     match failure {
         Failure::Away { .. } => true,
@@ -103,7 +105,7 @@ pub(super) fn passes(failure: &Failure) -> bool {
     }
 }
 
-/// Asks until there is an answer, yes or no.
+/// Repeats a request until the server accepts or refuses it.
 pub(super) async fn insist<T: DeserializeOwned + Default>(
     api: &Api,
     path: &str,
@@ -120,15 +122,15 @@ pub(super) async fn insist<T: DeserializeOwned + Default>(
     }
 }
 
-/// Speaks to the server of one job.
+/// Reporter of one job to the server.
 pub(super) struct Reporter<'a> {
     pub(super) api: &'a Api,
     pub(super) job: &'a Claimed,
-    /// Called when the server says that the job is to stop.
+    /// Called when the server requests that the job stops.
     pub(super) on_cancel: &'a dyn Fn(),
 }
 
-/// The job is no longer this worker's.
+/// The job no longer belongs to this worker.
 struct Gone;
 
 #[derive(serde::Deserialize, Default)]
@@ -138,7 +140,7 @@ struct Kept {
 }
 
 impl Reporter<'_> {
-    /// Tells what comes, until the job has ended or the queue has.
+    /// Sends the queued items, until the job ends or the queue is closed.
     pub(super) async fn tell(&self, mut queue: Receiver<Item>, answers: UnboundedSender<String>) -> Fate {
         let mut next = None;
         loop {
@@ -156,7 +158,7 @@ impl Reporter<'_> {
                     self.events(&batch).await
                 }
                 Item::Authorize(question) => self.authorize(question).await.map(|answer| {
-                    // A command that is gone needs no answer.
+                    // A command that has exited needs no answer.
                     let _gone = answers.send(answer.to_string());
                 }),
                 Item::End(end) => return self.end(end).await.unwrap_or(Fate::Lost),
@@ -182,8 +184,10 @@ impl Reporter<'_> {
         }
     }
 
-    /// Tells of events. When one of them is refused nothing of the request was kept: then each is sent by itself, and the
-    /// one at fault becomes a line of the log, because the job lives on (ARCP §9.6).
+    /// Sends events.
+    ///
+    /// A refused event discards its whole request: then each event is sent by itself, and the refused one
+    /// becomes a log line, because the job lives on (ARCP §9.6).
     async fn events(&self, batch: &[Event]) -> Result<(), Gone> {
         let Err(refusal) = self.batch(batch).await? else { return Ok(()) };
         if let [event] = batch {
@@ -207,7 +211,7 @@ impl Reporter<'_> {
         }))
     }
 
-    /// Asks for authority (contract 11.2). The answer is the server's, with the call that it is about.
+    /// Asks for authority (contract 11.2), and returns the server's answer with the call's id.
     async fn authorize(&self, mut question: Value) -> Result<Value, Gone> {
         let call = question["call_id"].clone();
         question["claim_token"] = json!(self.job.claim_token);
@@ -278,7 +282,7 @@ impl Reporter<'_> {
             .map_or(Err(Gone), |_| Ok(()))
     }
 
-    /// Streams a result that is too large for one message: a text as it is, anything else as its JSON.
+    /// Streams a result that is too large for one message: a string as its text, any other value as its JSON.
     async fn stream(&self, result: &RawValue, summary: Option<String>) -> Result<Fate, Gone> {
         let text =
             serde_json::from_str::<String>(result.get()).unwrap_or_else(|_other| result.get().to_owned());
@@ -327,7 +331,7 @@ struct Finished<'a> {
     summary: Option<String>,
 }
 
-/// Whether an answer says that the job is not this worker's any more.
+/// Returns whether a refusal means that the job no longer belongs to this worker.
 fn lost(failure: &Failure) -> bool {
     matches!(
         failure.code(),
@@ -335,7 +339,8 @@ fn lost(failure: &Failure) -> bool {
     )
 }
 
-/// Events that belong together: what comes within a moment, up to what a request takes; and what came after them.
+/// Collects events that arrive within [`LINGER`], up to the limits of a request; also returns the other item
+/// that ended the batch.
 async fn gather(first: Event, queue: &mut Receiver<Item>) -> (Vec<Event>, Option<Item>) {
     let until = Instant::now() + LINGER;
     let mut bytes = first.body.get().len();
@@ -353,12 +358,12 @@ async fn gather(first: Event, queue: &mut Receiver<Item>) -> (Vec<Event>, Option
     (batch, None)
 }
 
-/// A value as JSON text.
+/// Serialises a value to JSON text.
 pub(super) fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_never| RawValue::NULL.to_owned())
 }
 
-/// The body of a line of the log.
+/// Builds the body of a log event.
 pub(super) fn log(level: &str, message: &str) -> Box<RawValue> {
     raw(&json!({ "level": level, "message": message }))
 }

@@ -1,4 +1,4 @@
-//! The agents of a workflow: those of which the file says more than their names are registered, and all are assigned.
+//! Agents of a workflow: registers those that the file describes beyond their names, and assigns all of them.
 
 use serde_json::{Map, Value, json};
 
@@ -8,15 +8,15 @@ use super::form::AgentForm;
 use super::steps::{Outcome, Told};
 use crate::remote::{Failure, segment};
 
-/// The role that an agent is assigned with when nothing is said.
+/// Default role of an assignment.
 const ROLE: &str = "worker";
 
 impl Site<'_> {
-    /// Brings about the agents.
+    /// Registers and assigns the agents.
     pub(super) async fn agents(&mut self) {
         let form = self.form;
         let silent = AgentForm::default();
-        // The server tells all of them at once, whatever page is asked for.
+        // The server lists all assignments at once, without pages.
         let assigned = match self.path("/agents") {
             Some(path) => self.api.get(&path, &[]).await,
             None => Ok(json!([])),
@@ -42,7 +42,7 @@ impl Site<'_> {
         }
     }
 
-    /// Registers an agent. What its record has besides stays, because it may be the agent's own doing.
+    /// Registers an agent. Other members of its record stay, because the agent itself may have set them.
     async fn register(&self, id: &str, wanted: Map<String, Value>) -> Result<Told, Failure> {
         let found = match self.api.get(&format!("/agents/{}", segment(id)), &[]).await {
             Ok(found) => Some(found),
@@ -95,7 +95,8 @@ impl Site<'_> {
         let (false, Some(path)) = (self.dry_run, self.path("/agents")) else {
             return Ok(Told::new(outcome, found.unwrap_or(&Value::Null)).detail(detail));
         };
-        // No key: a role may come back to what it was, and an agent that was taken off may come back. Twice is as once.
+        // Without an idempotency key: a role may change back, and a removed agent may return. Repeating the
+        // request has no further effect.
         Ok(Told::new(outcome, &self.api.post(&path, &body).await?).detail(detail))
     }
 }

@@ -1,8 +1,9 @@
-//! Applying a workflow: each thing is looked for, and made or changed only where it is not what the file says. Whatever fails,
-//! the rest is still done where it can be, and a second time finds what the first one left.
+//! Applies a workflow: looks up each thing, and creates or changes it only where it differs from the file.
+//! After a failure all independent steps still run, and a second run continues from the results of the first.
 //!
-//! A workflow's intent is found again by its name under `constraints.workflow`, among those that the same agent made: what
-//! somebody else marks that way is not taken for it. What the file does not say is left as it is, and nothing is taken away.
+//! A workflow's intent is found again by its name under `constraints.workflow`, among the intents that the
+//! same agent created, so other agents' intents with that mark are ignored. Anything that the file does not
+//! mention stays as it is, and nothing is removed.
 
 use serde_json::{Map, Value, json};
 
@@ -11,26 +12,26 @@ use super::form::{ChannelForm, Form, TaskForm};
 use super::steps::{Outcome, Report, Told};
 use crate::remote::{Api, Failure, segment};
 
-/// Items of a page.
+/// Items per page.
 const PAGE: usize = 1_000;
 
-/// Why a workflow could not be begun.
+/// Reason that a workflow could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stopped {
-    /// The server, or the way to it.
+    /// The server failed or could not be reached.
     #[error(transparent)]
     Server(#[from] Failure),
-    /// The last intent of it is over.
+    /// The workflow's last intent has ended.
     #[error("{intent}, the intent of this workflow, is {status}. With --again a new one is begun")]
     Over {
-        /// That intent.
+        /// The intent's id.
         intent: String,
-        /// Its status.
+        /// The intent's status.
         status: String,
     },
 }
 
-/// Where a workflow is being applied.
+/// State of applying a workflow.
 pub(super) struct Site<'a> {
     pub api: &'a Api,
     pub form: &'a Form,
@@ -38,7 +39,7 @@ pub(super) struct Site<'a> {
     pub report: Report,
 }
 
-/// Brings about what the file says; what that came to.
+/// Applies the workflow, and returns the report.
 pub(super) async fn apply(api: &Api, form: &Form, dry_run: bool, again: bool) -> Result<Report, Stopped> {
     let mut site = Site { api, form, dry_run, report: Report::default() };
     site.intent(again).await?;
@@ -50,12 +51,12 @@ pub(super) async fn apply(api: &Api, form: &Form, dry_run: bool, again: bool) ->
 }
 
 impl Site<'_> {
-    /// The path of something of the intent; `None` while there is none.
+    /// Returns a path below the intent, or `None` while there is no intent.
     pub(super) fn path(&self, rest: &str) -> Option<String> {
         self.report.intent.as_ref().map(|id| format!("/intents/{}{rest}", segment(id)))
     }
 
-    /// A list of the intent's that has pages, all of them; empty while there is no intent.
+    /// Returns all pages of one of the intent's lists; empty while there is no intent.
     pub(super) async fn all(&self, rest: &str) -> Result<Vec<Value>, Failure> {
         let Some(path) = self.path(rest) else { return Ok(Vec::new()) };
         let mut items: Vec<Value> = Vec::new();
@@ -71,7 +72,7 @@ impl Site<'_> {
         }
     }
 
-    /// Makes a thing of the intent.
+    /// Creates something in the intent.
     pub(super) async fn make(&self, kind: &str, name: &str, body: &Value) -> Result<Told, Failure> {
         let (false, Some(path)) = (self.dry_run, self.path(kind)) else {
             return Ok(Told::new(Outcome::Created, &Value::Null));
@@ -80,7 +81,7 @@ impl Site<'_> {
         Ok(Told::new(Outcome::Created, &self.api.post_once(&path, body, &key).await?))
     }
 
-    /// The intents of the workflow: the one that goes on, and how many are over.
+    /// Finds the workflow's intents: the active one, the latest ended one, and the number of ended ones.
     async fn find_intent(&self) -> Result<(Option<Value>, Option<Value>, usize), Failure> {
         let speaker = self.api.speaker().await?;
         let (mut before, mut over, mut count) = (None::<String>, None, 0);
@@ -140,7 +141,8 @@ impl Site<'_> {
             Ok(Told::new(Outcome::Created, &Value::Null))
         } else {
             let body = json!(body);
-            // Of two who apply the same file at once one makes the intent; each that is over had another number.
+            // When the same file is applied twice concurrently, only one run creates the intent; `count`
+            // differs for each successor.
             let key = once(&[self.form.name(), &count.to_string(), &body.to_string()]);
             self.api.post_once("/intents", &body, &key).await.map(|made| Told::new(Outcome::Created, &made))
         };
@@ -148,7 +150,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Brings about the tasks, each after those that it waits for; their ids by their names.
+    /// Creates or changes the tasks, each after its dependencies; returns their ids by name.
     async fn tasks(&mut self) -> Map<String, Value> {
         let form = self.form;
         let silent = TaskForm::default();
@@ -179,7 +181,7 @@ impl Site<'_> {
         ids: &Map<String, Value>,
     ) -> Result<Told, Failure> {
         let before: Vec<&Value> = task.depends_on.iter().filter_map(|name| ids.get(&name.value)).collect();
-        // What a task can be changed to, and what it is born with.
+        // Members of a task that can change, and members that are fixed at creation.
         let open = said([
             ("description", task.description.as_ref().map(|text| json!(text))),
             ("priority", task.priority.as_ref().map(|word| json!(word))),
@@ -269,7 +271,7 @@ impl Site<'_> {
             ("members", channel.members.as_ref().map(|members| json!(members))),
             ("member_policy", channel.member_policy.map(|policy| json!(policy))),
         ]);
-        // Open ones come first; one that has closed, because its time or its task was over, is not opened again.
+        // Open channels come first; a channel closed by its time limit or its task is not opened again.
         let Some(found) = found.iter().find(|one| one["name"] == name) else {
             wanted.insert("name".to_owned(), json!(name));
             wanted.extend((!options.is_empty()).then(|| ("options".to_owned(), json!(options))));
@@ -322,7 +324,7 @@ impl Site<'_> {
             Some(_) => (Outcome::Changed, names(&change)),
             None => (Outcome::Created, String::new()),
         };
-        // A policy is set as a whole: what the file does not say stays as it is.
+        // A policy is replaced as a whole: members that the file omits keep their values.
         let mut body = found.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
         body.extend(wanted);
         if self.dry_run {

@@ -1,4 +1,4 @@
-//! A workflow as it is written: the YAML form of RFC-0021, and what can be said of it without a server.
+//! The YAML format of RFC-0021 for workflows, and the checks that need no server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
 
-/// The version of the form that this reads.
+/// Version of the format that this reads.
 const VERSION: &str = "1.0";
 
-/// A workflow. Keys that it does not have are refused, so that no word is overlooked.
+/// A workflow. Unknown keys are refused, so that no typo is overlooked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Form {
-    /// The form's version.
+    /// Version of the format.
     version: Spanned<String>,
-    /// What the workflow is known by when it is applied again; the intent's title when nothing is said.
+    /// Name that identifies the workflow when it is applied again; defaults to the intent's title.
     name: Option<Spanned<String>>,
     /// The intent that everything belongs to.
     pub intent: IntentForm,
-    /// Where its agents talk.
+    /// The intent's channels.
     #[serde(default)]
     pub channels: BTreeMap<String, Option<ChannelForm>>,
-    /// Who works on it.
+    /// The agents that work on the intent.
     #[serde(default)]
     pub agents: BTreeMap<String, Option<AgentForm>>,
-    /// What is to be done.
+    /// The intent's tasks.
     #[serde(default)]
     pub tasks: BTreeMap<String, Option<TaskForm>>,
-    /// How it is tried again after a failure (RFC-0010).
+    /// Retry policy after failures (RFC-0010).
     pub retry: Option<RetryForm>,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Form {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IntentForm {
-    /// What is to be done, in a line.
+    /// The goal, in one line.
     pub title: Spanned<String>,
-    /// The same at length.
+    /// The goal in detail.
     pub description: Option<String>,
-    /// What must hold on the way.
+    /// Constraints on the work.
     #[serde(default)]
     pub constraints: Map<String, Value>,
-    /// What is known at the beginning; later it is the agents'.
+    /// Initial state; agents change it later.
     #[serde(default)]
     pub state: Map<String, Value>,
 }
@@ -53,27 +53,27 @@ pub(super) struct IntentForm {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChannelForm {
-    /// Who takes part.
+    /// The members.
     pub members: Option<Vec<String>>,
-    /// Who takes part at all.
+    /// Membership policy.
     pub member_policy: Option<Policy>,
-    /// Whether its messages are in the log.
+    /// Whether the intent's log records its messages.
     pub audit: Option<bool>,
     /// Seconds after which it closes.
     pub ttl_seconds: Option<u32>,
-    /// Messages that are kept.
+    /// Most messages to keep.
     pub max_messages: Option<u32>,
-    /// The task that it is about, and ends with.
+    /// The task that it belongs to, and closes with.
     pub task: Option<Spanned<String>>,
 }
 
-/// Who takes part in a channel.
+/// Membership policy of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Policy {
-    /// Its members.
+    /// Only the listed members.
     Explicit,
-    /// Everybody with access to the intent.
+    /// All agents with access to the intent.
     Intent,
 }
 
@@ -81,15 +81,15 @@ pub(super) enum Policy {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AgentForm {
-    /// What it is to the intent; `worker` when nothing is said.
+    /// Its role on the intent; defaults to `worker`.
     pub role: Option<String>,
-    /// A name for people. With this or one of the next two, the agent is registered.
+    /// Display name. With this or one of the next two, the agent is registered.
     pub name: Option<String>,
-    /// The role to be addressed by.
+    /// Role under which it can be addressed.
     pub role_id: Option<String>,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Option<Vec<String>>,
-    /// Which of its handlers hear which channel: for the agent's own program.
+    /// The channels that its handlers subscribe to; only the agent's own program uses this.
     #[serde(default)]
     on_message: Vec<HandlerForm>,
 }
@@ -107,24 +107,24 @@ struct HandlerForm {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskForm {
-    /// What is to be done, at length.
+    /// Description of the work.
     pub description: Option<String>,
-    /// How much it matters.
+    /// Priority.
     pub priority: Option<String>,
-    /// Which agent it is kept for.
+    /// The agent that it is reserved for.
     pub assign: Option<Spanned<String>>,
-    /// The tasks that must be completed before it.
+    /// Tasks that must be completed first.
     #[serde(default)]
     pub depends_on: Vec<Spanned<String>>,
-    /// What an agent must be able to do to claim it.
+    /// Capabilities that an agent needs to claim it.
     pub capabilities: Option<Vec<String>>,
-    /// What it is done with.
+    /// Input of the task.
     pub input: Option<Map<String, Value>>,
     /// Seconds that one attempt may take.
     pub timeout_seconds: Option<u32>,
-    /// Attempts at the most.
+    /// Most attempts.
     pub max_attempts: Option<u32>,
-    /// How long it rests between two attempts.
+    /// Policy for the pause between attempts.
     pub retry_policy: Option<String>,
 }
 
@@ -148,7 +148,7 @@ pub(super) struct RetryForm {
     failure_threshold: Option<u32>,
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     place: Option<(u64, u64)>,
@@ -172,10 +172,10 @@ impl fmt::Display for Fault {
 }
 
 impl Form {
-    /// Reads a workflow.
+    /// Parses a workflow.
     ///
     /// # Errors
-    /// Everything that is wrong with it, as far as it can be read.
+    /// All errors in it, as far as it can be parsed.
     pub(super) fn read(text: &str) -> Result<Self, Vec<Fault>> {
         let options = serde_saphyr::options! { with_snippet: false };
         let form = serde_saphyr::from_str_with_options::<Self>(text, options).map_err(|error| {
@@ -192,12 +192,12 @@ impl Form {
         if faults.is_empty() { Ok(form) } else { Err(faults) }
     }
 
-    /// What the workflow is known by.
+    /// Returns the name that identifies the workflow.
     pub(super) fn name(&self) -> &str {
         &self.name.as_ref().unwrap_or(&self.intent.title).value
     }
 
-    /// What is wrong with it although it could be read.
+    /// Returns the semantic errors of a parsed workflow.
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut fault =
@@ -242,15 +242,15 @@ impl Form {
         faults
     }
 
-    /// A task, if more than its name is said of it.
+    /// Returns a task, if the file gives more than its name.
     pub(super) fn task(&self, name: &str) -> Option<&TaskForm> {
         self.tasks.get(name)?.as_ref()
     }
 
-    /// The tasks, each after those that it waits for.
+    /// Returns the tasks, each after its dependencies.
     ///
     /// # Errors
-    /// Those that wait for each other.
+    /// The tasks that depend on each other.
     pub(super) fn order(&self) -> Result<Vec<&str>, Vec<&str>> {
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut order = Vec::new();
@@ -274,12 +274,12 @@ impl Form {
     }
 }
 
-/// What the reader says, in one line and without its place.
+/// Returns the parser's message, in one line and without its position.
 fn told(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let text = text.lines().next().unwrap_or_default();
     let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
     let text = place.and_then(|place| text.strip_suffix(place.as_str())).unwrap_or(text);
-    // Advice to whoever writes a program that reads YAML, and nobody who writes YAML.
+    // Removes advice that addresses programmers, not authors of YAML.
     text.split(", set DuplicateKeyPolicy").next().unwrap_or(text).to_owned()
 }

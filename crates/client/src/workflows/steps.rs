@@ -1,21 +1,21 @@
-//! What applying a workflow came to, thing by thing.
+//! Report of applying a workflow, step by step.
 
 use serde_json::{Value, json};
 
-/// What became of a thing.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was made.
+    /// It was created.
     Created,
-    /// It was changed to what the file says.
+    /// It was changed to match the file.
     Changed,
-    /// It was so already.
+    /// It matched the file already.
     Unchanged,
-    /// It is otherwise, and the server has no way to change it.
+    /// It differs from the file, and the server cannot change it.
     Differs,
     /// The server refused.
     Failed,
-    /// Something that it needs failed.
+    /// A dependency failed.
     Skipped,
 }
 
@@ -32,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// One thing.
+/// One step.
 #[derive(Debug)]
 struct Step {
     thing: &'static str,
@@ -42,15 +42,15 @@ struct Step {
     detail: Option<String>,
 }
 
-/// All of them, in the order in which they were gone through.
+/// All steps, in their order of execution.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     steps: Vec<Step>,
-    /// The intent, once it is known.
+    /// The intent's id, once it is known.
     pub intent: Option<String>,
 }
 
-/// What is to be said of a thing: its outcome, its id, and more.
+/// Result of a step: its outcome, its id, and details.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub outcome: Outcome,
@@ -59,25 +59,25 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// An outcome of a thing with this id.
+    /// Creates a result with the id of `record`.
     pub(super) fn new(outcome: Outcome, record: &Value) -> Self {
         let id = ["id", "agent_id"].iter().find_map(|member| record[*member].as_str());
         Self { outcome, id: id.map(str::to_owned), detail: None }
     }
 
-    /// The same, with more to say.
+    /// Adds details.
     pub(super) fn detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()).filter(|detail| !detail.is_empty()), ..self }
     }
 
-    /// That something it needs is not there.
+    /// Creates the result for a missing dependency.
     pub(super) fn skipped(why: impl Into<String>) -> Self {
         Self { outcome: Outcome::Skipped, id: None, detail: Some(why.into()) }
     }
 }
 
 impl Report {
-    /// Notes what became of a thing; its id, when it is there.
+    /// Records a step, and returns the id of its record if there is one.
     pub(super) fn note<E: std::fmt::Display>(
         &mut self,
         thing: &'static str,
@@ -97,7 +97,7 @@ impl Report {
         self.steps.iter().filter(|step| step.outcome == outcome).count()
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub(super) fn answer(&self, workflow: &str, dry_run: bool) -> Value {
         let steps: Vec<Value> = self
             .steps
@@ -117,10 +117,10 @@ impl Report {
         })
     }
 
-    /// Whether the server is now as the file says.
+    /// Checks whether the server now matches the file.
     ///
     /// # Errors
-    /// What is missing, in a sentence.
+    /// A sentence on the steps that failed.
     pub(super) fn verdict(&self) -> Result<(), String> {
         let counts = [Outcome::Failed, Outcome::Skipped, Outcome::Differs].map(|outcome| self.count(outcome));
         if counts == [0, 0, 0] {

@@ -1,4 +1,4 @@
-//! How an appointment goes on: heartbeats, silence, rest, its end.
+//! The course of an appointment: heartbeats, silence, pauses and its end.
 
 use chrono::TimeDelta;
 
@@ -30,31 +30,32 @@ impl Coordinator {
         self.heard_at.checked_add_signed(time).unwrap_or(self.heard_at)
     }
 
-    /// Whether its silence counts.
+    /// Whether heartbeats are expected.
     fn must_beat(&self) -> bool {
         !self.status.is_over() && self.status != CoordinatorStatus::Paused
     }
 
-    /// Whether its silence has it given up: also while it rests because it decided nothing, for it may have died of that.
+    /// Whether a long silence ends the appointment; also during a pause because of a stall, as the agent may
+    /// have died.
     fn is_missed(&self) -> bool {
         self.must_beat() || (!self.status.is_over() && self.stalled_at.is_some())
     }
 
-    /// When it is over by itself, if nothing is heard of it; `None` while it rests and has no end.
+    /// When the appointment ends if the coordinator stays silent; `None` while it is paused and has no end.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         let silence = self.is_missed().then(|| self.silent_for(GIVEN_UP));
         [silence, self.until].into_iter().flatten().min()
     }
 
-    /// When it will be over by its silence or its own end, and how.
+    /// Returns when the appointment will end by silence or by its own end, and with which status.
     fn end_due(&self) -> Option<(Timestamp, CoordinatorStatus)> {
         let silence = self.is_missed().then(|| (self.silent_for(GIVEN_UP), CoordinatorStatus::FailedOver));
         let own = self.until.map(|until| (until, CoordinatorStatus::Completed));
         [own, silence].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
-    /// The status at this moment: what is due has happened.
+    /// Returns the status at the given time; due changes count as made.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> CoordinatorStatus {
         if self.status.is_over() {
@@ -67,14 +68,14 @@ impl Coordinator {
         }
     }
 
-    /// When it is noticed that it decides nothing, if that is a guardrail of its.
+    /// When the coordinator counts as stalled, if it has such a guardrail.
     fn stalls_at(&self) -> Option<Timestamp> {
         let minutes = self.limit("require_progress_every_minutes").filter(|_| self.stalled_at.is_none())?;
         let time = TimeDelta::minutes(i64::try_from(minutes).ok()?);
         self.must_beat().then(|| self.progress_at.checked_add_signed(time))?
     }
 
-    /// When time does something to it next.
+    /// When time changes the appointment next.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         if self.status.is_over() {
@@ -94,7 +95,8 @@ impl Coordinator {
         Self { status, ended_at: Some(at), ..self.next() }
     }
 
-    /// Writes down what time has done: one thing, and what it is; `None` when nothing is due. To be called again until then.
+    /// Applies the next due change by time and returns its event kind; `None` if none is due (callers repeat
+    /// it).
     #[must_use]
     pub fn pass(&self, now: Timestamp) -> Option<(Self, Kind)> {
         if self.status.is_over() {
@@ -130,17 +132,18 @@ impl Coordinator {
         Refusal::new(Code::InvalidTransition, message)
     }
 
-    /// It is heard of. What is to be told of that, if anything: that it is back, or now and then that it is there.
+    /// Records a heartbeat; returns the event to log, if any: the coordinator is back, or (occasionally)
+    /// still alive.
     ///
     /// # Errors
-    /// [`Code::InvalidTransition`] when the appointment is over.
+    /// [`Code::InvalidTransition`] if the appointment is over.
     pub fn beat(&self, now: Timestamp) -> Result<(Self, Option<Kind>), Refusal> {
         let status = self.status_at(now);
         if status.is_over() {
             return Err(self.over(now));
         }
         let mut next = self.clone();
-        // Who rests has a heart too; only its supervisor has it go on.
+        // A paused coordinator sends heartbeats too; only its supervisor resumes it.
         (next.heard_at, next.last_heartbeat) = (now, Some(now));
         if status == CoordinatorStatus::Unresponsive {
             next = Self { status: CoordinatorStatus::Active, logged_at: Some(now), ..next.next() };
@@ -154,11 +157,12 @@ impl Coordinator {
         Ok((next, Some(Kind::CoordinatorHeartbeat)))
     }
 
-    /// Somebody changes it, `supervises` or is the appointed agent itself: the supervisor and the intent's admins have it rest
-    /// and go on, and bind it; the agent itself may only finish.
+    /// Applies a change requested by the supervisor or an admin (`supervises`) or by the appointed agent.
+    ///
+    /// The former may pause, resume and change guardrails; the agent itself may only finish.
     ///
     /// # Errors
-    /// [`Code::Forbidden`], [`Code::InvalidTransition`], and what the guardrails are checked for.
+    /// [`Code::Forbidden`], [`Code::InvalidTransition`], or invalid guardrails or reason.
     pub fn changed(
         &self,
         change: &CoordinatorChange,
@@ -226,7 +230,7 @@ impl Coordinator {
         Ok(kind)
     }
 
-    /// Somebody else is appointed in its place. One that is heard of gives way only when it is named (`named`).
+    /// Ends the appointment in favour of another one, which must name it (`named`) unless it is unresponsive.
     ///
     /// # Errors
     /// [`Code::AlreadyExists`].
@@ -241,7 +245,7 @@ impl Coordinator {
         ))
     }
 
-    /// It ends with its intent.
+    /// Ends the appointment with its intent.
     #[must_use]
     pub fn end_with_intent(&self, now: Timestamp) -> Self {
         self.ended(CoordinatorStatus::Completed, now)

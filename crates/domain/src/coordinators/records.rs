@@ -1,4 +1,4 @@
-//! What coordinators decide, and what keeps them from it (RFC-0013 §3, §4).
+//! Coordinators' decisions, and the guardrails that limit them (RFC-0013 §3, §4).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,16 +13,16 @@ use crate::ids::{CoordinatorId, DecisionRecordId, IntentId};
 use crate::limits::LIST_ITEMS;
 use crate::refusal::{Code, Refusal};
 
-/// What comes of a coordinator's decision.
+/// The outcome of recording a coordinator's decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decided {
-    /// It counts; the coordinator after it.
+    /// It is accepted; contains the coordinator afterwards.
     Lawful(Coordinator),
-    /// It is more than a guardrail lets it: what becomes of the coordinator by that, and what is told.
+    /// It exceeds a guardrail; contains the coordinator after the consequence, and the event to log, if any.
     Exceeds(Option<(Coordinator, Kind)>),
 }
 
-/// The refusal of what a guardrail does not let a coordinator do (RFC-0013 §3).
+/// Returns the refusal of a decision that exceeds a guardrail (RFC-0013 §3).
 #[must_use]
 pub fn exceeded() -> Refusal {
     Refusal::new(
@@ -33,11 +33,13 @@ pub fn exceeded() -> Refusal {
 }
 
 impl Coordinator {
-    /// It decides something. `plans`: how many plans it has made and changed before. What a guardrail does to it instead, if
-    /// one is exceeded: that is written down, and the decision refused ([`exceeded`]).
+    /// Applies a decision of the coordinator, which has made and changed `plans` plans before.
+    ///
+    /// If it exceeds a guardrail, the returned consequence is written down and the decision refused
+    /// ([`exceeded`]).
     ///
     /// # Errors
-    /// [`Code::InvalidTransition`] when it rests or is over.
+    /// [`Code::InvalidTransition`] if the coordinator is paused or the appointment is over.
     pub fn decides(&self, decision: DecisionType, plans: u64, now: Timestamp) -> Result<Decided, Refusal> {
         match self.status_at(now) {
             CoordinatorStatus::Paused => {
@@ -73,36 +75,36 @@ impl Coordinator {
     }
 }
 
-/// What a coordinator has decided; it stands for ever.
+/// A coordinator's decision; it is permanent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// Its id.
+    /// The decision's id.
     pub id: DecisionRecordId,
     /// The appointment under which it was made.
     pub coordinator_id: CoordinatorId,
-    /// Who decided.
+    /// The agent that decided.
     pub agent_id: String,
     /// The intent.
     pub intent_id: IntentId,
-    /// What it is about.
+    /// The subject of the decision.
     pub decision_type: DecisionType,
-    /// What was decided.
+    /// The decision in a sentence.
     pub summary: String,
-    /// Why.
+    /// The reasons.
     pub rationale: String,
-    /// What else was thought of.
+    /// The alternatives considered.
     pub alternatives: Vec<Value>,
-    /// How sure the coordinator is, 0 to 1.
+    /// The coordinator's confidence, 0 to 1.
     pub confidence: Option<f64>,
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
 }
 
 impl DecisionRecord {
-    /// Checks what a coordinator says of its decision.
+    /// Checks the contents of a decision.
     ///
     /// # Errors
-    /// A summary that is blank, texts or alternatives that are too large, a confidence that is none.
+    /// A blank summary, texts or alternatives that are too large, or a confidence out of range.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.summary.trim().is_empty() {
             let message = "`summary` is blank. Say in a line what was decided.";

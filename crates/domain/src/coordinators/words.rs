@@ -1,8 +1,8 @@
-//! The words of coordinators: what one is, where it stands, what it decides about.
+//! Enums of coordinators: type, status and decision type.
 
 use serde::{Deserialize, Serialize};
 
-/// What a coordinator is.
+/// The kind of coordinator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CoordinatorType {
@@ -11,17 +11,17 @@ pub enum CoordinatorType {
     Llm,
     /// A person.
     Human,
-    /// Both together.
+    /// A language model and a person together.
     Composite,
-    /// A program of rules.
+    /// A program with fixed rules.
     System,
 }
 
 impl CoordinatorType {
-    /// Every type.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Llm, Self::Human, Self::Composite, Self::System];
 
-    /// The type as it is written.
+    /// Returns the type's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,35 +32,35 @@ impl CoordinatorType {
         }
     }
 
-    /// Reads a type; `None` when there is no such type.
+    /// Parses a type's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// Where a coordinator stands.
+/// The status of a coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoordinatorStatus {
-    /// Not begun; the SDK knows it, and no appointment of this server is in it.
+    /// Not started; defined by the SDK, but no appointment of this server has it.
     Registering,
-    /// It leads.
+    /// It leads the intent.
     Active,
-    /// It was told to rest; silence does not count meanwhile.
+    /// It is paused; heartbeats are not required meanwhile.
     Paused,
-    /// It has been silent for too long; a heartbeat brings it back, another appointment takes its place.
+    /// It has been silent for too long; a heartbeat brings it back, another appointment may replace it.
     Unresponsive,
-    /// It was given up, or somebody was appointed in its place.
+    /// It was given up, or another agent was appointed in its place.
     FailedOver,
-    /// It finishes what it has.
+    /// It finishes its current work.
     Completing,
-    /// It is done.
+    /// It has finished.
     Completed,
 }
 
 impl CoordinatorStatus {
-    /// Every status.
+    /// All variants.
     pub const ALL: [Self; 7] = [
         Self::Registering,
         Self::Active,
@@ -71,7 +71,7 @@ impl CoordinatorStatus {
         Self::Completed,
     ];
 
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl CoordinatorStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
@@ -98,7 +98,7 @@ impl CoordinatorStatus {
     }
 }
 
-/// What happens when a guardrail is exceeded.
+/// The consequence of exceeding a guardrail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnExceed {
     Pause,
@@ -119,7 +119,7 @@ impl OnExceed {
     }
 }
 
-/// What a coordinator's decision is about (RFC-0013 §4.2).
+/// The subject of a coordinator's decision (RFC-0013 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CoordinatorDecisionType)]
@@ -128,26 +128,26 @@ pub enum DecisionType {
     PlanCreated,
     /// A plan was changed.
     PlanModified,
-    /// A task was given to an agent.
+    /// A task was assigned to an agent.
     TaskAssigned,
-    /// A task was handed on.
+    /// A task was delegated.
     TaskDelegated,
     /// The supervisor was asked.
     EscalationInitiated,
-    /// What the supervisor said is done.
+    /// The supervisor's answer was carried out.
     EscalationResolved,
-    /// A checkpoint of a plan was judged.
+    /// A checkpoint of a plan was evaluated.
     CheckpointEvaluated,
-    /// What follows from a failure.
+    /// A failure was handled.
     FailureHandled,
-    /// What is done to stay within the guardrails.
+    /// Measures were taken to stay within the guardrails.
     GuardrailApproached,
-    /// Somebody else takes over.
+    /// Another coordinator takes over.
     CoordinatorHandoff,
 }
 
 impl DecisionType {
-    /// Every type.
+    /// All variants.
     pub const ALL: [Self; 10] = [
         Self::PlanCreated,
         Self::PlanModified,
@@ -161,7 +161,7 @@ impl DecisionType {
         Self::CoordinatorHandoff,
     ];
 
-    /// The type as it is written.
+    /// Returns the type's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -178,7 +178,7 @@ impl DecisionType {
         }
     }
 
-    /// Reads a type; `None` when there is no such type.
+    /// Parses a type's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)

@@ -1,5 +1,7 @@
-//! When a person has to agree to a task before it is handed out (`requires.human_approval`, AEE §3), who that may be, and
-//! when it is too late. The draft gives the word no meaning; this is the one that it has here.
+//! Human approval of tasks before delivery (`requires.human_approval`, AEE §3): when it is needed, the
+//! persons who may give it, and when it is too late.
+//!
+//! The draft does not define the member's meaning; this module defines it for this server.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,33 +11,36 @@ use crate::clock::{Timestamp, rfc3339};
 use crate::principals::Kind;
 use crate::refusal::{Code, Refusal};
 
-/// What a person says to a task.
+/// A person's decision on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ApprovalDecision)]
 pub enum Decision {
-    /// It may be done.
+    /// The task may be done.
     Approve,
-    /// It may not.
+    /// The task may not be done.
     Decline,
 }
 
-/// Whether an entity is a person; `kind`: what kind of being it is, if that is known. Of one whom nobody knows the name counts
-/// (AEE §5.2); a name alone makes nobody one who is known to be none.
+/// Whether an entity is a person; `kind` is its kind of principal, if known.
+///
+/// For unknown entities the name decides (AEE §5.2); a name never overrides a known kind.
 #[must_use]
 pub fn is_person(entity: &str, kind: Option<Kind>) -> bool {
     kind.map_or_else(|| entity.starts_with("human."), |kind| kind == Kind::Human)
 }
 
-/// Whether a person has to agree to this first; `recipient`: what kind of being it is for, if that is known. Who is a person
-/// decides for himself.
+/// Whether a person has to approve an envelope first; `recipient` is the recipient's kind of principal, if
+/// known.
+///
+/// A recipient that is a person needs no approval, because that person decides for themselves.
 #[must_use]
 pub fn needed(envelope: &Envelope, recipient: Option<Kind>) -> bool {
     let person = is_person(&envelope.recipient, recipient);
     envelope.kind == EnvelopeType::Task && envelope.requires.human_approval && !person
 }
 
-/// Requires that a key is one of who may be asked: of a person, and of the one who is named if one is.
+/// Requires that the key belongs to a person and, if an approver is configured, to that person.
 ///
 /// # Errors
 /// [`Code::Forbidden`].
@@ -51,7 +56,7 @@ pub fn require_person(principal: &str, kind: Kind, approver: Option<&str>) -> Re
     Ok(())
 }
 
-/// Requires that whoever decides did not ask: it is neither the sender nor who handed it in for them.
+/// Requires that the deciding principal is neither the sender nor the submitter of the task.
 ///
 /// # Errors
 /// [`Code::Forbidden`].
@@ -63,13 +68,13 @@ pub fn require_other(principal: &str, sender: &str, handed_in_by: Option<&str>) 
     Err(Refusal::new(Code::Forbidden, message))
 }
 
-/// What stands already: who decided, and when.
+/// An existing decision: the deciding principal, and when it decided.
 pub type Decided = (String, Timestamp);
 
 /// Requires that a task still waits for a decision.
 ///
 /// # Errors
-/// [`Code::InvalidTransition`]: there is one. [`Code::TaskClosed`]: its time ran out.
+/// [`Code::InvalidTransition`]: it was decided. [`Code::TaskClosed`]: its time ran out.
 pub fn require_waiting(pairs: &[(Pair, Option<Decided>)], now: Timestamp) -> Result<(), Refusal> {
     if pairs.iter().any(|(pair, _)| pair.status_at(now) == PairStatus::Held) {
         return Ok(());

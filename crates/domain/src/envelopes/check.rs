@@ -1,7 +1,7 @@
-//! The validity of an envelope (AEE §3, §6): every MUST that can be judged without knowing anybody.
+//! The validity of an envelope (AEE §3, §6): every MUST that can be checked from the envelope alone.
 //!
-//! The shape is that of `openapi/aee/aee-v1.schema.json`, which is served; a law holds the two together. What the shape
-//! lets through and is wrong all the same is a warning.
+//! The shape is that of `openapi/aee/aee-v1.schema.json`, which is served; a test keeps the two consistent.
+//! Faults that the shape permits are warnings.
 
 use serde_json::{Map, Value};
 use ulid::Ulid;
@@ -17,16 +17,17 @@ use crate::refusal::{Code, FieldError, Refusal};
 pub const REQUIRED: [&str; 10] =
     ["v", "id", "ts", "type", "from", "to", "intent", "corr", "priority", "payload"];
 
-/// Bytes of `id`, `corr` and `reply_to`: longer ones are no identifiers, and each is part of an index.
+/// Maximum bytes of `id`, `corr` and `reply_to`: longer texts are not identifiers, and each is part of an
+/// index.
 pub const ID_BYTES: usize = 128;
 
-/// Bytes of `requires` from which on it is no longer compact (AEE §6.10).
+/// Maximum bytes of `requires` to count as compact (AEE §6.10).
 const REQUIRES_BYTES: usize = 2 * 1024;
 
-/// References that are looked at: each may cost a look-up.
+/// Maximum number of references examined, because each may cost a look-up.
 const REFERENCES: usize = 100;
 
-/// The faults of an envelope as they are found.
+/// The faults of an envelope found so far.
 struct Faults(Vec<FieldError>);
 
 impl Faults {
@@ -35,7 +36,7 @@ impl Faults {
         self.0.push(FieldError { kind: kind.to_owned(), loc, msg: msg.into() });
     }
 
-    /// A text of at least `least` letters and at most `most` bytes, without control characters.
+    /// Reads a text of at least `least` characters and at most `most` bytes, without control characters.
     fn text<'a>(
         &mut self,
         members: &'a Map<String, Value>,
@@ -75,10 +76,10 @@ impl Faults {
     }
 }
 
-/// Checks the members of an envelope that was read.
+/// Checks the members of a parsed envelope.
 ///
 /// # Errors
-/// [`Code::Mve5NotRoutable`] for a log line; [`Code::UnsupportedVersion`] when `v` is not there or another than "1", and
+/// [`Code::Mve5NotRoutable`] for a log line; [`Code::UnsupportedVersion`] if `v` is missing or not "1", and
 /// [`Code::InvalidEnvelope`] otherwise: both name every fault.
 pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     if is_mve5(&members) {
@@ -143,7 +144,7 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
     })
 }
 
-/// An id is of printable ASCII characters, so that it can stand in a path, a log and an index as it is.
+/// Requires printable ASCII characters, so that an id can be used in a path, a log and an index unchanged.
 fn id<'a>(faults: &mut Faults, members: &'a Map<String, Value>) -> Option<&'a str> {
     let id = faults.text(members, "id", (8, ID_BYTES))?;
     if id.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -153,7 +154,7 @@ fn id<'a>(faults: &mut Faults, members: &'a Map<String, Value>) -> Option<&'a st
     None
 }
 
-/// Of which kind the members are that are no texts.
+/// Checks the types of the members that are not texts.
 fn kinds(faults: &mut Faults, members: &Map<String, Value>) {
     let wrong = |name: &str, right: fn(&Value) -> bool| members.get(name).is_some_and(|value| !right(value));
     if wrong("payload", Value::is_object) {
@@ -162,8 +163,8 @@ fn kinds(faults: &mut Faults, members: &Map<String, Value>) {
     if wrong("requires", |value| value.is_object() || value.is_null()) {
         faults.add(&["requires"], "object_type", "`requires` must be an object or null");
     }
-    // What asks for a person's consent in another type than it has (AEE §3, field 12) asks for it all the same, or does not:
-    // nobody can tell, so it is not passed over like the other members of `requires` (§6.10), but sent back.
+    // A `human_approval` of another type (AEE §3, field 12) is ambiguous: it may or may not ask for approval.
+    // So it is refused, not ignored like the other members of `requires` (§6.10).
     let approval = members.get("requires").and_then(|requires| requires.get("human_approval"));
     if approval.is_some_and(|value| !value.is_boolean()) {
         let msg = "`requires.human_approval` must be true or false, and nothing else: leave it out when nobody has to agree \
@@ -207,7 +208,8 @@ fn reply_to<'a>(
 
 fn trace(faults: &mut Faults, members: &Map<String, Value>) -> Option<TraceNote> {
     let trace = members.get("trace").filter(|trace| !trace.is_null())?;
-    // No member of it is required: it is RECOMMENDED where there is an observability system (AEE §3, §3.1).
+    // None of its members is required: it is RECOMMENDED where there is an observability system (AEE §3,
+    // §3.1).
     let text = |name: &str| trace.get(name).is_none_or(Value::is_string);
     if !trace.is_object() || !text("trace_id") || !text("span_id") {
         let msg =
@@ -219,7 +221,7 @@ fn trace(faults: &mut Faults, members: &Map<String, Value>) -> Option<TraceNote>
     Some(TraceNote { trace_id: part("trace_id"), span_id: part("span_id") })
 }
 
-/// The envelopes that a payload refers to. Only references that say that they are such are judged.
+/// Collects the envelopes that a payload refers to; only references declared as `aee.envelope` are checked.
 fn references(faults: &mut Faults, payload: Option<&Value>) -> Vec<Reference> {
     let listed = payload.and_then(|payload| payload.get("references")).and_then(Value::as_array);
     let mut found = Vec::new();
@@ -246,13 +248,14 @@ fn references(faults: &mut Faults, payload: Option<&Value>) -> Vec<Reference> {
     found
 }
 
-/// What the gateway acts on, and what is wrong with the rest: it is passed over (AEE §6.10).
+/// Reads the parts of `requires` that the gateway acts on; faults in the rest are warnings and ignored (AEE
+/// §6.10).
 fn requires(requires: Option<&Value>) -> (Requires, Vec<Warning>) {
     let mut warnings = Vec::new();
     let Some(Value::Object(requires)) = requires else { return (Requires::default(), warnings) };
     let given = |name: &str| requires.get(name).filter(|value| !value.is_null());
     let timeout = given("timeout_ms").map(|value| value.as_f64().filter(|millis| *millis > 0.0));
-    // It is true or false by now (`kinds`).
+    // Its type was checked before (`kinds`).
     let human_approval = given("human_approval").and_then(Value::as_bool).unwrap_or(false);
     let evidence = given("evidence").is_none_or(Value::is_boolean);
     let format = given("format").is_none_or(Value::is_string);
@@ -277,7 +280,8 @@ fn requires(requires: Option<&Value>) -> (Requires, Vec<Warning>) {
     (Requires { timeout_ms, human_approval }, warnings)
 }
 
-/// Whether a value holds what looks like a token: a known beginning, or a long run of letters and digits of both kinds.
+/// Whether a value contains a likely token: a known prefix, or a long mixture of digits, upper and lower
+/// case.
 fn has_secret(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains("-----BEGIN ") || text.split_whitespace().any(looks_secret),
@@ -301,7 +305,7 @@ fn looks_secret(word: &str) -> bool {
         && has(u8::is_ascii_uppercase)
 }
 
-/// What is valid and should not be so.
+/// Adds the warnings about valid but discouraged contents.
 fn remark(
     warnings: &mut Vec<Warning>,
     kind: EnvelopeType,

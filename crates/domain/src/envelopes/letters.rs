@@ -1,5 +1,6 @@
-//! Envelopes that the gateway writes itself: its answers, its errors, its notices. They are as complete as AEE asks of
-//! anybody (§7.1), and are checked by the same law as everybody's.
+//! Envelopes written by the gateway itself: answers, errors and notices.
+//!
+//! They are as complete as AEE requires of everybody (§7.1), and pass the same checks as all others.
 
 use serde_json::{Map, Value, json};
 
@@ -9,31 +10,31 @@ use crate::ids::Chance;
 use crate::refusal::Refusal;
 use crate::traces::Trace;
 
-/// What the gateway is about to write.
+/// An envelope to be written by the gateway.
 #[derive(Debug, Clone)]
 pub struct Letter<'a> {
-    /// What it is.
+    /// Its type.
     pub kind: EnvelopeType,
-    /// From whom: the gateway's own name.
+    /// The sender: the gateway's own name.
     pub sender: &'a str,
-    /// To whom.
+    /// The recipient.
     pub recipient: &'a str,
-    /// What it is about.
+    /// The purpose.
     pub purpose: &'a str,
     /// The thread that it belongs to.
     pub corr: &'a str,
-    /// What it answers.
+    /// The envelope that it answers.
     pub reply_to: Option<&'a str>,
-    /// How pressing.
+    /// The priority.
     pub priority: Priority,
-    /// What it says.
+    /// The payload.
     pub payload: Value,
     /// The trace that it belongs to.
     pub trace: Option<Trace>,
 }
 
 impl<'a> Letter<'a> {
-    /// The answer to an envelope, by the entity that it was sent to.
+    /// Creates the answer to an envelope, from `sender`, the entity that the envelope was sent to.
     #[must_use]
     pub fn answering(asked: &'a Envelope, sender: &'a str, kind: EnvelopeType, payload: Value) -> Self {
         Self {
@@ -49,15 +50,15 @@ impl<'a> Letter<'a> {
         }
     }
 
-    /// Writes it, with an id that sorts by age and cannot be guessed (AEE §11.1).
+    /// Writes the envelope with an id that sorts by age and cannot be guessed (AEE §11.1).
     ///
     /// # Errors
-    /// What the letter was given is not what an envelope may have.
+    /// A member has a value that an envelope may not have.
     pub fn write(self, at: Timestamp, chance: &dyn Chance) -> Result<Envelope, Refusal> {
         self.write_as(crate::ids::letter(at, chance), at)
     }
 
-    /// Writes it under an id that is made of what it tells of.
+    /// Writes the envelope with an id that is derived from its subject.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -85,7 +86,7 @@ impl<'a> Letter<'a> {
     }
 }
 
-/// The payload of an error (AEE §4), always complete.
+/// Returns the payload of an error (AEE §4), always complete.
 #[must_use]
 pub fn failure(code: &str, message: &str, retryable: bool) -> Value {
     json!({ "code": code, "message": message, "retryable": retryable })

@@ -1,4 +1,4 @@
-//! Log lines of five members, MVE-5 (AEE §7.2): kept for people who look, never delivered.
+//! Log lines of five members, MVE-5 (AEE §7.2): stored for people to read, never delivered.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::refusal::{Code, FieldError, Refusal};
 /// The members that every line has.
 pub const MEMBERS: [&str; 5] = ["v", "id", "type", "from", "intent"];
 
-/// A line that can be kept.
+/// A valid log line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogLine {
     /// `id`.
@@ -21,21 +21,22 @@ pub struct LogLine {
     pub sender: String,
     /// `intent`.
     pub purpose: String,
-    /// `corr`, when there is one: a full envelope is a line too.
+    /// `corr`, if present: a full envelope is a valid line too.
     pub corr: Option<String>,
 }
 
-/// Whether these members are a log line and no envelope: the five and none of those by which an envelope is routed.
+/// Whether these members are a log line and not an envelope: they include the five, but none used for
+/// routing.
 #[must_use]
 pub fn is_mve5(found: &Map<String, Value>) -> bool {
     MEMBERS.iter().all(|name| found.contains_key(*name))
         && ["to", "corr", "payload"].iter().all(|name| !found.contains_key(*name))
 }
 
-/// The lines of a body (NDJSON), each with its place; those that are blank are passed over.
+/// Splits a body (NDJSON) into lines with their positions, skipping blank ones.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`] when there is none, [`Code::TooLarge`] when there are too many.
+/// [`Code::InvalidRequest`] if there is no line, [`Code::TooLarge`] if there are too many.
 pub fn split(body: &[u8]) -> Result<Vec<(usize, &[u8])>, Refusal> {
     let lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
     let lines: Vec<(usize, &[u8])> = lines.filter(|(_, line)| !line.is_empty()).take(BATCH + 1).collect();
@@ -52,7 +53,7 @@ pub fn split(body: &[u8]) -> Result<Vec<(usize, &[u8])>, Refusal> {
     Ok(lines)
 }
 
-/// Reads one line.
+/// Parses one line.
 ///
 /// # Errors
 /// As [`super::read`]; [`Code::InvalidEnvelope`] naming every member that is missing or wrong.
@@ -84,7 +85,7 @@ pub fn read(bytes: &[u8]) -> Result<LogLine, Refusal> {
             kind,
             sender: sender.to_owned(),
             purpose: purpose.to_owned(),
-            // It is none of the five: one that is no thread's name is kept in the line, and nobody finds the line by it.
+            // Not one of the five, so an invalid `corr` is kept in the stored line but not indexed.
             corr: text("corr", 1, ID_BYTES).map(str::to_owned),
         }),
         _ => {

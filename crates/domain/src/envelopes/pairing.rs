@@ -1,5 +1,7 @@
-//! How a reply finds its task (AEE §4, §6.3). A task sent to one entity is over with its first result or error; one sent to
-//! a channel has a pair with each who listened then, and each pair is over for itself.
+//! Exchanges: the pairing of replies with their tasks (AEE §4, §6.3).
+//!
+//! A task sent to one entity is over with its first result or error. A task sent to a channel has one
+//! exchange with each subscriber at that time, and each ends on its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +9,22 @@ use super::{Envelope, EnvelopeType, Warning};
 use crate::clock::Timestamp;
 use crate::refusal::{Code, Refusal};
 
-/// How far a pair is.
+/// The status of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PairStatus {
-    /// A person has to agree before it is handed out.
+    /// A person has to approve the task before it is delivered.
     Held,
     /// It waits for its result or error.
     Open,
-    /// It has one.
+    /// It has its result or error.
     Closed,
-    /// Its time ran out first; the gateway has said so.
+    /// Its time ran out first; the gateway has notified the sender.
     TimedOut,
 }
 
 impl PairStatus {
-    /// The status as it is written.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,32 +35,32 @@ impl PairStatus {
         }
     }
 
-    /// Reads a status; `None` when there is no such status.
+    /// Parses a status's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Held, Self::Open, Self::Closed, Self::TimedOut].into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// A task and one who is to answer it.
+/// An exchange: a task and one entity that is expected to answer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// The task's id.
     pub task_id: String,
-    /// Who is to answer.
+    /// The entity that is expected to answer.
     pub respondent: String,
-    /// Who asked.
+    /// The sender of the task.
     pub asker: String,
     /// The task's thread.
     pub corr: String,
-    /// How far it is.
+    /// The status as last written.
     pub status: PairStatus,
-    /// Until when an answer counts.
+    /// The time from which an answer is too late.
     pub deadline: Option<Timestamp>,
 }
 
 impl Pair {
-    /// How far it is at a moment: its time is over the instant it is.
+    /// Returns the status at the given time; the deadline takes effect at once.
     #[must_use]
     pub fn status_at(&self, now: Timestamp) -> PairStatus {
         match self.status {
@@ -70,25 +72,26 @@ impl Pair {
     }
 }
 
-/// What is known of the envelope that another one answers.
+/// The known facts about the envelope that another one answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing.
+    /// It is unknown.
     Nothing,
-    /// It is no task.
+    /// It is not a task.
     Other,
-    /// It is a task, and these are its pairs that the answerer is in: none, when it was not sent to them.
+    /// It is a task; contains the exchange with the answering entity, or `None` if the task was not sent to
+    /// it.
     Task(Option<Pair>),
 }
 
-/// What becomes of an envelope that answers another one.
+/// The effect of an envelope on the exchange that it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing else.
+    /// None.
     Plain,
-    /// As nothing else, with a word on what is odd.
+    /// None, but it gets a warning.
     Odd(Warning),
-    /// The pair is over.
+    /// The exchange is over.
     Closes,
 }
 
@@ -99,11 +102,11 @@ fn mismatch(why: &str) -> Refusal {
     Refusal::field(Code::ReplyMismatch, "reply_to", "reply_mismatch", message)
 }
 
-/// Judges an envelope by what it answers.
+/// Checks an envelope against the one that it answers.
 ///
 /// # Errors
-/// [`Code::ReplyMismatch`]: it answers what is no task, or a task of others, or in another thread; in strict mode, one that
-/// is not known. [`Code::TaskClosed`]: there is an end already.
+/// [`Code::ReplyMismatch`]: it does not answer a task, or answers the task of others, or in another thread;
+/// in strict mode, also an unknown task. [`Code::TaskClosed`]: the exchange is over already.
 pub fn judge(envelope: &Envelope, known: &Known, strict: bool, now: Timestamp) -> Result<Verdict, Refusal> {
     let ends = envelope.kind.is_terminal();
     if !ends && envelope.kind != EnvelopeType::Stream {
@@ -136,7 +139,7 @@ pub fn judge(envelope: &Envelope, known: &Known, strict: bool, now: Timestamp) -
     }
 }
 
-/// What is said of an answer to what is over.
+/// Returns the refusal of an answer to an exchange that is over.
 #[must_use]
 pub fn over(why: &str) -> Refusal {
     let message = format!(

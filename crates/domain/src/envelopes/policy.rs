@@ -1,7 +1,7 @@
-//! What may cross a boundary (AEE §11.5): which intents, whether signed, with what left out.
+//! Boundary rules (AEE §11.5): the intents allowed on a link, required signatures, and redactions.
 //!
-//! A rule is for a link: the entities that match its patterns for `from` and `to`. Every rule that matches has its say: one
-//! that denies is enough, and where a rule lists what is allowed, everything else is not.
+//! A rule applies to a link: entities that match its patterns for `from` and `to`. Every matching rule
+//! applies: one denial is enough, and a rule with an `allow` list denies everything else.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::{Envelope, Priority};
 use crate::limits::LIST_ITEMS;
 use crate::refusal::{Code, Refusal};
 
-/// Rules of one server: every envelope is compared with all of them.
+/// Maximum number of rules of one server; every envelope is compared with all of them.
 pub const RULES: usize = 200;
 
 /// A rule for a link.
@@ -19,28 +19,28 @@ pub const RULES: usize = 200;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "to": "partner.**", "deny": ["ops.**"], "require_signature": true }))]
 pub struct Rule {
-    /// Senders it is for: a pattern over dotted names, `**` for all.
+    /// Senders that the rule applies to: a pattern over dotted names, `**` for all.
     #[serde(default = "all")]
     #[schema(example = "agent.**")]
     pub from: String,
-    /// Recipients it is for.
+    /// Recipients that the rule applies to.
     #[serde(default = "all")]
     #[schema(example = "partner.**")]
     pub to: String,
-    /// Intents that may pass, when there is any; then no other may.
+    /// Intents that may pass; if not empty, no others may.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Intents that may not.
+    /// Intents that may not pass.
     #[serde(default)]
     pub deny: Vec<String>,
-    /// Whether only signed envelopes pass.
+    /// Whether only signed envelopes may pass.
     #[serde(default)]
     pub require_signature: bool,
-    /// JSON Pointers into the payload of what is left out: the gateway hands on an envelope of its own that refers to the
-    /// original, never the original.
+    /// JSON Pointers to the parts of the payload to leave out: the gateway then delivers an envelope of its
+    /// own that refers to the original, never the original.
     #[serde(default)]
     pub redact: Vec<String>,
-    /// The highest priority that is believed.
+    /// The highest priority that is accepted; higher ones are lowered to it.
     #[serde(default)]
     pub max_priority: Option<Priority>,
 }
@@ -49,19 +49,20 @@ fn all() -> String {
     "**".to_owned()
 }
 
-/// What the rules say of one envelope that may pass.
+/// The effect of the rules on an envelope that may pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// What is left out for this recipient.
+    /// The parts left out for this recipient.
     pub redact: Vec<String>,
-    /// The highest priority that is believed.
+    /// The highest priority that is accepted.
     pub max_priority: Option<Priority>,
-    /// Whether any rule is for the link: there is a boundary.
+    /// Whether any rule applies to the link, that is whether there is a boundary.
     pub boundary: bool,
 }
 
 impl Passage {
-    /// What is left out besides what is gone already: with a part goes all that is in it.
+    /// Returns the parts to leave out in addition to those already `gone` (leaving out a part includes all
+    /// within it).
     #[must_use]
     pub fn more_than(&self, gone: &[String]) -> Vec<String> {
         let covered = |pointer: &str| {
@@ -74,29 +75,29 @@ impl Passage {
         self.redact.iter().filter(|pointer| !covered(pointer)).cloned().collect()
     }
 
-    /// What is believed of a priority.
+    /// Returns the effective priority.
     #[must_use]
     pub fn believed(&self, priority: Priority) -> Priority {
         self.max_priority.map_or(priority, |most| priority.min(most))
     }
 }
 
-/// A rule that was understood.
+/// A rule with its parsed patterns.
 #[derive(Debug, Clone)]
 pub struct Checked {
     from: Pattern,
     to: Pattern,
     allow: Vec<Pattern>,
     deny: Vec<Pattern>,
-    /// As it was written.
+    /// The rule as written.
     pub rule: Rule,
 }
 
 impl Rule {
-    /// Reads the rule's patterns.
+    /// Parses the rule's patterns.
     ///
     /// # Errors
-    /// [`Code::Unprocessable`] at what cannot be read.
+    /// [`Code::Unprocessable`] at the invalid member.
     pub fn check(self) -> Result<Checked, Refusal> {
         let read = |member: &str, text: &str| {
             Pattern::parse(text).map_err(|fault| {
@@ -132,13 +133,15 @@ impl Rule {
     }
 }
 
-/// Whether a text is a JSON Pointer to a part of something (RFC 6901). One with a `~` that escapes nothing would find
-/// nothing, and what it was meant to hide would be seen.
+/// Whether a text is a JSON Pointer to a part of a value (RFC 6901).
+///
+/// A pointer with a `~` that escapes nothing would match nothing, and the part that it should hide would be
+/// visible.
 fn is_pointer(text: &str) -> bool {
     text.starts_with('/') && text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']))
 }
 
-/// Judges an envelope by all rules; `signed`: its signature was verified.
+/// Checks an envelope against all rules; `signed` means that its signature was verified.
 ///
 /// # Errors
 /// [`Code::IntentNotAllowed`], [`Code::SignatureRequired`].
@@ -146,7 +149,7 @@ pub fn judge(rules: &[Checked], envelope: &Envelope, signed: bool) -> Result<Pas
     judge_link(rules, (&envelope.sender, &envelope.recipient), &envelope.purpose, signed)
 }
 
-/// Judges what is said by one to another: of what is sent to a channel, by its sender to each who listens.
+/// Checks a link between two entities; for a channel, that is from the sender to each subscriber.
 ///
 /// # Errors
 /// As [`judge`].
@@ -182,7 +185,7 @@ pub fn judge_link(
     Ok(passage)
 }
 
-/// An envelope must be signed here.
+/// Returns the refusal of an unsigned envelope.
 #[must_use]
 pub fn unsigned() -> Refusal {
     Refusal::field(
@@ -193,7 +196,7 @@ pub fn unsigned() -> Refusal {
     )
 }
 
-/// A payload without what is left out. What a pointer does not find is not there anyway.
+/// Returns a payload without the given parts; pointers that match nothing have no effect.
 #[must_use]
 pub fn redacted(payload: &Map<String, Value>, pointers: &[String]) -> Map<String, Value> {
     let mut whole = Value::Object(payload.clone());
@@ -202,7 +205,7 @@ pub fn redacted(payload: &Map<String, Value>, pointers: &[String]) -> Map<String
         let last = last.replace("~1", "/").replace("~0", "~");
         match whole.pointer_mut(parent) {
             Some(Value::Object(members)) => drop(members.remove(&last)),
-            // An item that went away would move the others.
+            // Removing an item would move the others.
             Some(Value::Array(items)) => {
                 if let Some(item) = last.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
                     *item = Value::Null;

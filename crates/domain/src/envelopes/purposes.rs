@@ -1,4 +1,4 @@
-//! What envelopes are about: AEE's `intent` (§9), a dotted name. `aee.*` is the protocol's own.
+//! The purposes of envelopes: AEE's `intent` (§9), a dotted name. `aee.*` is reserved for the protocol.
 
 use crate::globs::{Glob, NotAGlob};
 use crate::refusal::{Code, Refusal};
@@ -14,24 +14,25 @@ pub const CORE: [&str; 7] = [
     "aee.validate.payload",
 ];
 
-/// Names in the protocol's space that are taken although it does not define them.
+/// Names in the reserved namespace that are accepted although the protocol does not define them.
 pub const TOLERATED: [&str; 2] = ["aee.ext.**", "aee.protocol.explainer"];
 
-/// A pattern over dotted names: `*` stands for one part, `**` for any number of them.
+/// A pattern over dotted names: `*` matches one part, `**` any number of parts.
 #[derive(Debug, Clone)]
 pub struct Pattern(Glob);
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// See [`NotAGlob`].
     pub fn parse(text: &str) -> Result<Self, NotAGlob> {
-        // A part is a segment to the globs; a slash in a name is a letter like any other.
+        // Globs match by path segments, so dots and slashes are swapped; a slash in a name is an ordinary
+        // character.
         Glob::parse(&segmented(text)).map(Self)
     }
 
-    /// Whether it stands for this name.
+    /// Whether the pattern matches this name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         self.0.matches(&segmented(name))
@@ -48,14 +49,15 @@ fn segmented(name: &str) -> String {
         .collect()
 }
 
-/// Whether a name is in a space: `aee.` and `aee` both mean what begins with `aee.`, and the name itself.
+/// Whether a name is in a namespace: `aee.` and `aee` both mean the name itself and all that begin with
+/// `aee.`.
 #[must_use]
 pub fn in_space(name: &str, space: &str) -> bool {
     let space = space.trim_end_matches('.');
     space.is_empty() || name == space || name.strip_prefix(space).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Refuses names that applications must not take (AEE §9.2).
+/// Refuses names that applications must not use (AEE §9.2).
 ///
 /// # Errors
 /// [`Code::ReservedNamespace`].

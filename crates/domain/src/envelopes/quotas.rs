@@ -1,22 +1,25 @@
-//! How pressing one sender may be (AEE §11.6): so many urgent and so many high envelopes a minute. One over that is not
-//! refused but goes with a lower priority, the next one that has room; only the total, if there is one, makes a sender wait.
-//! The envelope itself keeps the priority that its sender gave it.
+//! Limits on each sender's urgent and high envelopes per minute (AEE §11.6).
+//!
+//! An envelope over its limit is not refused but delivered with the next lower priority that has room; only
+//! the total limit, if there is one, makes a sender wait. The envelope itself keeps the priority given by its
+//! sender.
 
 use super::Priority;
 use crate::rate::{Verdict as Rate, judge_minutely, spend_minutely};
 
-/// What each sender may send in a minute; 0 is without limit.
+/// The limits of each sender per minute; 0 means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// Urgent ones.
+    /// Urgent envelopes.
     pub urgent: u32,
-    /// High ones, those that were urgent included.
+    /// High envelopes, including urgent ones that were lowered.
     pub high: u32,
-    /// All together.
+    /// All envelopes.
     pub total: u32,
 }
 
-/// What a sender has spent: for each rate the moment at which all of it is there again, in nanoseconds on a steady clock.
+/// A sender's usage: for each limit the moment at which it is fully available again, in nanoseconds on a
+/// steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
     urgent: u64,
@@ -25,7 +28,7 @@ pub struct Spent {
 }
 
 impl Rates {
-    /// So many times as much.
+    /// Multiplies all limits.
     #[must_use]
     pub fn times(self, factor: u32) -> Self {
         let Self { urgent, high, total } = self;
@@ -35,31 +38,31 @@ impl Rates {
 }
 
 impl Spent {
-    /// From when on it is as if the sender had never sent anything.
+    /// Returns the moment from which the usage is as if the sender had never sent anything.
     #[must_use]
     pub fn forgotten_at(self) -> u64 {
         self.urgent.max(self.high).max(self.total)
     }
 }
 
-/// What becomes of an envelope.
+/// The decision on an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes.
+    /// It passes.
     Pass {
-        /// With this priority, never a higher one than its own.
+        /// The effective priority, never higher than its own.
         priority: Priority,
-        /// What its sender has spent now.
+        /// The sender's usage afterwards.
         spent: Spent,
     },
-    /// Its sender has to wait; nothing is spent.
+    /// The sender has to wait; nothing is charged.
     Wait {
         /// Nanoseconds until an envelope would pass.
         nanos: u64,
     },
 }
 
-/// Judges one more envelope of a sender at `now`, in nanoseconds on any steady clock.
+/// Decides on one more envelope of a sender at `now`, in nanoseconds on any steady clock.
 #[must_use]
 pub fn judge(rates: Rates, spent: Spent, asked: Priority, now: u64) -> Verdict {
     let mut spent = match take(rates.total, spent.total, now) {
@@ -81,8 +84,9 @@ pub fn judge(rates: Rates, spent: Spent, asked: Priority, now: u64) -> Verdict {
     }
 }
 
-/// What a sender has spent once an envelope that passed has gone to so many others besides: each counts towards the total,
-/// and what there was no room for is waited for before the next one.
+/// Returns a sender's usage after an accepted envelope was also delivered to `others` more recipients.
+///
+/// Each counts towards the total; the excess delays the sender's next envelope.
 #[must_use]
 pub fn charge(rates: Rates, spent: Spent, others: u32, now: u64) -> Spent {
     if rates.total == 0 {
@@ -91,7 +95,7 @@ pub fn charge(rates: Rates, spent: Spent, others: u32, now: u64) -> Spent {
     Spent { total: spend_minutely(rates.total, spent.total, others, now), ..spent }
 }
 
-/// Takes one from a rate: the moment to keep, or how long there is none.
+/// Charges one to a limit: returns the moment to store, or the nanoseconds to wait.
 fn take(per_minute: u32, full_at: u64, now: u64) -> Result<u64, u64> {
     if per_minute == 0 {
         return Ok(full_at);

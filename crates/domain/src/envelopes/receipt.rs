@@ -1,4 +1,4 @@
-//! What the gateway says of an envelope that it took in: beside it, never in it.
+//! Receipts: the gateway's statements about an ingested envelope, kept beside it, never in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use super::signing::Scope;
 use super::{Priority, Warning};
 use crate::clock::{Timestamp, rfc3339};
 
-/// What vouches for an envelope's sender.
+/// The proof of an envelope's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Voucher {
     /// A signature by a key of the sender's (AEE §8).
     Sig,
-    /// The API key that it came with.
+    /// The API key that it was submitted with.
     Token,
     /// The gateway wrote it.
     Gateway,
 }
 
 impl Voucher {
-    /// The voucher as it is written.
+    /// Returns the voucher's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,83 +29,84 @@ impl Voucher {
         }
     }
 
-    /// Reads a voucher; `None` when there is no such thing.
+    /// Parses a voucher's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Sig, Self::Token, Self::Gateway].into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// What vouches for the sender, and with which key.
+/// The proof of an envelope's sender, with its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = EnvelopeVerified)]
 pub struct Verified {
-    /// What.
+    /// The kind of proof.
     pub by: Voucher,
-    /// With which of the sender's keys, when it is signed.
+    /// The sender's key, if the envelope is signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kid: Option<String>,
-    /// `core` when the signature binds the ten members of AEE §8 and no others: whoever carried the envelope may have changed
-    /// `priority`, `requires`, `trace` and all that the draft does not name. Not there when it binds everything.
+    /// `core` if the signature covers only the ten members of AEE §8: intermediaries may have changed
+    /// `priority`, `requires`, `trace` and all members that the draft does not define; absent if it covers
+    /// everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
 
 impl Verified {
-    /// Vouched for by something that is no signature.
+    /// Creates a proof other than a signature.
     #[must_use]
     pub fn by(voucher: Voucher) -> Self {
         Self { by: voucher, kid: None, scope: None }
     }
 
-    /// Vouched for by a signature.
+    /// Creates a proof by signature.
     #[must_use]
     pub fn signed(kid: String, scope: Scope) -> Self {
         Self { by: Voucher::Sig, kid: Some(kid), scope: (scope == Scope::Core).then_some(scope) }
     }
 }
 
-/// What has become of an envelope when its receipt is given.
+/// The status of an envelope when its receipt is issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ReceiptStatus)]
 pub enum ReceiptStatus {
-    /// It lies where its recipients find it.
+    /// It is in its recipients' mailboxes.
     Accepted,
-    /// A person has to agree first.
+    /// A person has to approve it first.
     Held,
-    /// It was for the server, which has answered.
+    /// It was addressed to the server, which has answered.
     Answered,
-    /// A rule leaves something out of it: its recipients have an envelope of the server's instead (AEE §11.5).
+    /// A rule redacts it: its recipients get an envelope of the server's instead (AEE §11.5).
     Redacted,
 }
 
-/// A receipt.
+/// The receipt for an ingested envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = EnvelopeReceipt)]
 pub struct Receipt {
     /// The envelope's id.
     pub id: String,
-    /// What has become of it.
+    /// The envelope's status.
     pub status: ReceiptStatus,
-    /// When it was taken in.
+    /// When it was ingested.
     #[serde(serialize_with = "moment")]
     #[schema(value_type = String)]
     pub received_at: Timestamp,
-    /// Its number in its recipient's mailbox; none for a channel's.
+    /// Its number in its recipient's mailbox; absent for a channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<i64>,
-    /// In how many mailboxes it was put.
+    /// Number of mailboxes that it was delivered to.
     pub delivered: i32,
-    /// The priority that it is handed out by.
+    /// The priority that it is delivered with.
     pub effective_priority: Priority,
-    /// Until when a task's answer counts.
+    /// The deadline for answers to a task.
     #[serde(serialize_with = "perhaps", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub deadline: Option<Timestamp>,
-    /// What vouches for its sender.
+    /// The proof of its sender.
     pub verified: Verified,
-    /// What is not as it should be.
+    /// The violations of SHOULDs.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,5 +1,5 @@
-//! What the gateway hands on instead of an envelope that a rule leaves something out of (AEE §11.5): an envelope of its own
-//! that refers to the original, never the original with a piece missing.
+//! Redacted envelopes (AEE §11.5): the gateway delivers an envelope of its own that refers to the original,
+//! never the original with a part missing.
 
 use serde_json::{Map, Value, json};
 
@@ -9,30 +9,30 @@ use crate::clock::{Timestamp, rfc3339};
 use crate::ids::Chance;
 use crate::refusal::Refusal;
 
-/// An envelope that stands for another one.
+/// An envelope to be delivered in place of another one.
 #[derive(Debug, Clone)]
 pub struct Instead<'a> {
-    /// The one that it stands for.
+    /// The original.
     pub original: &'a Envelope,
-    /// From whom: the gateway's own name.
+    /// The sender: the gateway's own name.
     pub sender: &'a str,
-    /// To whom.
+    /// The recipient.
     pub recipient: &'a str,
-    /// What it answers.
+    /// The envelope that it answers.
     pub reply_to: Option<&'a str>,
-    /// JSON Pointers into the payload of what is left out.
+    /// JSON Pointers to the parts of the payload to leave out.
     pub without: &'a [String],
 }
 
 impl Instead<'_> {
-    /// Writes it. Members that AEE does not know are left out: no rule says what is in them.
+    /// Writes the envelope; members unknown to AEE are left out, because no rule covers their contents.
     ///
     /// # Errors
-    /// What is left is not an envelope.
+    /// The remainder is not a valid envelope.
     pub fn write(self, at: Timestamp, chance: &dyn Chance) -> Result<Envelope, Refusal> {
         let original = self.original;
         let same = |name: &str| original.members.get(name).cloned().unwrap_or_default();
-        // What nobody has signed does not become the gateway's word (AEE §8).
+        // The gateway does not vouch for unsigned members (AEE §8).
         let (priority, believed) = original.believed();
         let requires = match (original.is_partly_signed(), believed.human_approval) {
             (false, _) => same("requires"),
@@ -63,7 +63,7 @@ impl Instead<'_> {
         let mut payload =
             original.payload().as_object().map(|all| redacted(all, self.without)).unwrap_or_default();
         let mut reference = json!({ "id": original.id, "type": "aee.envelope", "corr": original.corr });
-        // Of an envelope that nobody signed the hash would tell whoever guesses what was left out that the guess is right.
+        // The hash of an unsigned envelope would confirm a correct guess of the redacted parts.
         if original.sig().is_some()
             && let Value::Object(members) = &mut reference
         {

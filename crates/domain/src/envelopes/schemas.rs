@@ -1,8 +1,8 @@
-//! What payloads have to look like (AEE §6.4, §9.3): JSON Schemas, one for each type of an intent.
+//! Schemas of payloads (AEE §6.4, §9.3): JSON Schemas, one for each type of an intent.
 //!
-//! Whoever publishes a schema makes everybody's server do its work. So a schema is of draft 2020-12, stands for itself
-//! (nothing is fetched), its patterns are matched in linear time, and how often it looks at one value is known before it
-//! looks at any (`bounds.rs`). Who may publish is the server's.
+//! Every published schema costs the server computing time. So schemas are of draft 2020-12 and self-contained
+//! (nothing is fetched), patterns are matched in linear time, and the number of evaluations per value is
+//! bounded in advance (`bounds.rs`). The server decides which callers may publish.
 
 mod bounds;
 mod protocol;
@@ -19,37 +19,38 @@ use crate::refusal::{Code, FieldError, Refusal};
 
 pub use self::protocol::PROTOCOL;
 
-/// Bytes of a schema.
+/// Maximum bytes of a schema.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
 
-/// Schemas of one server: all of them are in its memory.
+/// Maximum number of schemas of one server; all of them are kept in memory.
 pub const SCHEMAS: usize = 1_000;
 
-/// Schemas of one publisher, but for an admin.
+/// Maximum number of schemas of one publisher, except admins.
 pub const SCHEMAS_EACH: usize = 100;
 
-/// Faults of a payload that are named: enough to mend it, however wrong it is.
+/// Maximum number of faults reported for one payload: enough to fix it, however wrong it is.
 pub const FAULTS: usize = 20;
 
-/// Looks that one check may take, some hundredths of a second at the worst.
+/// Maximum evaluations of one check, which take a few hundredths of a second at worst.
 const LOOKS: u64 = 500_000;
 
-/// Looks up to which all faults are named: finding them keeps each, and one look finds several.
+/// Evaluations up to which all faults are reported: each fault is kept in memory, and one evaluation finds
+/// several.
 const NAMED: u64 = 10_000;
 
-/// Bytes of a compiled pattern: what counts far (`a{1000}{1000}`) is refused.
+/// Maximum bytes of a compiled pattern, so that large repetitions (`a{1000}{1000}`) are refused.
 const PATTERN_BYTES: usize = 256 * 1024;
 
-/// The end of the name of a schema's file (AEE §9.3).
+/// The suffix of a schema's file name (AEE §9.3).
 const ENDING: &str = ".schema.json";
 
-/// What happens to an envelope whose payload does not fit.
+/// The treatment of an envelope with an invalid payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strictness {
-    /// Nothing; the schema is there to be read and asked.
+    /// Payloads are not checked; the schema can still be read and queried.
     Off,
-    /// It is taken in with a warning.
+    /// It is accepted with a warning.
     #[default]
     Warn,
     /// It is refused.
@@ -57,7 +58,7 @@ pub enum Strictness {
 }
 
 impl Strictness {
-    /// As it is written.
+    /// Returns the wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -67,25 +68,26 @@ impl Strictness {
         }
     }
 
-    /// Reads it; `None` when there is no such word.
+    /// Parses the wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Off, Self::Warn, Self::Enforce].into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// Which schema: of an intent and a type.
+/// The subject of a schema: an intent and a type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject {
     /// The intent.
     pub purpose: String,
-    /// Task, result or error; the others have no schemas (AEE §9.3).
+    /// Task, result or error; the other types have no schemas (AEE §9.3).
     pub kind: EnvelopeType,
 }
 
 impl Subject {
-    /// Reads the name of a schema's file, such as `ops.backup.check.task.schema.json`. A name that could be a path is
-    /// none: schemas are exported as files.
+    /// Parses the name of a schema's file, such as `ops.backup.check.task.schema.json`.
+    ///
+    /// Refuses names that could be paths, because schemas are exported as files.
     #[must_use]
     pub fn of_file(name: &str) -> Option<Self> {
         let (purpose, kind) = name.strip_suffix(ENDING)?.rsplit_once('.')?;
@@ -97,33 +99,33 @@ impl Subject {
         sound.then(|| Self { purpose: purpose.to_owned(), kind })
     }
 
-    /// Reads the type of a schema.
+    /// Parses the type of a schema.
     #[must_use]
     pub fn kind(text: &str) -> Option<EnvelopeType> {
         let has = |kind: &EnvelopeType| kind.is_terminal() || *kind == EnvelopeType::Task;
         EnvelopeType::parse(text).filter(has)
     }
 
-    /// The name of its file.
+    /// Returns the name of the schema's file.
     #[must_use]
     pub fn file(&self) -> String {
         format!("{}.{}{ENDING}", self.purpose, self.kind.as_str())
     }
 }
 
-/// A schema that was understood.
+/// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
-    /// How often it looks at any one value at the most.
+    /// Maximum number of evaluations of any one value.
     weight: u64,
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Parses a schema.
     ///
     /// # Errors
-    /// [`Code::Unprocessable`] naming the place; [`Code::TooLarge`]; what [`scan`] finds.
+    /// [`Code::Unprocessable`] naming the position; [`Code::TooLarge`]; the errors of [`scan`].
     pub fn read(text: &[u8]) -> Result<Self, Refusal> {
         if text.len() > SCHEMA_BYTES {
             let message =
@@ -140,7 +142,7 @@ impl Schema {
             .with_pattern_options(
                 PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES),
             )
-            // A format is a remark in this draft; some take longer to check than others.
+            // A format is only an annotation in this draft, and some are expensive to check.
             .should_validate_formats(false)
             .build(&schema)
             .map_err(|fault| {
@@ -149,13 +151,13 @@ impl Schema {
         Ok(Self { validator, weight })
     }
 
-    /// Looks that the check of a payload takes at the most.
+    /// Returns the maximum number of evaluations for checking a payload.
     #[must_use]
     pub fn looks(&self, payload: &Value) -> u64 {
         self.weight.saturating_mul(size(payload))
     }
 
-    /// The first thing in a payload that does not fit; `None` when all does.
+    /// Returns the first fault of a payload; `None` if it is valid.
     #[must_use]
     pub fn fault(&self, payload: &Value) -> Option<FieldError> {
         if self.looks(payload) > LOOKS {
@@ -165,14 +167,14 @@ impl Schema {
         self.validator.validate(payload).err().map(|one| described(&one))
     }
 
-    /// What of a payload does not fit, up to [`FAULTS`]; nothing when it does. Of what is large, the first thing alone.
+    /// Returns up to [`FAULTS`] faults of a payload, but only the first for a large payload.
     #[must_use]
     pub fn faults(&self, payload: &Value) -> Vec<FieldError> {
         let first = self.fault(payload);
         if first.is_none() || self.looks(payload) > NAMED {
             return first.into_iter().collect();
         }
-        // All of them are found before the first is handed out.
+        // The validator finds all of them before it returns the first.
         self.validator.iter_errors(payload).take(FAULTS).map(|one| described(&one)).collect()
     }
 }
@@ -183,7 +185,7 @@ fn described(one: &ValidationError<'_>) -> FieldError {
     fault(one.instance_path().as_str(), one.kind().keyword(), &msg)
 }
 
-/// The longest word on one fault: a list of what is allowed can be long.
+/// Maximum bytes of a fault's message: a list of allowed values can be long.
 const WORDS_BYTES: usize = 500;
 
 fn shortened(mut text: String) -> String {
@@ -195,7 +197,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// How large a value is: each value in it counts, and so does what a pattern has to read.
+/// Returns the size of a value: each value within it counts, and so does text that a pattern has to read.
 fn size(value: &Value) -> u64 {
     let text = |text: &str| u64::try_from(text.len() / 16).unwrap_or(u64::MAX);
     1 + match value {
@@ -222,7 +224,7 @@ fn refused(misfit: Misfit) -> Refusal {
     Refusal { errors, ..Refusal::new(Code::Unprocessable, message) }
 }
 
-/// The parts of a JSON Pointer.
+/// Returns the parts of a JSON Pointer.
 fn parts(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"))
 }

@@ -1,8 +1,9 @@
-//! Signatures on envelopes: the profile `aee-jcs-1`, which fills in what AEE §8 leaves open.
+//! Signatures of envelopes: the profile `aee-jcs-1`, which specifies the details that AEE §8 leaves open.
 //!
-//! What is signed is `aee-jcs-1`, a line feed, and the canonical form (RFC 8785) of the whole envelope but for `sig`: also
-//! `priority`, `requires` and unknown members, so that nobody on the way can strip `requires.human_approval` unseen. The
-//! algorithm is the registered key's, never the envelope's own word.
+//! The signed text is `aee-jcs-1`, a line feed, and the canonical form (RFC 8785) of the whole envelope
+//! except `sig`. This includes `priority`, `requires` and unknown members, so that no intermediary can remove
+//! `requires.human_approval` unnoticed. The algorithm is that of the registered key, never the one claimed by
+//! the envelope.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +22,10 @@ use crate::signatures::{PublicKey, Signature, Signer};
 /// The name of the profile.
 pub const PROFILE: &str = "aee-jcs-1";
 
-/// The members that a signature binds at the least (AEE §8).
+/// The members that every signature covers (AEE §8).
 const CORE: [&str; 10] = ["v", "id", "ts", "type", "from", "to", "intent", "corr", "reply_to", "payload"];
 
-/// Bytes of a shared secret: fewer can be guessed, more add nothing.
+/// Allowed bytes of a shared secret: fewer can be guessed, more add nothing.
 pub const SHARED_BYTES: std::ops::RangeInclusive<usize> = 32..=64;
 
 const LENIENT: GeneralPurposeConfig =
@@ -33,19 +34,19 @@ const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const SAFE: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 const SHOWN: GeneralPurpose = base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// How an envelope is signed (AEE §8).
+/// The algorithm of an envelope's signature (AEE §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum Algorithm {
-    /// Ed25519: anybody can check it.
+    /// Ed25519: anybody can verify it.
     #[serde(rename = "ed25519")]
     Ed25519,
-    /// HMAC-SHA256: it proves the sender to the gateway alone.
+    /// HMAC-SHA256: it proves the sender to the gateway only.
     #[serde(rename = "HS256")]
     Hs256,
 }
 
 impl Algorithm {
-    /// The algorithm as it is written.
+    /// Returns the algorithm's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,26 +55,26 @@ impl Algorithm {
         }
     }
 
-    /// Reads an algorithm; `None` when there is no such algorithm.
+    /// Parses an algorithm's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Ed25519, Self::Hs256].into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// What a signature binds.
+/// The members that a signature covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = SignatureScope)]
 pub enum Scope {
-    /// Everything but itself.
+    /// Everything except the signature itself.
     Whole,
-    /// The ten members of AEE §8, an absent `reply_to` as null: for signers of other houses.
+    /// The ten members of AEE §8, an absent `reply_to` as null: for signers of other implementations.
     Core,
 }
 
 impl Scope {
-    /// The scope as it is written.
+    /// Returns the scope's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -82,31 +83,31 @@ impl Scope {
         }
     }
 
-    /// Reads a scope; `None` when there is no such scope.
+    /// Parses a scope's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Whole, Self::Core].into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// A signature as an envelope has it.
+/// A signature in an envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sig {
-    /// How it says that it was made.
+    /// The claimed algorithm.
     pub algorithm: Algorithm,
-    /// By which of its sender's keys.
+    /// The sender's key that made it.
     pub kid: String,
-    /// What it binds.
+    /// The members that it covers.
     pub scope: Scope,
     value: Vec<u8>,
 }
 
-/// A key that signatures are checked with.
+/// A key for verifying signatures.
 #[derive(Clone, PartialEq, Eq)]
 pub enum VerifyingKey {
-    /// The public half of a pair.
+    /// A public key.
     Ed25519(PublicKey),
-    /// A secret that the gateway has too.
+    /// A secret shared with the gateway.
     Hs256(Vec<u8>),
 }
 
@@ -119,9 +120,9 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// A key that signs.
+/// A key for signing.
 pub enum SigningKey {
-    /// The private half of a pair.
+    /// A private key.
     Ed25519(Box<Signer>),
     /// A shared secret.
     Hs256(Vec<u8>),
@@ -133,7 +134,7 @@ fn unverifiable(why: &str) -> Refusal {
     Refusal::field(Code::SigUnverifiable, "sig", "sig_unverifiable", message)
 }
 
-/// What every signature that does not fit is answered, whatever does not fit.
+/// Returns the refusal of every wrong signature, the same for all causes.
 #[must_use]
 pub fn wrong() -> Refusal {
     Refusal::field(
@@ -146,11 +147,11 @@ pub fn wrong() -> Refusal {
 }
 
 impl Sig {
-    /// Reads an envelope's `sig`; `None` when it has none.
+    /// Parses an envelope's `sig`; `None` if it has none.
     ///
     /// # Errors
-    /// [`Code::SigUnverifiable`]: a text, an unknown profile or algorithm, no key named. It must be verified before anything
-    /// else is done (AEE §11.2), so it cannot be passed over.
+    /// [`Code::SigUnverifiable`]: a text, an unknown profile or algorithm, or no key named. A signature must
+    /// be verified before anything else (AEE §11.2), so it cannot be ignored.
     pub fn read(members: &Map<String, Value>) -> Result<Option<Self>, Refusal> {
         let sig = match members.get("sig") {
             None | Some(Value::Null) => return Ok(None),
@@ -175,11 +176,12 @@ impl Sig {
         Ok(Some(Self { algorithm, kid: kid.to_owned(), scope, value }))
     }
 
-    /// Verifies it over the envelope that has it.
+    /// Verifies the signature over its envelope.
     ///
     /// # Errors
-    /// [`Code::BadSignature`]: it is not by this key, or not by this key's algorithm. [`Code::SigUnverifiable`]: the
-    /// envelope has a number that canonical JSON would change, so that not all of it is bound.
+    /// [`Code::BadSignature`]: it was not made with this key, or not with its algorithm.
+    /// [`Code::SigUnverifiable`]: the envelope has a number that canonical JSON would change, so that it is
+    /// not fully covered.
     pub fn verify(&self, members: &Map<String, Value>, key: &VerifyingKey) -> Result<(), Refusal> {
         let input = input(members, self.scope)?;
         let fits = match (key, self.algorithm) {
@@ -195,13 +197,13 @@ impl Sig {
     }
 }
 
-/// Reads Base64 in any of its forms: plain or for addresses, padded or not.
+/// Decodes Base64 in any of its forms: standard or URL-safe, padded or not.
 #[must_use]
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     PLAIN.decode(text).or_else(|_other| SAFE.decode(text)).ok()
 }
 
-/// Writes Base64 as signatures have it: for addresses, without padding.
+/// Encodes Base64 as signatures use it: URL-safe, without padding.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     SHOWN.encode(bytes)
@@ -213,10 +215,10 @@ fn mac(secret: &[u8], input: &[u8]) -> Option<Hmac<Sha256>> {
     Some(mac)
 }
 
-/// The bytes that are signed.
+/// Returns the bytes to be signed.
 ///
 /// # Errors
-/// [`Code::SigUnverifiable`]: a number would not survive.
+/// [`Code::SigUnverifiable`]: canonical JSON would change a number.
 pub fn input(members: &Map<String, Value>, scope: Scope) -> Result<Vec<u8>, Refusal> {
     static ABSENT: Value = Value::Null;
     let bound: BTreeMap<&str, &Value> = match scope {
@@ -238,7 +240,7 @@ pub fn input(members: &Map<String, Value>, scope: Scope) -> Result<Vec<u8>, Refu
     Ok([PROFILE.as_bytes(), b"\n", canonical.as_bytes()].concat())
 }
 
-/// Signs an envelope whole, in place of any signature that it has.
+/// Signs a whole envelope, replacing any signature that it has.
 ///
 /// # Errors
 /// As [`input`].

@@ -1,6 +1,8 @@
-//! How old an envelope may be, and how far ahead of the server's clock (AEE §11.1). What was seen before is known for longer
-//! than that, so that no replay slips between the two. An envelope whose `ts` names no moment has no age; of such the server
-//! remembers the ids for good (`src/app/envelopes/untimed.rs`), or takes none (strict mode).
+//! Limits on an envelope's age, and on how far it may be ahead of the server's clock (AEE §11.1).
+//!
+//! Known ids are remembered for longer than that, so that no replay fits in between. An envelope whose `ts`
+//! is not a valid time has no age; the server remembers the ids of such permanently
+//! (`crates/kernel/src/envelopes/untimed.rs`), or refuses them (strict mode).
 
 use chrono::TimeDelta;
 
@@ -10,20 +12,20 @@ use crate::refusal::{Code, Refusal};
 /// The limits of an envelope's `ts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Seconds that it may be old.
+    /// Maximum age in seconds.
     pub max_age_seconds: u32,
-    /// Seconds that it may be ahead.
+    /// Maximum seconds ahead of the server's clock.
     pub skew_seconds: u32,
 }
 
 impl Window {
-    /// How long ids have to be remembered: as long as an envelope with this id could still be taken in.
+    /// How long ids have to be remembered: as long as an envelope with the same id could still be accepted.
     #[must_use]
     pub fn memory(self) -> TimeDelta {
         TimeDelta::seconds(i64::from(self.max_age_seconds) + i64::from(self.skew_seconds))
     }
 
-    /// Checks the moment at which an envelope says that it was written. Both ends still count.
+    /// Checks an envelope's stated time; both limits are inclusive.
     ///
     /// # Errors
     /// [`Code::OutsideWindow`].

@@ -1,5 +1,5 @@
-//! Callbacks (RFC-0022): how work for a peer goes on, told by who does it to who asked for it. They are facts for the log of
-//! the intent there; they change no state of it.
+//! Callbacks (RFC-0022): progress reports from the server that does the work to the one that dispatched it.
+//! They are recorded in the log of the intent there, and do not change its state.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use crate::patch::Change;
 use crate::refusal::{Code, Refusal};
 use crate::suspensions;
 
-/// The member that says when a callback was signed.
+/// The member with the time of a callback's signature.
 pub const STAMP: &str = "timestamp";
 
-/// What a callback tells.
+/// The kind of news in a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = FederationNews)]
@@ -29,18 +29,18 @@ pub enum News {
     StateDelta,
     /// The status has changed.
     StatusChanged,
-    /// The peer's word on what was used, and that its rules were kept.
+    /// The peer's statement on resources used and rules observed.
     Attestation,
     /// The budget is nearly spent.
     BudgetWarning,
-    /// It is done.
+    /// The work is completed.
     Completed,
-    /// It came to nothing.
+    /// The work has failed.
     Failed,
 }
 
 impl News {
-    /// The event that it is on the log of the intent that was dispatched.
+    /// Returns the event kind under which it is recorded in the log of the dispatched intent.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -51,7 +51,7 @@ impl News {
         }
     }
 
-    /// Where the dispatch is after it. Whoever tells anything has taken it.
+    /// Returns the state of the dispatch after it; any news implies that the peer has accepted the dispatch.
     #[must_use]
     pub fn state(self) -> State {
         match self {
@@ -62,7 +62,7 @@ impl News {
     }
 }
 
-/// What a peer tells.
+/// A progress report of a peer.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[schema(as = FederationCallback)]
 #[schema(example = json!({
@@ -70,29 +70,29 @@ impl News {
     "idempotency_key": "k1", "timestamp": "2026-11-21T08:00:00+00:00", "signature": "…"
 }))]
 pub struct Callback {
-    /// Of which dispatch.
+    /// The dispatch.
     pub dispatch_id: String,
-    /// What.
+    /// The kind of news.
     pub event_type: News,
-    /// The particulars.
+    /// The details.
     #[schema(value_type = Option<Object>)]
     pub state_delta: Option<Map<String, Value>>,
-    /// The peer's word on how it was done.
+    /// The peer's statement on how the work was done.
     #[schema(value_type = Option<Object>)]
     pub attestation: Option<Map<String, Value>>,
     /// The trace that it belongs to.
     pub trace_id: Option<String>,
-    /// The same is heard once; without it, what says the same is.
+    /// Repeated callbacks with the same key are recorded once; defaults to a hash of the contents.
     pub idempotency_key: Option<String>,
-    /// Members of the state that were too large to be told.
+    /// Number of state members left out because they were too large.
     pub omitted: Option<u64>,
 }
 
 impl Callback {
-    /// Checks what is told.
+    /// Checks the contents.
     ///
     /// # Errors
-    /// A member that is too large, or has numbers that do not survive hashing.
+    /// A member that is too large, has numbers that do not survive hashing, or an invalid key.
     pub fn check(&self) -> Result<(), Refusal> {
         for (member, object) in [("state_delta", &self.state_delta), ("attestation", &self.attestation)] {
             let Some(object) = object else { continue };
@@ -118,7 +118,7 @@ impl Callback {
         Ok(())
     }
 
-    /// What makes it the same as another one.
+    /// Returns the idempotency key: the peer's own, or a hash of the body without its time.
     #[must_use]
     pub fn key(&self, body: &Map<String, Value>) -> String {
         self.idempotency_key.clone().unwrap_or_else(|| {
@@ -128,13 +128,13 @@ impl Callback {
         })
     }
 
-    /// The trace that it names, if it can be one.
+    /// Returns the trace id, if it is valid.
     #[must_use]
     pub fn trace(&self) -> Option<String> {
         self.trace_id.clone().filter(|id| check_trace_id(id).is_ok())
     }
 
-    /// What the log says of it.
+    /// Returns the payload for the log.
     #[must_use]
     pub fn payload(&self, peer: &str, remote_intent_id: Option<&str>) -> Value {
         json!({
@@ -145,9 +145,10 @@ impl Callback {
     }
 }
 
-/// What there is to tell a peer about its intent here, from what has happened on its log: changes of the state together, with
-/// the values that are there now, each change of the status by itself, and the end once, after which nothing is told.
-/// `state` is whether the peer hears of the state at all.
+/// Returns the callbacks for a peer about its intent here, derived from new events of its log.
+///
+/// State changes are combined, with the current values; each change of the status is reported separately;
+/// after the final status nothing more is reported. `state` tells whether the peer receives the state at all.
 #[must_use]
 pub fn news(dispatch_id: &str, events: &[Event], intent: &Intent, state: bool) -> Vec<Map<String, Value>> {
     let mut told = Vec::new();
@@ -156,7 +157,7 @@ pub fn news(dispatch_id: &str, events: &[Event], intent: &Intent, state: bool) -
     let mut statuses = Vec::new();
     for event in events.iter().filter(|event| !event.posted) {
         if event.event_type == Kind::StatePatched.wire() {
-            // A question that is put before people here is no part of the work.
+            // A suspension (a question to people of this server) is not part of the work.
             let mut names = touched(event);
             names.retain(|name| name != suspensions::MEMBER);
             if !names.is_empty() {
@@ -205,7 +206,7 @@ pub fn is_last(callback: &Map<String, Value>) -> bool {
     [News::Completed, News::Failed].iter().any(|news| said == Some(&json!(news)))
 }
 
-/// The state's members that an event changed.
+/// Returns the members of the state that an event changed.
 fn touched(event: &Event) -> Vec<String> {
     match serde_json::from_value(Value::Object(event.payload.clone())) {
         Ok(Change::Patches { patches }) => {
@@ -217,7 +218,8 @@ fn touched(event: &Event) -> Vec<String> {
     }
 }
 
-/// The members with their values, null for those that are gone; and how many are too large to be told.
+/// Returns the members with their values (null if removed), and the number of members that are too large to
+/// send.
 fn delta(intent: &Intent, changed: &BTreeSet<String>) -> (Value, usize) {
     let (mut delta, mut omitted, mut bytes) = (Map::new(), 0, 0);
     for name in changed {

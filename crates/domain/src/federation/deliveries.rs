@@ -1,5 +1,7 @@
-//! Deliveries (RFC-0022): what a peer wants done here. Whether it is the peer who says so is judged before anything else; then
-//! what is asked, and then whether we take it, which the peer is told in words.
+//! Deliveries (RFC-0022): work requested by a peer.
+//!
+//! The peer's signature is checked first, then the request; then the server accepts or rejects it, with a
+//! reason.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,10 +15,10 @@ use crate::limits::{NAME_BYTES, URL_BYTES};
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// The member that says when a delivery was signed.
+/// The member with the time of a delivery's signature.
 pub const STAMP: &str = "created_at";
 
-/// What a peer delivers. Members that are not known are signed too, and else ignored.
+/// A delivery from a peer; unknown members are covered by the signature and otherwise ignored.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[schema(as = FederationDelivery)]
 #[schema(example = json!({
@@ -25,39 +27,40 @@ pub const STAMP: &str = "created_at";
     "signature": "…"
 }))]
 pub struct Delivery {
-    /// The peer's name for this; the same is done once.
+    /// The peer's id for the delivery; repeated deliveries with the same id are processed once.
     pub dispatch_id: String,
-    /// Who sends it, by URL or DID.
+    /// The sender, by URL or DID.
     pub source_server: String,
-    /// Whom it is for. A signed one must say so.
+    /// The addressee; required in a signed delivery.
     pub target_server: Option<String>,
     /// The peer's own intent.
     pub intent_id: String,
-    /// Its goal in a line.
+    /// The intent's title.
     pub intent_title: String,
-    /// Its goal in full.
+    /// The intent's description.
     pub intent_description: Option<String>,
-    /// What is known so far.
+    /// The intent's state so far.
     #[schema(value_type = Option<Object>)]
     pub intent_state: Option<Map<String, Value>>,
-    /// What must hold on the way.
+    /// The intent's constraints.
     #[schema(value_type = Option<Object>)]
     pub intent_constraints: Option<Map<String, Value>>,
-    /// Which of our agents is to do it.
+    /// The agent of this server that is to do the work.
     pub agent_id: Option<String>,
-    /// What may be done with it.
+    /// The rights delegated with it.
     pub delegation_scope: Option<DelegationScope>,
-    /// What must hold here.
+    /// The policy to be observed here.
     #[schema(value_type = Option<Object>)]
     pub federation_policy: Option<Map<String, Value>>,
     /// The trace that it belongs to.
     #[schema(value_type = Option<Object>)]
     pub trace_context: Option<Map<String, Value>>,
-    /// Where the peer wants to hear how it goes on: a URL of its own server.
+    /// Where the peer wants to receive callbacks: a URL of its own server.
     pub callback_url: Option<String>,
 }
 
-/// What is the same in every attempt at one delivery: all of it but when it was signed.
+/// Returns a hash that is equal for all attempts at one delivery: it covers everything except the signing
+/// time.
 #[must_use]
 pub fn fingerprint(body: &Map<String, Value>) -> Digest {
     let mut bare = body.clone();
@@ -65,8 +68,9 @@ pub fn fingerprint(body: &Map<String, Value>) -> Digest {
     sha256(signing::canonical(&bare))
 }
 
-/// Checks that a signed delivery is the peer's, for this server, and of now. That it names its target keeps a letter of one
-/// peer's from being shown to another one's neighbours.
+/// Checks that a signed delivery is from the peer, for this server, and recent.
+///
+/// Because it names its target, a delivery signed for another server cannot be replayed here.
 ///
 /// # Errors
 /// [`Code::SignatureRequired`], [`Code::BadSignature`], [`Code::OutsideWindow`], [`Code::Forbidden`].
@@ -86,11 +90,11 @@ pub fn check_signed(
 }
 
 impl Delivery {
-    /// Checks what is asked, of a peer that may deliver.
+    /// Checks the request against the peer's rights.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] when it may not; names that are none, a scope that cannot be used; a callback to anywhere but the
-    /// peer itself.
+    /// [`Code::Forbidden`] if the peer may not deliver; invalid names or an invalid scope; a callback URL
+    /// outside the peer's own server.
     pub fn check(&self, peer: &Peer) -> Result<(), Refusal> {
         if !peer.delivers {
             let message = "The operator of this server takes no work from that peer.";
@@ -114,7 +118,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Why it is not taken; `None` when it is. `served` is whether the agent that it names is here, and exported to the peer.
+    /// Returns why it is rejected, if it is; `served` means that the named agent exists and is exported to
+    /// the peer.
     #[must_use]
     pub fn rejection(&self, served: bool, now: Timestamp) -> Option<&'static str> {
         let budget = self.federation_policy.as_ref().and_then(|policy| policy.get("budget"));
@@ -132,7 +137,7 @@ impl Delivery {
         None
     }
 
-    /// The intent that is to be here.
+    /// Returns the input for the intent to be created here.
     #[must_use]
     pub fn intent(&self) -> IntentAsk {
         IntentAsk {
@@ -147,7 +152,7 @@ impl Delivery {
         }
     }
 
-    /// The id of the trace that it belongs to, if it names one that can be.
+    /// Returns the id of the trace that it belongs to, if valid.
     #[must_use]
     pub fn trace_id(&self) -> Option<String> {
         let named = self.trace_context.as_ref()?.get("trace_id")?.as_str()?;

@@ -1,5 +1,5 @@
-//! Dispatches (RFC-0022): an intent of ours that a peer is to work on. What leaves is a copy, bounded, and only of the parts
-//! that the operator lets that peer have.
+//! Dispatches (RFC-0022): an intent of this server that a peer is to work on. The peer gets a copy, limited
+//! in size and to the parts that the operator shares with it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,26 +15,26 @@ use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 use crate::suspensions;
 
-/// Where peers tell how it goes on, below a server's URL.
+/// The path of the callback endpoint, below a server's URL.
 pub const CALLBACKS: &str = "/api/v1/federation/callbacks";
 
-/// Where work is given to a server, below its URL.
+/// The path of the endpoint for incoming work, below a server's URL.
 pub const RECEIVE: &str = "/api/v1/federation/receive";
 
-/// What the peer may do with it, and pass on (RFC-0023).
+/// The rights of the peer on the work, and for passing it on (RFC-0023).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = FederationDelegationScope)]
 pub struct DelegationScope {
-    /// What is allowed.
+    /// The allowed operations.
     #[serde(default = "usual")]
     pub permissions: Vec<String>,
-    /// What is not, whatever is allowed.
+    /// The denied operations, which take precedence.
     #[serde(default)]
     pub denied_operations: Vec<String>,
-    /// How often it may be passed on.
+    /// Number of times that it may be passed on.
     #[serde(default = "once")]
     pub max_delegation_depth: i64,
-    /// Until when.
+    /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
@@ -48,7 +48,7 @@ fn once() -> i64 {
 }
 
 impl DelegationScope {
-    /// Checks what somebody says, here or at a peer: it goes into events, and on to others.
+    /// Checks a scope given by a client or a peer, because it becomes part of events and is sent to others.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         check_list("delegation_scope.permissions", &self.permissions)?;
         check_list("delegation_scope.denied_operations", &self.denied_operations)?;
@@ -64,24 +64,24 @@ impl DelegationScope {
         Ok(())
     }
 
-    /// Whether its time is over. A time that cannot be read is.
+    /// Whether its time is over; an unreadable time counts as over.
     #[must_use]
     pub fn has_ended(&self, now: Timestamp) -> bool {
         self.expires_at.as_deref().is_some_and(|text| parse(text).is_none_or(|end| end <= now))
     }
 
-    /// Whether it allows something.
+    /// Whether it allows an operation.
     #[must_use]
     pub fn allows(&self, operation: &str) -> bool {
         let has = |list: &[String]| list.iter().any(|known| known == operation);
         has(&self.permissions) && !has(&self.denied_operations)
     }
 
-    /// What is left of it for somebody further on who asked for `child`: never more than there is.
+    /// Attenuates the scope for passing on to a server that asked for `child`: never more than this one.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] when it may not be passed on, or its time is over; [`Code::TooLarge`] when more would be denied
-    /// than can be said: none of it is left out.
+    /// [`Code::Forbidden`] if it may not be passed on, or its time is over; [`Code::TooLarge`] if the denied
+    /// operations exceed the limit, because none may be left out.
     pub fn attenuated(&self, child: &Self, now: Timestamp) -> Result<Self, Refusal> {
         if self.max_delegation_depth < 1 || self.has_ended(now) {
             return Err(Refusal::new(
@@ -122,36 +122,37 @@ impl Default for DelegationScope {
     }
 }
 
-/// What somebody wants a peer to work on, besides the intent itself.
+/// Input for a dispatch, in addition to the intent itself.
 #[derive(Debug, Clone, Default)]
 pub struct DispatchAsk {
     /// The peer, by URL or DID.
     pub target_server: String,
-    /// Which of its agents.
+    /// The peer's agent.
     pub agent_id: Option<String>,
-    /// What it may do.
+    /// The rights delegated to it.
     pub scope: Option<DelegationScope>,
-    /// What must hold there: governance, budget, observability.
+    /// The policy to be observed there: governance, budget, observability.
     pub policy: Option<Map<String, Value>>,
-    /// Where the peer is to tell how it goes on; only this server's own place is.
+    /// Where the peer is to send callbacks; only this server's own endpoint is allowed.
     pub callback_url: Option<String>,
     /// The trace that it belongs to (RFC-0020).
     pub trace_context: Option<Map<String, Value>>,
 }
 
-/// What an intent that came from a peer says about being passed on.
+/// The terms under which an intent came from a peer.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// What we may do with it.
+    /// The rights delegated to this server.
     pub scope: Option<DelegationScope>,
-    /// What must hold.
+    /// The policy to be observed.
     pub policy: Option<Map<String, Value>>,
 }
 
-/// Writes the letter that a peer gets, without the time and the signature that each attempt gives it.
+/// Builds the message to the peer, without the time and the signature that each attempt adds.
 ///
 /// # Errors
-/// A member that is none, a callback to anywhere else, more than is allowed to leave, or an intent that may not be passed on.
+/// An invalid member, a callback URL elsewhere, a message that is too large, or an intent that may not be
+/// passed on.
 pub fn letter(
     federation: &Federation,
     peer: &Peer,
@@ -207,8 +208,8 @@ pub fn letter(
     Ok(letter)
 }
 
-/// What of a state passes between servers: all but the question that the intent waits with here, and what came of it. They
-/// are this server's word to its own people.
+/// Returns the part of a state that is exchanged between servers: all except a suspension and its answer,
+/// which are between this server and its own people.
 pub(super) fn worked_by(state: &Map<String, Value>) -> Map<String, Value> {
     let mut state = state.clone();
     state.remove(suspensions::MEMBER);
@@ -218,7 +219,8 @@ pub(super) fn worked_by(state: &Map<String, Value>) -> Map<String, Value> {
 /// A scope and a policy.
 type Inherited = (Option<DelegationScope>, Option<Map<String, Value>>);
 
-/// The scope and the policy that go along: an intent that came from a peer never leaves with more than it came with.
+/// Returns the scope and policy to send: an intent from a peer is never passed on with more rights than it
+/// came with.
 fn inherited(ask: &DispatchAsk, origin: Option<&Origin>, now: Timestamp) -> Result<Inherited, Refusal> {
     let Some(origin) = origin else { return Ok((ask.scope.clone(), ask.policy.clone())) };
     let usual = DelegationScope::default();
@@ -242,22 +244,22 @@ pub(super) fn check_object(member: &str, object: Option<&Map<String, Value>>) ->
     Err(Refusal::field(Code::TooLarge, member, "too_large", message))
 }
 
-/// Where a dispatch is.
+/// The state of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = FederationDispatchState)]
 pub enum State {
-    /// Written down, and on its way.
+    /// Recorded, and on its way.
     Pending,
-    /// The peer has taken it.
+    /// The peer has accepted it.
     Accepted,
-    /// The peer did not take it.
+    /// The peer has rejected it.
     Rejected,
     /// It could not be delivered.
     Dead,
-    /// The peer says that it is done.
+    /// The peer reported completion.
     Completed,
-    /// The peer says that it came to nothing, or has said nothing for too long.
+    /// The peer reported failure, or was silent for too long.
     Failed,
 }
 
@@ -265,7 +267,7 @@ impl State {
     const ALL: [Self; 6] =
         [Self::Pending, Self::Accepted, Self::Rejected, Self::Dead, Self::Completed, Self::Failed];
 
-    /// The state as it is written.
+    /// Returns the state's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -278,13 +280,13 @@ impl State {
         }
     }
 
-    /// Reads a state; `None` when there is no such state.
+    /// Parses a state's wire form; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// The one of the SDK's three words that says it.
+    /// Returns the corresponding status among the three that the SDK knows.
     #[must_use]
     pub fn status(self) -> &'static str {
         match self {
@@ -294,14 +296,16 @@ impl State {
         }
     }
 
-    /// Whether nothing follows.
+    /// Whether the state is final.
     #[must_use]
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Pending | Self::Accepted)
     }
 
-    /// The state after some news. What is over stays as it is, and what was taken is never on its way again: news may
-    /// overtake each other.
+    /// Returns the state after some news.
+    ///
+    /// A final state is kept, and an accepted dispatch never becomes pending again, because news may arrive
+    /// out of order.
     #[must_use]
     pub fn after(self, next: Self) -> Self {
         if self.is_over() || next == Self::Pending { self } else { next }

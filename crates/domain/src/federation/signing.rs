@@ -1,6 +1,8 @@
-//! What servers sign for each other (RFC-0023), in the form that the OpenIntent SDK signs and checks: the JSON that Python's
-//! `json.dumps` writes with sorted names and without blanks, without the member `signature`. It is not RFC 8785: everything
-//! beyond ASCII is escaped, names are in the order of their code points, and a number keeps its kind (`1.0` is not `1`).
+//! Signatures between servers (RFC-0023), in the form that the OpenIntent SDK signs and verifies.
+//!
+//! The signed text is the JSON written by Python's `json.dumps` with sorted names and without blanks, without
+//! the member `signature`. It is not RFC 8785: everything beyond ASCII is escaped, names are ordered by their
+//! code points, and a number keeps its kind (`1.0` is not `1`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +13,10 @@ use crate::limits::FEDERATION_WINDOW_SECONDS;
 use crate::refusal::{Code, Refusal};
 use crate::signatures::{PublicKey, Signature, Signer};
 
-/// The member that a signature stands in.
+/// The member that contains the signature.
 pub const SIGNATURE: &str = "signature";
 
-/// The text that is signed.
+/// Returns the text that is signed.
 #[must_use]
 pub fn canonical(body: &Map<String, Value>) -> String {
     let mut text = String::new();
@@ -23,7 +25,7 @@ pub fn canonical(body: &Map<String, Value>) -> String {
 }
 
 fn object(members: &Map<String, Value>, without: Option<&str>, text: &mut String) {
-    // The order of UTF-8's bytes is that of code points, which is Python's.
+    // UTF-8 sorts by bytes as by code points, which is Python's order.
     let mut sorted: Vec<(&String, &Value)> =
         members.iter().filter(|(name, _)| without != Some(name.as_str())).collect();
     sorted.sort_by_key(|(name, _)| *name);
@@ -84,8 +86,8 @@ fn string(letters: &str, text: &mut String) {
     text.push('"');
 }
 
-/// A number as Python writes it: a whole one as it is, a float in its shortest digits, with an exponent of at least two
-/// digits from 1e16 on and below 1e-4.
+/// Formats a number like Python: integers unchanged, floats in their shortest digits, with an exponent of at
+/// least two digits from 1e16 on and below 1e-4.
 fn number(written: &Number) -> String {
     match written.as_f64() {
         Some(number) if written.is_f64() => float(number),
@@ -106,19 +108,19 @@ fn float(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// The signature of a body, if there is one that can be read.
+/// Returns the signature of a body, if it has a readable one.
 #[must_use]
 pub fn signature(body: &Map<String, Value>) -> Option<Signature> {
     body.get(SIGNATURE).and_then(Value::as_str).and_then(Signature::parse)
 }
 
-/// Whether a body says that it is signed.
+/// Whether a body claims to be signed.
 #[must_use]
 pub fn is_signed(body: &Map<String, Value>) -> bool {
     !matches!(body.get(SIGNATURE), None | Some(Value::Null))
 }
 
-/// Signs a body as of now; the text that is to be sent. It is the very text that was signed, with the signature in it.
+/// Signs a body as of now and returns the text to send: exactly the signed text, with the signature added.
 #[must_use]
 pub fn sign(mut body: Map<String, Value>, stamp: &str, signer: &Signer, now: Timestamp) -> String {
     body.insert(stamp.to_owned(), Value::from(offset(now)));
@@ -129,14 +131,14 @@ pub fn sign(mut body: Map<String, Value>, stamp: &str, signer: &Signer, now: Tim
     text
 }
 
-/// A public key as the SDK writes one: base64 of its bytes.
+/// Formats a public key like the SDK: base64 of its bytes.
 #[must_use]
 pub fn show_key(key: &PublicKey) -> String {
     STANDARD.encode(key.as_bytes())
 }
 
-/// Reads a peer's key as the operator wrote it down: `ed25519:…`, `did:key:…`, or as the SDK writes it. `None` when it is
-/// none that a signature can be checked with.
+/// Parses a peer's key as configured: `ed25519:…`, `did:key:…`, or in the SDK's format; `None` if it is
+/// invalid.
 #[must_use]
 pub fn parse_key(text: &str) -> Option<PublicKey> {
     let plain = || PublicKey::from_bytes(&STANDARD.decode(text).ok()?.try_into().ok()?).ok();
@@ -146,7 +148,7 @@ pub fn parse_key(text: &str) -> Option<PublicKey> {
 /// Checks that a body was signed by one of these keys.
 ///
 /// # Errors
-/// [`Code::SignatureRequired`] when it is not signed at all, [`Code::BadSignature`].
+/// [`Code::SignatureRequired`] if it is not signed at all, [`Code::BadSignature`].
 pub fn check(body: &Map<String, Value>, keys: &[PublicKey]) -> Result<(), Refusal> {
     if !is_signed(body) {
         return Err(unsigned());
@@ -156,7 +158,7 @@ pub fn check(body: &Map<String, Value>, keys: &[PublicKey]) -> Result<(), Refusa
     if made { Ok(()) } else { Err(bad()) }
 }
 
-/// Nobody stands for it.
+/// Returns the refusal of an unsigned body.
 #[must_use]
 pub fn unsigned() -> Refusal {
     Refusal::new(
@@ -165,7 +167,7 @@ pub fn unsigned() -> Refusal {
     )
 }
 
-/// Somebody signed it, and not who ought to.
+/// Returns the refusal of a body signed by another key.
 #[must_use]
 pub fn bad() -> Refusal {
     Refusal::new(
@@ -175,7 +177,7 @@ pub fn bad() -> Refusal {
     )
 }
 
-/// Checks that what was signed was signed about now: a letter that somebody kept is worth nothing later.
+/// Checks that a body was signed recently, so that a recorded message cannot be replayed later.
 ///
 /// # Errors
 /// [`Code::OutsideWindow`].

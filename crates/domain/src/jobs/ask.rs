@@ -1,5 +1,5 @@
-//! What a job is asked for (ARCP §7.1), and what a child may have of its parent's authority (§9.4). What happens to a job
-//! afterwards is `jobs.rs`.
+//! Requests for jobs (ARCP §7.1), and the limits of a child job by its parent's authority (§9.4). The later
+//! lifecycle of a job is in `jobs.rs`.
 
 use std::collections::BTreeMap;
 
@@ -17,43 +17,43 @@ use crate::limits::{IDEMPOTENCY_KEY_BYTES, NAME_BYTES};
 use crate::refusal::{Code, Refusal};
 use crate::versions::AgentRef;
 
-/// Bytes of a job's input: with its envelope it stays below the 1 MiB that a frame may have.
+/// Maximum bytes of a job's input: with its envelope it stays below the 1 MiB limit of a frame.
 pub const INPUT_BYTES: usize = 768 * 1024;
-/// Seconds of the longest job: thirty days.
+/// Maximum run time of a job in seconds: thirty days.
 pub const RUNTIME_SECONDS: u32 = 30 * 24 * 3600;
-/// Generations of delegated jobs: an agent that delegates to itself must come to an end.
+/// Maximum generations of delegated jobs: an agent that delegates to itself must come to an end.
 pub const GENERATIONS: usize = 16;
 
 /// The payload of `job.submit`, and the body of its REST resource.
 #[derive(Debug, Clone, Deserialize, Serialize, utoipa::ToSchema)]
 #[schema(as = JobSubmit, example = json!({ "agent": "echo", "input": { "x": 1 }, "lease_request": { "cost.budget": ["USD:1.00"] } }))]
 pub struct Submit {
-    /// Which agent: a name, or `name@version`.
+    /// The agent: a name, or `name@version`.
     #[schema(example = "code-refactor@2.0.0")]
     pub agent: String,
-    /// What it is to work on: any JSON.
+    /// The input: any JSON.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     pub input: Option<Box<RawValue>>,
-    /// What the job may touch and spend: patterns by namespace (ARCP §9.2).
+    /// The permissions and budget of the job: patterns by namespace (ARCP §9.2).
     #[serde(default)]
     pub lease_request: Option<BTreeMap<String, Vec<String>>>,
-    /// Until when.
+    /// Constraints of the lease, such as its end.
     #[serde(default)]
     pub lease_constraints: Option<Constraints>,
-    /// The same key with the same parameters is the same job (ARCP §7.2).
+    /// Submissions with the same key and parameters are the same job (ARCP §7.2).
     #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// Seconds after its acceptance at which the job is timed out.
+    /// Seconds after its acceptance at which the job times out.
     #[serde(default)]
     pub max_runtime_sec: Option<i64>,
-    /// The job that this is delegated by.
+    /// The delegating job.
     #[serde(default)]
     pub parent_job_id: Option<String>,
-    /// The delegation's name, as the parent's agent chose it.
+    /// The delegation's name, chosen by the parent's agent.
     #[serde(default)]
     pub delegate_id: Option<String>,
-    /// The intent that the job works for: its life shows there (beyond ARCP).
+    /// The intent that the job works for; its progress is shown there (beyond ARCP).
     #[serde(default)]
     pub intent_id: Option<String>,
 }
@@ -69,47 +69,47 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// As it is written.
+    /// Creates constraints with an end; `None` if there is none.
     #[must_use]
     pub fn of(expires_at: Option<Timestamp>) -> Option<Self> {
         expires_at.map(|at| Self { expires_at: Some(rfc3339(at)) })
     }
 }
 
-/// What a job was lawfully asked for.
+/// A valid request for a job.
 #[derive(Debug, Clone)]
 pub struct JobAsk {
-    /// Which agent.
+    /// The agent.
     pub agent: AgentRef,
-    /// Its input as it was written.
+    /// The input as written.
     pub input: Option<Box<RawValue>>,
-    /// What it may touch.
+    /// The permissions.
     pub lease: Authority,
-    /// What it may spend.
+    /// The budget.
     pub budget: Budget,
     /// When the lease ends.
     pub expires_at: Option<Timestamp>,
-    /// The client's key.
+    /// The client's idempotency key.
     pub idempotency_key: Option<String>,
-    /// When it is timed out, counted from its acceptance: so a client knows when it will have heard, whatever waits in
-    /// front of its job.
+    /// The time limit in seconds from acceptance: the client knows when the job ends, however long it is
+    /// queued.
     pub max_runtime: Option<u32>,
-    /// Its parent.
+    /// The parent job.
     pub parent_id: Option<JobId>,
     /// The delegation's name.
     pub delegate_id: Option<String>,
     /// The intent.
     pub intent_id: Option<IntentId>,
-    /// What tells it from another job under the same key.
+    /// A digest that distinguishes it from another job under the same key.
     pub fingerprint: Digest,
 }
 
 impl JobAsk {
-    /// Checks what is asked for. `resolves` whether times may lie in the past, as they do when the same is asked again.
+    /// Checks a request; times may lie in the past, as in a repeated request (see [`Self::check_time`]).
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] with the member at fault; [`Code::TooLarge`]; [`Code::AgentNotAvailable`] for a name that
-    /// no agent can have; [`Code::JobNotFound`] for a parent that is no id.
+    /// [`Code::InvalidRequest`] with the member at fault; [`Code::TooLarge`]; [`Code::AgentNotAvailable`] for
+    /// a name that no agent can have; [`Code::JobNotFound`] for a parent with an invalid id.
     pub fn check(said: Submit) -> Result<Self, Refusal> {
         let agent = AgentRef::parse(&said.agent).ok_or_else(|| {
             let message = format!(
@@ -166,7 +166,7 @@ impl JobAsk {
         Err(Refusal::field(Code::InvalidRequest, "expires_at", "past", message))
     }
 
-    /// When the job is timed out.
+    /// When the job times out; `most` is the limit of its agent's version.
     #[must_use]
     pub fn deadline(&self, now: Timestamp, most: Option<u32>) -> Option<Timestamp> {
         let seconds = match (self.max_runtime, most) {
@@ -176,12 +176,14 @@ impl JobAsk {
         seconds.map(|seconds| plus_seconds(now, seconds))
     }
 
-    /// Narrows the ask to what a parent can give (§9.4): nothing that it does not cover, no currency above what it has
-    /// left, no later end. A currency that the child is silent about stays bounded by the parent's counter, because a
-    /// child's costs are its parent's too.
+    /// Narrows the request to the parent's authority (§9.4): no permission beyond its own, no currency above
+    /// its remaining budget, no later end.
+    ///
+    /// A currency absent from the child's budget stays bounded by the parent's counter, because a child's
+    /// costs are charged to the parent too.
     ///
     /// # Errors
-    /// [`Code::LeaseSubsetViolation`] with what goes beyond.
+    /// [`Code::LeaseSubsetViolation`] naming the excess.
     pub fn narrow(&mut self, parent: &Job, remaining: &Budget) -> Result<(), Refusal> {
         let beyond = |message: String| Refusal::new(Code::LeaseSubsetViolation, message);
         self.lease.within(&parent.lease).map_err(|(namespace, pattern)| {
@@ -209,7 +211,7 @@ impl JobAsk {
     }
 }
 
-/// "No such job", the same for one that is not there and one that may not be seen (contract 9, decision 5).
+/// Returns the refusal for an unknown job, the same for one that may not be seen (contract 9, decision 5).
 #[must_use]
 pub fn no_job() -> Refusal {
     Refusal::new(Code::JobNotFound, "No such job, or it is not visible to you. Check the id and the key.")
@@ -236,7 +238,7 @@ fn runtime(seconds: i64) -> Result<u32, Refusal> {
     })
 }
 
-/// A time that must be UTC with `Z` (§9.5).
+/// Parses a time that must be UTC with `Z` (§9.5).
 fn utc(said: &str) -> Result<Timestamp, Refusal> {
     let at = clock::parse(said).filter(|_| said.ends_with(['Z', 'z']));
     at.ok_or_else(|| {
@@ -245,7 +247,7 @@ fn utc(said: &str) -> Result<Timestamp, Refusal> {
     })
 }
 
-/// A digest of what was asked, whatever the order of its members; a member that is missing is as one that is empty.
+/// Returns a digest of the request, independent of the order of members; missing and empty members are equal.
 fn fingerprint(said: &Submit, lease: &Authority, expires_at: Option<Timestamp>) -> Result<Digest, Refusal> {
     let wrong = |e: serde_json::Error| {
         Refusal::field(Code::InvalidRequest, "input", "json", format!("`input` cannot be read: {e}."))

@@ -1,5 +1,5 @@
-//! Job events as workers hand them in (ARCP §8): which kinds there are, what their bodies must have, and what they mean to
-//! the runtime. Bodies are kept and passed on as they were written.
+//! Job events submitted by workers (ARCP §8): their kinds, the required members of their bodies, and their
+//! effect on the runtime. Bodies are stored and passed on as written.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,38 +9,38 @@ use crate::chunks::{CHUNK_BYTES, Chunk, Encoding};
 use crate::limits::{NAME_BYTES, PAYLOAD_BYTES};
 use crate::refusal::{Code, FieldError, Refusal};
 
-/// Events in one request.
+/// Maximum number of events in one request.
 pub const EVENTS: usize = 1_000;
 
 /// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A line of a log.
+    /// A log message.
     Log,
-    /// What the agent thinks.
+    /// A thought of the agent.
     Thought,
     /// A tool is about to be called.
     ToolCall,
-    /// What came of it.
+    /// The result of a tool call.
     ToolResult,
-    /// Where the job stands, in the agent's words.
+    /// The state of the work, as described by the agent.
     Status,
     /// A number; costs are `cost.*`.
     Metric,
-    /// Something that was made.
+    /// A reference to a produced artifact.
     ArtifactRef,
-    /// A part is given to another agent.
+    /// A part of the work is delegated to another agent.
     Delegate,
-    /// How far it is.
+    /// The progress.
     Progress,
     /// A part of a streamed result.
     ResultChunk,
-    /// A vendor's own.
+    /// A vendor's own kind.
     Vendor,
 }
 
 impl Kind {
-    /// Reads a kind: one of §8.2, or `x-vendor.<vendor>.<kind>`.
+    /// Parses a kind: one of §8.2, or `x-vendor.<vendor>.<kind>`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
@@ -62,7 +62,7 @@ impl Kind {
         })
     }
 
-    /// The feature without which a session must not be sent it (§6.2).
+    /// Returns the feature that a session must have negotiated to receive the kind (§6.2).
     #[must_use]
     pub fn feature(self) -> Option<&'static str> {
         match self {
@@ -73,45 +73,45 @@ impl Kind {
     }
 }
 
-/// What an event means to the runtime.
+/// The effect of an event on the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
-    /// Nothing: it is passed on.
+    /// None: it is only passed on.
     Plain,
-    /// Something was spent (§9.6).
+    /// A cost (§9.6).
     Cost {
-        /// In what.
+        /// The currency.
         currency: String,
-        /// How much.
+        /// The amount.
         amount: Amount,
-        /// What was set aside for it.
+        /// The reservation that it is charged to.
         reservation: Option<String>,
     },
-    /// A tool is about to be called: needs authority.
+    /// A tool is about to be called, which needs permission.
     ToolCall {
-        /// Which.
+        /// The tool.
         tool: String,
-        /// Which call, for the answer.
+        /// The call's id, for the response.
         call_id: Option<String>,
     },
-    /// A part is given to another agent: needs authority.
+    /// A part of the work is delegated to another agent, which needs permission.
     Delegate {
-        /// Which.
+        /// The agent.
         agent: String,
-        /// Which delegation, for the answer.
+        /// The delegation's id, for the response.
         call_id: Option<String>,
     },
     /// A part of the result.
     Chunk {
-        /// Of which.
+        /// The result's id.
         result_id: String,
         /// Its number.
         chunk_seq: u32,
-        /// How it is written.
+        /// The encoding.
         encoding: Encoding,
-        /// Bytes as it is written.
+        /// Bytes as encoded.
         written: usize,
-        /// Bytes as it is meant.
+        /// Bytes as decoded.
         decoded: usize,
         /// Whether others follow.
         more: bool,
@@ -119,7 +119,7 @@ pub enum Meaning {
 }
 
 impl Meaning {
-    /// The chunk, if it is one.
+    /// Returns the chunk, if it is one.
     #[must_use]
     pub fn chunk(&self) -> Option<Chunk<'_>> {
         let Self::Chunk { result_id, chunk_seq, encoding, written, decoded, more } = self else {
@@ -170,10 +170,11 @@ struct ChunkBody {
     more: Option<bool>,
 }
 
-/// Checks the `index`th event of a request and says what it means.
+/// Checks the `index`th event of a request and returns its effect.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`] with the member at fault; [`Code::TooLarge`]; [`Code::ResultTooLarge`] for a chunk.
+/// [`Code::InvalidRequest`] with the member at fault; [`Code::TooLarge`]; [`Code::ResultTooLarge`] for a
+/// chunk.
 pub fn check(index: usize, kind: Kind, body: &RawValue) -> Result<Meaning, Refusal> {
     let at = At(index);
     let text = body.get();
@@ -217,7 +218,7 @@ fn metric(at: At, text: &str) -> Result<Meaning, Refusal> {
     let said: MetricBody<'_> = at.read(text)?;
     let name = said.name.ok_or_else(|| at.missing("name"))?;
     let value = said.value.ok_or_else(|| at.missing("value"))?;
-    // What the runtime itself reports of a budget is no cost, whoever says it.
+    // The runtime's own budget reports are not costs, even if a worker sends one.
     let costs = name.starts_with("cost.") && name != "cost.budget.remaining";
     let Some(currency) = said.unit.filter(|_| costs) else { return Ok(Meaning::Plain) };
     let amount =
@@ -255,7 +256,7 @@ fn chunk(at: At, text: &str) -> Result<Meaning, Refusal> {
     })
 }
 
-/// Which event of a request is at fault.
+/// The index of the faulty event in a request.
 #[derive(Clone, Copy)]
 struct At(usize);
 

@@ -1,5 +1,5 @@
-//! What a job may do (ARCP §9.3 to §9.7): judged for each operation before it is made, and always in the same order, so that
-//! the first reason is the one that is told.
+//! Permissions of a job (ARCP §9.3 to §9.7), checked before each operation and always in the same order, so
+//! that the first reason is the one reported.
 
 use super::Job;
 use crate::budgets::{BUDGET, Budget};
@@ -10,12 +10,14 @@ use crate::refusal::{Code, Refusal};
 /// The namespace of models.
 const MODEL: &str = "model.use";
 
-/// Judges an operation: is the job still to go on, does its lease last, does it cover the target, is nothing spent. `payers`
-/// are the counters of the job and its ancestors.
+/// Checks an operation: the job is not cancelled, its lease is in force and covers the target, no budget is
+/// spent.
+///
+/// `payers` are the budgets of the job and its ancestors.
 ///
 /// # Errors
-/// [`Code::Cancelled`], [`Code::LeaseExpired`], [`Code::PermissionDenied`], [`Code::BudgetExhausted`], in this order;
-/// [`Code::InvalidRequest`] for a capability that is none.
+/// [`Code::Cancelled`], [`Code::LeaseExpired`], [`Code::PermissionDenied`], [`Code::BudgetExhausted`], in
+/// this order; [`Code::InvalidRequest`] for an invalid capability.
 pub fn operate(
     job: &Job,
     payers: &[&Budget],
@@ -38,7 +40,7 @@ pub fn operate(
         return Err(Refusal::new(Code::LeaseExpired, message));
     }
     if namespace == Namespace::Budget {
-        // A look at a counter, not at a pattern (contract 10).
+        // Checks a counter, not a pattern (contract 10).
         return counter(payers, target);
     }
     let free = capability == MODEL && !job.lease.names(MODEL) && !job.needs_model;
@@ -57,7 +59,7 @@ fn counter(payers: &[&Budget], currency: &str) -> Result<(), Refusal> {
     if out { Err(spent(currency)) } else { Ok(()) }
 }
 
-/// A counter has nothing left.
+/// Returns the refusal for a counter with nothing left.
 #[must_use]
 pub fn spent(currency: &str) -> Refusal {
     let message = format!(

@@ -1,5 +1,5 @@
-//! The payloads of ARCP's `job.*` messages, one set for the sockets and for REST, in their strict form (contract 4, 6.2).
-//! What differs from client to client is `sessions/dialects.rs`.
+//! The payloads of ARCP's `job.*` messages, the same for sockets and REST, in their strict form (contract 4,
+//! 6.2). Differences between clients are in `sessions/dialects.rs`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,14 +13,14 @@ use crate::clock::rfc3339;
 use crate::faults::Fault;
 use crate::ids::{JobId, SessionId};
 
-/// A budget as clients read it: numbers by currency.
+/// Returns a budget in its wire form: numbers by currency.
 #[must_use]
 pub fn numbers(budget: &Budget) -> Map<String, Value> {
     let number = |text: String| text.parse::<Number>().map_or(Value::Null, Value::Number);
     budget.0.iter().map(|(currency, amount)| (currency.clone(), number(amount.to_string()))).collect()
 }
 
-/// A credential as its job's submitter and worker see it (§9.8.1).
+/// A credential as shown to its job's submitter and worker (§9.8.1).
 #[derive(Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Credential {
     /// Its id, stable over rotations.
@@ -29,12 +29,12 @@ pub struct Credential {
     pub scheme: String,
     /// The secret.
     pub value: String,
-    /// Where it is good.
+    /// The URL it is valid for.
     pub endpoint: String,
-    /// Which protocol is spoken there.
+    /// The protocol of that endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// What the other side enforces by itself.
+    /// The constraints that the other side enforces itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Value>,
 }
@@ -51,27 +51,27 @@ impl std::fmt::Debug for Credential {
 pub struct Accepted {
     /// The job.
     pub job_id: JobId,
-    /// The agent, resolved.
+    /// The agent, with its resolved version.
     #[schema(example = "echo@1.0.0")]
     pub agent: String,
-    /// What the job may touch.
+    /// The permissions of the job.
     #[schema(value_type = Object)]
     pub lease: Authority,
-    /// Until when.
+    /// Constraints of the lease, such as its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_constraints: Option<Constraints>,
-    /// What it may spend, by currency.
+    /// The budget by currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub budget: Option<Map<String, Value>>,
-    /// What was provisioned for it, for its submitter's eyes.
+    /// The credentials provisioned for it; shown to its submitter only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<Credential>,
-    /// When.
+    /// When it was accepted.
     pub accepted_at: String,
     /// The trace.
     pub trace_id: String,
-    /// Its parent.
+    /// The parent job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_job_id: Option<JobId>,
     /// The delegation's name.
@@ -86,7 +86,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// What is said of a job when it is accepted, and whenever the same is asked again.
+    /// Creates the payload for an accepted job, and for repetitions of its request.
     #[must_use]
     pub fn new(job: &Job, credentials: Vec<Credential>) -> Self {
         let budget = Budget::of(&job.lease).unwrap_or_default();
@@ -113,14 +113,14 @@ impl Accepted {
 pub struct Listed {
     /// The job.
     pub job_id: JobId,
-    /// The agent, resolved.
+    /// The agent, with its resolved version.
     pub agent: String,
-    /// Where it stands.
+    /// The status.
     pub status: JobStatus,
-    /// What it may touch.
+    /// The permissions of the job.
     #[schema(value_type = Object)]
     pub lease: Authority,
-    /// Its parent.
+    /// The parent job.
     pub parent_job_id: Option<JobId>,
     /// When it was accepted.
     pub created_at: String,
@@ -128,12 +128,12 @@ pub struct Listed {
     pub submitted_at: String,
     /// The trace.
     pub trace_id: String,
-    /// The number of its last event, in the submitting session's numbers.
+    /// The number of its last event, in the numbering of the submitting session.
     pub last_event_seq: i64,
 }
 
 impl Listed {
-    /// A job in a list.
+    /// Creates the list item of a job.
     #[must_use]
     pub fn new(job: &Job) -> Self {
         Self {
@@ -150,35 +150,35 @@ impl Listed {
     }
 }
 
-/// What somebody who may observe a job is told of its authority: the payload of `job.subscribed` (§7.6), without what
-/// belongs to the subscription.
+/// The description of a job for its observers: the payload of `job.subscribed` (§7.6), without the members
+/// about the subscription.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[schema(as = JobDescription)]
 pub struct Described {
     /// The job.
     pub job_id: JobId,
-    /// Where it stands.
+    /// The status.
     pub current_status: JobStatus,
-    /// The agent, resolved.
+    /// The agent, with its resolved version.
     pub agent: String,
-    /// What the job may touch.
+    /// The permissions of the job.
     #[schema(value_type = Object)]
     pub lease: Authority,
-    /// Until when.
+    /// Constraints of the lease, such as its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_constraints: Option<Constraints>,
-    /// What it has left, by currency.
+    /// The remaining budget by currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub budget: Option<Map<String, Value>>,
-    /// Its parent.
+    /// The parent job.
     pub parent_job_id: Option<JobId>,
     /// The trace.
     pub trace_id: String,
 }
 
 impl Described {
-    /// A job with what it has left.
+    /// Creates the description of a job with its remaining budget.
     #[must_use]
     pub fn new(job: &Job, remaining: &Budget) -> Self {
         Self {
@@ -202,31 +202,31 @@ pub struct EventPayload {
     pub kind: String,
     /// When it happened.
     pub ts: String,
-    /// What.
+    /// The body.
     #[schema(value_type = Object)]
     pub body: Box<RawValue>,
 }
 
-/// The payload of `job.result` (§7.3, §8.4): inline, or the name of what was streamed.
+/// The payload of `job.result` (§7.3, §8.4): an inline result, or the id of a streamed one.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = JobResultPayload)]
 pub struct ResultPayload {
     /// `success`.
     pub final_status: JobStatus,
-    /// What came of it.
+    /// The inline result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
-    /// Which streamed result.
+    /// The id of the streamed result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_id: Option<String>,
-    /// Its bytes, decoded.
+    /// Decoded bytes of the streamed result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_size: Option<u64>,
-    /// In a sentence.
+    /// A summary in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// When.
+    /// When the job ended.
     pub completed_at: String,
 }
 
@@ -236,24 +236,24 @@ pub struct ResultPayload {
 pub struct ErrorPayload {
     /// `error`, `cancelled` or `timed_out`.
     pub final_status: JobStatus,
-    /// Why.
+    /// The error code.
     pub code: Fault,
-    /// The same in words.
+    /// The error in words.
     pub message: String,
-    /// Whether the same may be tried again.
+    /// Whether the same request may be retried.
     pub retryable: bool,
-    /// More of it, an object.
+    /// Details, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub details: Option<Map<String, Value>>,
-    /// When.
+    /// When the job ended.
     pub completed_at: String,
 }
 
-/// The body of a `tool_result` event that refuses (§9.5, §9.6).
+/// Returns the body of a `tool_result` event that refuses a call (§9.5, §9.6).
 #[must_use]
 pub fn refused_call(call_id: &str, fault: Fault, message: &str) -> Value {
-    // The second name of the call is the Python SDK's (contract 5).
+    // The second name of the call is that of the Python SDK (contract 5).
     json!({
         "call_id": call_id, "tool_call_id": call_id,
         "error": { "code": fault.wire(), "message": message, "retryable": fault.retryable() },

@@ -1,5 +1,6 @@
-//! Room in an agent's memory: what has to go for what comes. What was least recently used goes first, of what is least
-//! wanted; what is pinned or semantic never does, and then what comes is refused.
+//! Eviction from an agent's memory: chooses the entries that make room for a new one. Lower priorities go first, and
+//! among these the least recently used. Pinned and semantic entries are never evicted; if nothing else can go, the
+//! new entry is refused.
 
 use serde_json::{Map, Value};
 
@@ -7,32 +8,32 @@ use crate::ids::{IntentId, MemoryId};
 use crate::limits::{MEMORY_BYTES, MEMORY_ENTRIES, MEMORY_NAMESPACE_ENTRIES};
 use crate::refusal::{Code, Refusal};
 
-/// What an agent has in its memory.
+/// Current usage of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Used {
-    /// Entries, archived ones too.
+    /// Number of entries, including archived ones.
     pub entries: i64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: i64,
-    /// Entries in force in the namespace.
+    /// Number of active entries in the namespace.
     pub in_namespace: i64,
-    /// Entries in force for the task.
+    /// Number of active entries for the task.
     pub for_task: i64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub task_bytes: i64,
 }
 
-/// What the task says of its working memory (RFC-0012, `memory_policy`).
+/// Limits of a task's working memory (RFC-0012, `memory_policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskRoom {
-    /// The most entries.
+    /// Maximum number of entries.
     pub entries: Option<i64>,
-    /// The most bytes.
+    /// Maximum size in bytes.
     pub bytes: Option<i64>,
 }
 
 impl TaskRoom {
-    /// What a task's policy says. What is no number says nothing.
+    /// Reads the limits from a task's policy; values that are not numbers are ignored.
     #[must_use]
     pub fn of(policy: &Map<String, Value>) -> Self {
         let number = |name: &str| policy.get(name).and_then(Value::as_i64).filter(|number| *number >= 0);
@@ -43,25 +44,25 @@ impl TaskRoom {
     }
 }
 
-/// An entry of the same agent that may go.
+/// An evictable entry of the same agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id.
+    /// Identifier.
     pub id: MemoryId,
-    /// The intent that it is for, whose log hears of it.
+    /// Intent that the entry is scoped to; the eviction is recorded in its log.
     pub intent_id: Option<IntentId>,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: i64,
-    /// Whether it is in force in the namespace of the new one, and so counts there.
+    /// Whether the entry is active in the new entry's namespace, and so counts towards its limit.
     pub in_namespace: bool,
-    /// Whether it is in force for the task that the new one is for, in whichever namespace.
+    /// Whether the entry is active for the new entry's task, in any namespace.
     pub of_task: bool,
 }
 
-/// Which of the candidates have to go, in the order given, so that as many `entries` and `bytes` more have room.
+/// Returns the candidates to evict, in the given order, to make room for so many more `entries` and `bytes`.
 ///
 /// # Errors
-/// [`Code::TooLarge`]: without what must stay there is no room.
+/// [`Code::TooLarge`] if evicting all candidates does not make enough room.
 pub fn make<'a>(
     (entries, bytes): (i64, i64),
     used: &Used,
@@ -69,7 +70,7 @@ pub fn make<'a>(
     candidates: &'a [Candidate],
 ) -> Result<Vec<&'a Candidate>, Refusal> {
     let within = |limit: Option<i64>, used: i64, more: i64| {
-        // What only gets smaller always fits.
+        // A change that does not grow the memory always fits.
         if more <= 0 { 0 } else { limit.map_or(0, |limit| used.saturating_add(more).saturating_sub(limit)) }
     };
     let mut namespace = within(Some(MEMORY_NAMESPACE_ENTRIES), used.in_namespace, entries);

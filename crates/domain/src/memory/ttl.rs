@@ -1,13 +1,14 @@
-//! How long a memory entry is kept: seconds, or a duration as ISO 8601 writes it.
+//! Lifetime of a memory entry: a number of seconds or an ISO 8601 duration.
 
 use crate::limits::DURATION_SECONDS;
 use crate::refusal::{Code, Refusal};
 
-/// Reads how long an entry is kept: `3600`, `PT1H`, `P7D`, `P1W`, `P1DT12H`. Months and years are refused: they are not
-/// always as long.
+/// Parses a lifetime: `3600`, `PT1H`, `P7D`, `P1W`, `P1DT12H`.
+///
+/// Months and years are refused because their length varies.
 ///
 /// # Errors
-/// [`Code::Unprocessable`] at `ttl` when it is none of these, is nothing, or is longer than ten years.
+/// [`Code::Unprocessable`] at `ttl` if it is not a duration, is zero, or is longer than ten years.
 pub fn seconds(text: &str) -> Result<u32, Refusal> {
     let refuse = |kind, message: &str| Err(Refusal::field(Code::Unprocessable, "ttl", kind, message));
     let whole = if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { iso(text) };
@@ -24,7 +25,7 @@ pub fn seconds(text: &str) -> Result<u32, Refusal> {
     }
 }
 
-/// The seconds of an ISO 8601 duration of fixed length.
+/// Returns the seconds of an ISO 8601 duration of fixed length.
 fn iso(text: &str) -> Option<u64> {
     let rest = text.strip_prefix('P')?;
     let (days, time) = match rest.split_once('T') {
@@ -37,7 +38,7 @@ fn iso(text: &str) -> Option<u64> {
     days.checked_add(parts(time, &[('H', 3_600), ('M', 60), ('S', 1)])?)
 }
 
-/// Reads numbers with their units, which come in this order, each once at the most.
+/// Parses numbers with units; the units must come in this order, each at most once.
 fn parts(text: &str, units: &[(char, u64)]) -> Option<u64> {
     let (mut rest, mut sum) = (text, 0_u64);
     for (unit, seconds) in units {

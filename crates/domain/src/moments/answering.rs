@@ -1,4 +1,4 @@
-//! How a moment is answered (binding moment §6.3, §11.4): by whom, once, and what became of it when it is too late.
+//! Answering a moment (binding moment §6.3, §11.4): permission, at most one answer, and the refusals for late answers.
 
 use super::resolution::{Resolution, ResolutionKind};
 use super::{Decider, Escalation, Moment, MomentState, Settled};
@@ -7,27 +7,27 @@ use crate::clock::{Timestamp, rfc3339};
 use crate::principals::Kind;
 use crate::refusal::{Code, Refusal};
 
-/// What came of an answer.
+/// Outcome of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    /// It is the first, and now the moment's own.
+    /// The first answer: it settles the moment.
     First(Moment),
-    /// The same person has given the same answer before: a retry. The moment is as it was.
+    /// A retry: the same person gave the same answer before, and the moment is unchanged.
     Again(Moment),
 }
 
-/// What the moment's job and intent are like now; `None` when there is none.
+/// Current state of the moment's job and intent; `None` if it has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Circumstances<'a> {
-    /// The job's status.
+    /// Status of the job.
     pub job_status: Option<&'a str>,
-    /// The intent's status.
+    /// Status of the intent.
     pub intent_status: Option<&'a str>,
 }
 
 impl Moment {
-    /// Whether a principal is one of those who are asked, at this moment: the addressed one, and the second one once it was
-    /// time while the question still stood.
+    /// Returns whether a principal is asked at this time: the addressed one, or the second one if the escalation came
+    /// due before the question was settled.
     #[must_use]
     pub fn is_addressed_to(&self, principal_id: &str, now: Timestamp) -> bool {
         let second =
@@ -40,8 +40,9 @@ impl Moment {
         escalation.at <= now && settled_at.is_none_or(|at| escalation.at <= at)
     }
 
-    /// Whether somebody may answer, reply and close: a person, with a key of their own that speaks for nobody else, who is
-    /// asked. No agent, no service and no admin may (binding moment §11.4), nor who has made that key for the person.
+    /// Requires that the caller may answer, reply and close: a person asked, with a key of their own that acts for nobody else.
+    ///
+    /// Agents, services and admins may not (binding moment §11.4), nor may a third party that made the person's key.
     ///
     /// # Errors
     /// [`Code::NotThePrincipal`].
@@ -64,8 +65,9 @@ impl Moment {
         ))
     }
 
-    /// Whether this answer is the one that the same person has given before. Of a scrubbed moment only an option is known; an
-    /// answer in words is then no retry.
+    /// Returns whether the same person gave this answer before.
+    ///
+    /// A scrubbed moment only keeps the option; an answer in words is then not recognised as a retry.
     #[must_use]
     pub fn is_retry(&self, by: &Decider<'_>, resolution: &Resolution) -> bool {
         self.resolution.as_ref().is_some_and(|settled| {
@@ -78,12 +80,13 @@ impl Moment {
         })
     }
 
-    /// The principal answers the question whose digest they saw. An option or an own answer resolves it; refusing the question
-    /// takes it back to deliberation, whatever has changed since it was asked.
+    /// Records the principal's answer to the question with the digest they saw.
+    ///
+    /// An option or an own answer resolves it; refusing the question starts deliberation, even if circumstances have changed.
     ///
     /// # Errors
-    /// [`Code::NotThePrincipal`], [`Code::DigestMismatch`], [`Code::MomentNotOpen`], [`Code::CircumstancesChanged`], and what
-    /// [`Resolution::check`] finds.
+    /// [`Code::NotThePrincipal`], [`Code::DigestMismatch`], [`Code::MomentNotOpen`], [`Code::CircumstancesChanged`],
+    /// and errors of [`Resolution::check`].
     pub fn resolve(
         &self,
         by: &Decider<'_>,
@@ -126,7 +129,7 @@ impl Moment {
         Ok(Answered::First(Self { state, resolution: Some(settled), ended_at, quiet_since, ..self.next() }))
     }
 
-    /// Whether what the question was asked for is still so.
+    /// Requires that job and intent still have the statuses that the question depends on.
     fn require_fresh(&self, found: Circumstances<'_>) -> Result<(), Refusal> {
         let stale =
             |needed: &Option<String>, is: Option<&str>| needed.as_deref().is_some_and(|one| is != Some(one));
@@ -146,7 +149,7 @@ impl Moment {
         ))
     }
 
-    /// The refusal of what can no longer be answered: what became of it, by whom and when.
+    /// Builds the refusal of an answer to a moment that is not open, with its state, time and principal.
     #[must_use]
     pub fn not_open(&self, now: Timestamp) -> Refusal {
         let answer = self.resolution.as_ref().map(|settled| (named(&settled.by), rfc3339(settled.at)));
@@ -156,7 +159,7 @@ impl Moment {
         });
         let ended = rfc3339(self.ended_at.unwrap_or(now));
         let what = match self.state_at(now) {
-            // It waits, and cannot be answered: it could not be shown to anybody.
+            // The moment is open but cannot be answered: its question could not be shown to anybody.
             MomentState::Open if self.brief.is_none() => {
                 "This question cannot be read as it is stored, so it takes no answer. Let it lapse, which approves nothing; the \
                  agent can withdraw it and ask anew."
@@ -196,7 +199,7 @@ impl Moment {
     }
 }
 
-/// A name as a conflict may say it: without letters that a client takes for another conflict (contract 3.5).
+/// Returns a name that is safe in a conflict message: clients match the text `lease` to detect another conflict (contract 3.5).
 fn named(principal_id: &str) -> String {
     let odd = principal_id.to_lowercase().contains("lease");
     if odd { "Its principal".to_owned() } else { principal_id.to_owned() }

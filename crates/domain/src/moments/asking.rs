@@ -1,5 +1,5 @@
-//! How a moment begins (binding moment §3, §7.4): as a question to one person, or as a deliberation that the agent opens because
-//! it cannot commit yet (§6.1). Whether a refused question stands in the way is `veto.rs`.
+//! Creates moments (binding moment §3, §7.4): a question to one person, or a deliberation that the agent opens
+//! because it cannot commit yet (§6.1). Whether a refused question prevents asking is decided in `veto.rs`.
 
 use super::resolution::check_text;
 use super::{Brief, Escalation, Hatches, Moment, MomentAsk, MomentState};
@@ -12,7 +12,7 @@ use crate::principals::{Kind, check_name};
 use crate::refusal::{Code, Refusal};
 
 impl MomentAsk {
-    /// With whom a deliberation is begun and what it is about, for the hash under an idempotency key: no word of it is in here.
+    /// Returns the principal, job and intent of a deliberation, as input for the idempotency hash; contains none of its text.
     #[must_use]
     pub fn begins(&self) -> String {
         format!("{:?}", (&self.principal_id, self.job_id, self.intent_id))
@@ -20,11 +20,13 @@ impl MomentAsk {
 }
 
 impl Moment {
-    /// A question is asked. `addressee` and `second` are what kind of being the asked principal and the one to escalate to
-    /// are. Whether a refused question stands in its way is [`super::judge`]'s.
+    /// Asks a question.
+    ///
+    /// `addressee` and `second` are the kinds of the principal asked and of the one to escalate to. Whether a refused
+    /// question prevents asking is decided by [`super::judge`].
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] and [`Code::Unprocessable`] at the member that is wrong.
+    /// [`Code::InvalidRequest`] and [`Code::Unprocessable`] at the invalid member.
     pub fn ask(
         ask: MomentAsk,
         brief: Brief,
@@ -70,11 +72,12 @@ impl Moment {
         })
     }
 
-    /// The agent opens a deliberation instead of a question it is not ready for (binding moment §6.1). It neither lapses nor
-    /// escalates: its principal closes it, or the agent takes it back.
+    /// Opens a deliberation in place of a question the agent is not ready for (binding moment §6.1).
+    ///
+    /// It neither expires nor escalates: its principal closes it, or the agent withdraws it.
     ///
     /// # Errors
-    /// As [`Moment::ask`]; what only a question has is refused.
+    /// As [`Moment::ask`]; members that only apply to questions are refused.
     pub fn deliberate(
         ask: MomentAsk,
         addressee: Kind,
@@ -148,8 +151,9 @@ impl Moment {
     }
 }
 
-/// Whether an agent may put one more before a person for whom so many of its questions and deliberations wait already. The one
-/// whose place is taken does not count: it ends.
+/// Requires that an agent may put one more question or deliberation before a person, given how many already wait.
+///
+/// A moment to be superseded does not count, because it ends.
 ///
 /// # Errors
 /// [`Code::TooLarge`].
@@ -168,7 +172,7 @@ fn wrong(member: &str, kind: &str, message: impl Into<String>) -> Refusal {
     Refusal::field(Code::InvalidRequest, member, kind, message)
 }
 
-/// One person decides, and another than who asks (binding moment §7.4, §11.4).
+/// Requires that the addressee is one person, and not the asking agent itself (binding moment §7.4, §11.4).
 fn check_addressee(ask: &MomentAsk, addressee: Kind) -> Result<(), Refusal> {
     check_name("principal_id", &ask.principal_id)?;
     if ask.principal_id == ask.agent_id {
@@ -221,7 +225,7 @@ fn check_texts(ask: &MomentAsk) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What an answer is tied to is a status that there is, of something that the moment names.
+/// Requires that each condition names an existing status, and that the moment names the job or intent it concerns.
 fn check_circumstances(ask: &MomentAsk) -> Result<(), Refusal> {
     let known = |member: &str, is_named: bool, status: bool| {
         if is_named && status {

@@ -1,5 +1,5 @@
-//! The eight slots of a question (binding moment §4, §5), read in two ways: strictly when an agent asks, and to the letter of
-//! the memo when somebody shows it (`reading.rs`). What is well-formed and badly put is `lints.rs`.
+//! The eight slots of a question (binding moment §4, §5), parsed in two ways: strictly when an agent asks, and exactly
+//! by the memo when a surface displays it (`reading.rs`). Style checks of well-formed questions are in `lints.rs`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -9,30 +9,31 @@ use super::text::plain;
 use crate::canonical::{Unambiguous, hex, sha256, text};
 use crate::refusal::{FieldError, Refusal};
 
-/// The member that a question stands under on the wire.
+/// Wire name of the member that contains a question.
 pub const WIRE: &str = "binding_moment";
 
-/// A question as it is asked: four slots that inform, four that bind. Out of JSON it comes by [`Brief::emitted`] and
-/// [`Brief::received`] alone; `serde` reads it by the second.
+/// A question as asked: four slots that inform, four that bind.
+///
+/// JSON is parsed only by [`Brief::emitted`] and [`Brief::received`]; `serde` uses the latter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct Brief {
-    /// The agent's position in one sentence, the answer first.
+    /// The agent's position in one sentence, answer first.
     pub synopsis: String,
-    /// What it rests on, one observation each.
+    /// Supporting observations, one per entry.
     pub findings: Vec<String>,
-    /// What would be done, one move each.
+    /// Recommended actions, one per entry.
     pub recommendations: Vec<String>,
-    /// What more there is for who asks.
+    /// Further detail available on request.
     pub offer: String,
-    /// What is to be decided.
+    /// The decision to be made.
     pub question: Question,
-    /// What else is said about it.
+    /// Additional information about the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
 
-/// What is to be decided.
+/// The decision to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
@@ -40,7 +41,7 @@ pub struct Question {
     pub stem: String,
     /// Two to four answers.
     pub options: Vec<Choice>,
-    /// Which of them the agent recommends, from 0.
+    /// Index of the option that the agent recommends, starting at 0.
     pub recommended_idx: usize,
     /// The two ways to answer otherwise.
     pub hatches: Hatches,
@@ -50,13 +51,13 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// What would be done.
+    /// The action that the option stands for.
     pub label: String,
-    /// Why one might choose it.
+    /// Reason to choose it.
     pub reasoning: String,
 }
 
-/// The two ways to answer otherwise; both are open unless there is a reason.
+/// The two ways to answer otherwise; both are open by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hatches {
@@ -67,23 +68,23 @@ pub struct Hatches {
 }
 
 impl Hatches {
-    /// Both open.
+    /// Both hatches open.
     pub const OPEN: Self = Self { free_text: true, dialogue: true };
 }
 
-/// What else is said about a question.
+/// Additional information about a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Meta {
-    /// What kind of decision it is, by the asker's own words.
+    /// Class of the decision, named by the asking agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_class: Option<String>,
-    /// That the agent has put it too mildly before.
+    /// Statement that the agent understated the matter before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration_note: Option<String>,
 }
 
-/// What a surface got is no question that it may show (binding moment §4); the text says why, for whoever looks after it.
+/// Input that must not be shown as a question (binding moment §4); the text is a diagnostic for maintainers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);
@@ -97,17 +98,17 @@ impl TryFrom<Value> for Brief {
 }
 
 impl Brief {
-    /// Reads a question that an agent asks: of all faults at once, blanks and sizes included. Hatches that are left out are
-    /// open, and the digest is over what comes out here.
+    /// Parses a question that an agent asks, and reports all errors at once, including blank texts and sizes.
+    ///
+    /// Omitted hatches are open; the digest covers the parsed result.
     ///
     /// # Errors
-    /// [`crate::refusal::Code::InvalidMoment`] with every fault and its place, as the member [`WIRE`] of a body.
+    /// [`crate::refusal::Code::InvalidMoment`] with every error and its location, as the member [`WIRE`] of a body.
     pub fn emitted(value: &Value) -> Result<Self, Refusal> {
         read(value, Strictness::Emitted).map_err(refused)
     }
 
-    /// As [`Brief::emitted`], from the text of the question. A member that is there twice is a fault too, which a parsed
-    /// value no longer shows.
+    /// As [`Brief::emitted`], from JSON text; also refuses duplicate members, which a parsed value no longer shows.
     ///
     /// # Errors
     /// As [`Brief::emitted`].
@@ -120,10 +121,10 @@ impl Brief {
         Self::emitted(&value)
     }
 
-    /// Reads a question that a surface got, to the letter of §4: nothing is filled in, blanks and lengths are the asker's.
+    /// Parses a question received by a surface, exactly by §4: no defaults, no limits on blank texts or lengths.
     ///
     /// # Errors
-    /// It must not be shown as a decision, not in part either; the text is the diagnostic.
+    /// The input must not be shown as a decision, not even in part; the text is the diagnostic.
     pub fn received(value: &Value) -> Result<Self, Malformed> {
         read(value, Strictness::Received).map_err(|faults| {
             let said: Vec<String> = faults.into_iter().map(|fault| fault.msg).collect();
@@ -131,7 +132,7 @@ impl Brief {
         })
     }
 
-    /// As [`Brief::received`], from the text that a surface got; a member that is there twice is a fault.
+    /// As [`Brief::received`], from JSON text; duplicate members are errors.
     ///
     /// # Errors
     /// As [`Brief::received`].
@@ -141,32 +142,32 @@ impl Brief {
         Self::received(&value)
     }
 
-    /// The question as it is written.
+    /// Returns the question as JSON.
     #[must_use]
     pub fn value(&self) -> Value {
         json!(self)
     }
 
-    /// `sha256:` and the SHA-256 over the canonical form (RFC 8785), in hexadecimal.
+    /// Returns `sha256:` and the hexadecimal SHA-256 over the canonical form (RFC 8785).
     #[must_use]
     pub fn digest(&self) -> String {
-        // Texts, flags and a small number always have a JSON form.
+        // Strings, booleans and a small number always have a JSON form.
         format!("sha256:{}", hex(&sha256(text(self).unwrap_or_default())))
     }
 
-    /// The option that the agent recommends.
+    /// Returns the option that the agent recommends.
     #[must_use]
     pub fn recommended(&self) -> Option<&Choice> {
         self.question.options.get(self.question.recommended_idx)
     }
 
-    /// What kind of decision it is, when that is said.
+    /// Returns the decision class, if there is one.
     #[must_use]
     pub fn decision_class(&self) -> Option<&str> {
         self.meta.as_ref()?.decision_class.as_deref()
     }
 
-    /// The calibration note, when there is one.
+    /// Returns the calibration note, if there is one.
     #[must_use]
     pub fn calibration_note(&self) -> Option<&str> {
         self.meta.as_ref()?.calibration_note.as_deref()

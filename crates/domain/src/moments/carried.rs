@@ -1,13 +1,14 @@
-//! Where a question does not belong: a member `binding_moment` of what is said to many (binding moment §7.4). It is looked for
-//! at any depth, because whoever shows what it got inspects each result for it (§7.2), wherever it was put.
+//! Detects a member `binding_moment` in content for many recipients, where a question must not appear (binding moment
+//! §7.4). Searches at any depth, because surfaces inspect each result for one (§7.2).
 
 use super::brief::WIRE;
 
-/// Whether a JSON text has a member of that name, at any depth. It reads names as a JSON reader does, escapes included, and
-/// takes in no values, so that it costs little; whether the text is JSON is the parser's affair.
+/// Returns whether a JSON text has a member `binding_moment` at any depth.
+///
+/// Member names are compared with escapes decoded; values are skipped, so the scan is cheap. It does not validate the JSON.
 #[must_use]
 pub fn carries_question(json: &str) -> bool {
-    // Nearly nothing that is said has the word, nor an escape that could stand for a letter of it.
+    // Fast path: almost no text contains the name, or an escape that could stand for one of its characters.
     if !json.contains(WIRE) && !json.contains("\\u") {
         return false;
     }
@@ -25,7 +26,7 @@ pub fn carries_question(json: &str) -> bool {
     false
 }
 
-/// The place of the quote that ends a string, or the end of the text.
+/// Returns the position of the closing quote of a string, or a position at or after the end of the text.
 fn closing(bytes: &[u8], mut at: usize) -> usize {
     loop {
         match bytes.get(at) {
@@ -36,7 +37,7 @@ fn closing(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Whether a string as it is written, with its quotes, is the name.
+/// Returns whether a quoted JSON string is the member name.
 fn is_the_name(written: &str) -> bool {
     if written.contains('\\') {
         return serde_json::from_str::<String>(written).is_ok_and(|name| name == WIRE);

@@ -1,4 +1,4 @@
-//! The course of a moment (binding moment §6): what is done with it, by whom, and what comes of it.
+//! State transitions of a moment (binding moment §6).
 //!
 //! ```text
 //! open          an option, an own answer    → resolved
@@ -8,16 +8,16 @@
 //! superseded    that one ends, and the objection is not settled → deliberating
 //! ```
 //!
-//! A verb takes the moment as it is stored and gives the new one, whose version is one more. Time counts by itself: a question
-//! that is due has lapsed, written down ([`Moment::expire`]) or not. How a moment begins is
-//! `asking.rs`, who may answer it and how, `answering.rs`.
+//! Each operation takes the stored moment and returns the new one with its version incremented. Expiry takes effect
+//! by time alone: a due question has expired, whether this is recorded ([`Moment::expire`]) or not. `asking.rs`
+//! creates moments; `answering.rs` checks and records answers.
 
 use super::resolution::{ResolutionKind, check_text};
 use super::{Decider, Escalation, Moment, MomentState, Settled};
 use crate::clock::Timestamp;
 use crate::refusal::{Code, Refusal};
 
-/// What something said on a moment is.
+/// Kind of a contribution to a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WordKind {
@@ -27,15 +27,15 @@ pub enum WordKind {
     Detail,
     /// The agent deliberates.
     Deliberation,
-    /// The principal replies to that.
+    /// The principal replies to the deliberation.
     Reply,
 }
 
 impl WordKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::DetailAsked, Self::Detail, Self::Deliberation, Self::Reply];
 
-    /// The kind as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,45 +46,45 @@ impl WordKind {
         }
     }
 
-    /// Reads a kind; `None` when there is no such kind.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// Who speaks on a moment.
+/// Author of a contribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker<'a> {
-    /// An agent, by its name.
+    /// An agent, by name.
     Agent(&'a str),
-    /// A person, by their right.
+    /// A person, with their credentials.
     Principal(&'a Decider<'a>),
 }
 
 impl Moment {
-    /// The moment with one change more.
+    /// Returns a copy with the version incremented.
     pub(super) fn next(&self) -> Self {
         Self { version: self.version + 1, ..self.clone() }
     }
 
     fn ended(&self, state: MomentState, reason: Option<String>, at: Timestamp) -> Self {
-        // What was scrubbed while it was deliberated has new words at its end, and a guard that goes with it.
+        // A moment scrubbed during deliberation has new texts at its end, so it must be scrubbed again.
         Self { state, end_reason: reason, ended_at: Some(at), scrubbed_at: None, ..self.next() }
     }
 
-    /// The state at this moment: what is due has happened.
+    /// Returns the state at this time; a due expiry counts even if not recorded.
     #[must_use]
     pub fn state_at(&self, now: Timestamp) -> MomentState {
         let due = self.state == MomentState::Open && self.expires_at.is_some_and(|at| at <= now);
         if due { MomentState::Expired } else { self.state }
     }
 
-    /// Something is said on a moment: a request for detail, the detail, a deliberation, a reply. None of it resolves.
+    /// Records a contribution: a request for detail, the detail, a deliberation or a reply; none resolves the moment.
     ///
     /// # Errors
-    /// [`Code::NotThePrincipal`], [`Code::Forbidden`] for another agent, [`Code::MomentNotOpen`], [`Code::InvalidTransition`]
-    /// for detail that nobody asked for, and what [`check_text`] finds.
+    /// [`Code::NotThePrincipal`], [`Code::Forbidden`] for another agent, [`Code::MomentNotOpen`],
+    /// [`Code::InvalidTransition`] for detail that nobody asked for, and errors of [`check_text`].
     pub fn word(&self, by: Speaker<'_>, text: &str, now: Timestamp) -> Result<(Self, WordKind), Refusal> {
         match by {
             Speaker::Agent(agent_id) => self.require_agent(agent_id)?,
@@ -118,15 +118,15 @@ impl Moment {
         Ok((next, kind))
     }
 
-    /// One of those who are asked sees it for the first time; `None` when that is known, or the viewer is another.
+    /// Records the first view by an addressed principal; `None` if already recorded, or for any other viewer.
     #[must_use]
     pub fn view(&self, by: &Decider<'_>, now: Timestamp) -> Option<Self> {
         let first = self.first_viewed_at.is_none() && self.may_decide(by, now).is_ok();
         first.then(|| Self { first_viewed_at: Some(now), ..self.next() })
     }
 
-    /// The agent takes its question back, or the deliberation that it began. A refused question cannot be taken back: that
-    /// would be a way around the objection.
+    /// Withdraws the agent's question, or the deliberation it began; a refused question cannot be withdrawn, because
+    /// that would bypass the objection.
     ///
     /// # Errors
     /// [`Code::Forbidden`] for another agent; [`Code::MomentNotOpen`], [`Code::InvalidTransition`] for a refused question.
@@ -146,15 +146,15 @@ impl Moment {
         }
     }
 
-    /// What the moment was about has ended: its job, its intent. `None` when the moment stays as it is: it is over, or was
-    /// refused, and an objection outlives the job.
+    /// Withdraws the moment because its job or intent has ended; `None` if it is over, or was refused: an objection
+    /// outlives the job.
     #[must_use]
     pub fn lose_cause(&self, reason: &str, now: Timestamp) -> Option<Self> {
         let ends = !self.state_at(now).is_terminal() && !self.is_unsettled_veto();
         ends.then(|| self.ended(MomentState::Withdrawn, Some(reason.to_owned()), now))
     }
 
-    /// Writes down that the question has lapsed, as of when it did; `None` when it has not.
+    /// Records that the question has expired, as of its expiry time; `None` if it has not.
     #[must_use]
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
         let due = self.state == MomentState::Open && self.state_at(now) == MomentState::Expired;
@@ -162,7 +162,7 @@ impl Moment {
         Some(self.ended(MomentState::Expired, None, at))
     }
 
-    /// Writes down that the second principal is asked as well; `None` when it is not time, known, or too late.
+    /// Records the escalation to the second principal; `None` if it is not due, already recorded, or too late.
     #[must_use]
     pub fn escalate(&self, now: Timestamp) -> Option<Self> {
         let due = |one: &&Escalation| one.told_at.is_none() && self.is_escalated(one, now);
@@ -172,11 +172,12 @@ impl Moment {
         Some(Self { escalation: Some(told), ..self.next() })
     }
 
-    /// Another question of the same agent to the same principal takes its place. Whether it may is [`super::judge`]'s.
+    /// Replaces the moment by another question of the same agent to the same principal; [`super::judge`] decides if
+    /// that is allowed.
     ///
     /// # Errors
-    /// [`Code::Unprocessable`] when the two are not of the same pair; [`Code::MomentNotOpen`], [`Code::InvalidTransition`] when
-    /// it is not deliberated.
+    /// [`Code::Unprocessable`] if agent or principal differ; [`Code::MomentNotOpen`], [`Code::InvalidTransition`] if
+    /// the moment is not in deliberation.
     pub fn supersede(&self, next: &Self, now: Timestamp) -> Result<Self, Refusal> {
         let refused_by = self.resolution.as_ref().map(|settled| &settled.by);
         let same = self.principal_id == next.principal_id || refused_by == Some(&next.principal_id);
@@ -200,11 +201,14 @@ impl Moment {
         }
     }
 
-    /// The principal ends a deliberation, and with it what a refusal keeps the agent from. What somebody else refused is not
-    /// closed by who was only asked too.
+    /// Closes a deliberation and settles its objection, if any.
+    ///
+    /// An objection can be settled only by the person that raised it or the one asked first, not by a second person
+    /// asked later.
     ///
     /// # Errors
-    /// [`Code::NotThePrincipal`], [`Code::MomentNotOpen`], [`Code::InvalidTransition`] for a question that waits for its answer.
+    /// [`Code::NotThePrincipal`], [`Code::MomentNotOpen`], [`Code::InvalidTransition`] for a question that waits for
+    /// its answer.
     pub fn close(&self, by: &Decider<'_>, reason: Option<String>, now: Timestamp) -> Result<Self, Refusal> {
         self.may_decide(by, now)?;
         reason.as_deref().map_or(Ok(()), |reason| check_text("reason", reason))?;
@@ -227,37 +231,39 @@ impl Moment {
         }
     }
 
-    /// Whether it is a refused question whose objection is not settled: what [`super::Vetoed`] is made of.
+    /// Returns whether this is a refused question with an unsettled objection: the source of a [`super::Vetoed`].
     #[must_use]
     pub fn is_unsettled_veto(&self) -> bool {
         let refused = |settled: &Settled| settled.kind == ResolutionKind::Dialogue;
         self.veto_settled_at.is_none() && self.resolution.as_ref().is_some_and(refused)
     }
 
-    /// Whether an objection is somebody's to settle: of who was asked first, or of who refused the question. A second person
-    /// who is asked something else later has not heard it.
+    /// Returns whether a principal may settle the objection: the one asked first, or the one that refused the question.
+    ///
+    /// A second person asked about something else later does not know the objection.
     #[must_use]
     pub fn may_settle(&self, principal_id: &str) -> bool {
         let refused = |settled: &Settled| settled.by == principal_id;
         self.principal_id == principal_id || self.resolution.as_ref().is_some_and(refused)
     }
 
-    /// Somebody has answered ([`MomentState::Resolved`]) or closed what took the place of this refused question: the
-    /// objection is settled. For each moment before, along `supersedes` ([`super::after_end`]). `None` when it is no unsettled
-    /// veto, is still deliberated, or is not theirs to settle.
+    /// Settles the objection, because `by` answered ([`MomentState::Resolved`]) or closed the question that replaced this one.
+    ///
+    /// Applies to each earlier moment along `supersedes` ([`super::after_end`]). `None` if there is no unsettled
+    /// veto, the moment is still in deliberation, or `by` may not settle it.
     #[must_use]
     pub fn settle_veto(&self, by: &str, now: Timestamp) -> Option<Self> {
         let settles =
             self.is_unsettled_veto() && self.state == MomentState::Superseded && self.may_settle(by);
         settles.then(|| {
-            // The question was only kept to be compared with.
+            // The question was kept only for comparison.
             let brief = self.brief.clone().filter(|_| self.scrubbed_at.is_none());
             Self { veto_settled_at: Some(now), brief, ..self.next() }
         })
     }
 
-    /// What took the place of this refused question has ended, and the objection is not settled by that: it is deliberated
-    /// again, as if nothing had been asked. `None` when it is no unsettled veto, or is deliberated.
+    /// Returns the refused question to deliberation, because its replacement ended without settling the objection;
+    /// `None` if there is no unsettled veto, or the moment is already in deliberation.
     #[must_use]
     pub fn restore_veto(&self, now: Timestamp) -> Option<Self> {
         let restores = self.is_unsettled_veto() && self.state == MomentState::Superseded;
@@ -272,11 +278,11 @@ impl Moment {
         })
     }
 
-    /// The agent has the answer, or knows of the end: the contents are no longer needed. `None` when that is known, or there is
-    /// more to come because the question was refused.
+    /// Records that the agent knows the answer or the end, so that the contents are no longer needed; `None` if
+    /// already recorded, or if the moment is in deliberation and continues.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] for another agent; [`Code::InvalidTransition`] when there is nothing to acknowledge.
+    /// [`Code::Forbidden`] for another agent; [`Code::InvalidTransition`] if there is nothing to acknowledge.
     pub fn acknowledge(&self, agent_id: &str, now: Timestamp) -> Result<Option<Self>, Refusal> {
         self.require_agent(agent_id)?;
         match self.state_at(now) {
@@ -293,10 +299,11 @@ impl Moment {
         }
     }
 
-    /// Takes the contents out: the question, what stands in for it, the answer, the objection, the reasons. Ids, digest, class,
-    /// hatches, kind and option stay. A refused question itself is kept until its objection is settled, to be compared with.
-    /// `None` when it waits for its answer, or is done. After how long is the server's setting; what was said on it goes with
-    /// it. That is no end: what is deliberated goes on, without its words.
+    /// Removes the contents: the question, its fallback text, the answer, the objection and the reasons.
+    ///
+    /// Ids, digest, class, hatches, kind and option stay. A refused question is kept for comparison until its objection
+    /// is settled. `None` if the moment waits for its answer or is already scrubbed. The server's setting determines
+    /// when to scrub; it removes the contributions as well. A deliberation continues, without its earlier texts.
     #[must_use]
     pub fn scrub(&self, now: Timestamp) -> Option<Self> {
         if self.state == MomentState::Open || self.scrubbed_at.is_some() {

@@ -1,8 +1,8 @@
-//! How a question could be put better. Nothing here refuses one: words that trip a lint can be right ("the vendor may close
-//! the window" is a fact, no hedge), and words that trip none can be wrong. How often either is so is not known.
+//! Style suggestions for questions. A lint never refuses a question: text that triggers one can be right ("the vendor
+//! may close the window" is a fact, no hedge), and text that triggers none can be wrong. The error rates are unknown.
 //!
-//! The lexical lints know English only: phrases, stems, small words. They are skipped where a text is not mostly (nine letters
-//! in ten) of ASCII letters. Another language in those letters is looked at as if it were English, and mostly trips nothing.
+//! Lexical lints only know English (phrases, stems, stop words). They skip texts in which fewer than nine in ten
+//! letters are ASCII. Another language in those letters is treated as English, and mostly triggers nothing.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::brief::{Brief, Choice};
 use super::phrases::{CONSIDERATIONS, HATCH_BEGINNINGS, HATCHES, HEDGES, LEADING, has_phrase, sentences};
 use super::words::{content, is_english, key, shared, stem, words};
 
-/// How much a lint weighs.
+/// Severity of a lint.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -25,20 +25,20 @@ pub enum Level {
     Warn,
 }
 
-/// One thing that could be put better. It repeats nothing of the question.
+/// One suggestion; it quotes nothing of the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Lint {
-    /// Which, a stable word such as `synopsis.hedge_phrase`.
+    /// Stable code such as `synopsis.hedge_phrase`.
     pub code: &'static str,
-    /// How much it weighs.
+    /// Severity.
     pub level: Level,
-    /// Where, a JSON Pointer (RFC 6901) into the question.
+    /// Location, a JSON Pointer (RFC 6901) into the question.
     pub at: String,
-    /// What it is, in words.
+    /// Explanation.
     pub note: String,
 }
 
-/// Every lint with its weight and what it says.
+/// All lints with severity and explanation.
 pub const LINTS: [(&str, Level, &str); 19] = [
     ("synopsis.not_one_sentence", Level::Warn, "the synopsis should be one sentence (§5.1)"),
     ("synopsis.is_question", Level::Warn, "the synopsis states a position; the question is the stem (§5.1)"),
@@ -101,17 +101,17 @@ pub const LINTS: [(&str, Level, &str); 19] = [
     ("hatches.closed", Level::Info, "a closed hatch takes a veto from the principal; it is recorded (§5.8)"),
 ];
 
-/// A lint at its place.
+/// Returns a lint at a location.
 pub(super) fn found(code: &'static str, at: impl Into<String>) -> Lint {
     let known = LINTS.iter().find(|(one, ..)| *one == code);
     let (level, note) = known.map_or((Level::Warn, ""), |(_, level, note)| (*level, *note));
     Lint { code, level, at: at.into(), note: note.to_owned() }
 }
 
-/// Bytes from which on a finding is long.
+/// Length in bytes above which a finding counts as long.
 const LONG_FINDING: usize = 300;
 
-/// What could be put better in a question.
+/// Returns the suggestions for a question.
 #[must_use]
 pub fn lint(brief: &Brief) -> Vec<Lint> {
     let mut lints = Vec::new();
@@ -158,8 +158,10 @@ fn synopsis(lints: &mut Vec<Lint>, brief: &Brief) {
     }
 }
 
-/// What a text says, and the numbers in it: a finding with another number is another finding, however alike the words. Words
-/// are numbers here, because each finding is compared with each.
+/// Content words of a text and the numbers among them.
+///
+/// Findings with different numbers are different findings, however alike the words. Words are interned as integers,
+/// because all findings are compared pairwise.
 struct Said {
     words: Vec<usize>,
     numbers: Vec<usize>,
@@ -183,11 +185,11 @@ impl Said {
         Some(Self { words, numbers })
     }
 
-    /// Whether nearly all of it is in the other, or both are nearly the same.
+    /// Returns whether nearly all of it is contained in the other, or both are nearly equal.
     fn is_in(&self, other: &Self) -> bool {
         let both = shared(&self.words, &other.words);
         let all = self.words.len() + other.words.len() - both;
-        // One word in common is no repetition.
+        // A single common word is not a repetition.
         let contained = self.words.len() > 1 && both * 10 >= self.words.len() * 8;
         let alike = all > 0 && both * 10 >= all * 6;
         (contained || alike) && shared(&self.numbers, &other.numbers) == self.numbers.len()
@@ -261,7 +263,7 @@ fn stem_of(lints: &mut Vec<Lint>, brief: &Brief) {
     }
     let said = content(stem);
     let labels: Vec<Vec<String>> = options.iter().map(|option| content(&option.label)).collect();
-    // Words of one label that are in no other.
+    // Words of one label that appear in no other.
     let names = |index: usize| {
         labels[index].iter().any(|word| {
             let elsewhere = labels.iter().enumerate().any(|(at, label)| at != index && label.contains(word));

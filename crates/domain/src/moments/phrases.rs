@@ -1,8 +1,8 @@
-//! The English that the lints look for (`lints.rs`): phrases, word by word, and where sentences end.
+//! English phrase lists for the lints (`lints.rs`), matched word by word, and a sentence counter.
 
 use super::words::words;
 
-/// Words of a synopsis that put the decision off. Bare modals (`may`, `might`, `could`) are none: facts have them too.
+/// Phrases in a synopsis that avoid a decision; not bare modals (`may`, `might`, `could`), which also state facts.
 pub(super) const HEDGES: [&str; 27] = [
     "it depends",
     "could go either way",
@@ -33,7 +33,7 @@ pub(super) const HEDGES: [&str; 27] = [
     "cannot decide",
 ];
 
-/// What a recommendation begins with that is none.
+/// Openings of a recommendation that is not an action.
 pub(super) const CONSIDERATIONS: [&str; 14] = [
     "consider",
     "weigh",
@@ -51,7 +51,7 @@ pub(super) const CONSIDERATIONS: [&str; 14] = [
     "be mindful",
 ];
 
-/// Words of a question that lean.
+/// Phrases that make a question leading.
 pub(super) const LEADING: [&str; 17] = [
     "shouldn't we",
     "shouldn't I",
@@ -72,7 +72,7 @@ pub(super) const LEADING: [&str; 17] = [
     "we recommend",
 ];
 
-/// Options that are hatches: the whole label, or how it begins.
+/// Options that duplicate a hatch: whole labels, then beginnings of labels.
 pub(super) const HATCHES: [&str; 15] = [
     "other",
     "something else",
@@ -93,7 +93,7 @@ pub(super) const HATCHES: [&str; 15] = [
 pub(super) const HATCH_BEGINNINGS: [&str; 6] =
     ["other please", "let's discuss", "let us discuss", "let's talk", "let us talk", "write your own"];
 
-/// Whether one of the phrases stands in the text, word by word.
+/// Returns whether the text contains one of the phrases as consecutive words.
 pub(super) fn has_phrase(said: &[String], phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| {
         let phrase = words(phrase);
@@ -101,11 +101,11 @@ pub(super) fn has_phrase(said: &[String], phrases: &[&str]) -> bool {
     })
 }
 
-/// Abbreviations whose point ends no sentence.
+/// Abbreviations whose full stop does not end a sentence.
 const ABBREVIATIONS: [&str; 14] =
     ["e.g", "i.e", "etc", "vs", "cf", "no", "approx", "dr", "mr", "mrs", "ms", "st", "inc", "ltd"];
 
-/// How many sentences a text has: its ends are `.`, `!` or `?` before a blank and something that begins one.
+/// Counts sentences: a sentence ends at `.`, `!` or `?` followed by a blank and an upper-case letter or digit.
 pub(super) fn sentences(text: &str) -> usize {
     let parts: Vec<&str> = text.split_whitespace().collect();
     let ends = |(word, next): (&&str, &&str)| {
@@ -113,7 +113,7 @@ pub(super) fn sentences(text: &str) -> usize {
         let Some(bare) = word.strip_suffix(['.', '!', '?']) else { return false };
         let begins = next.chars().find(|one| one.is_alphanumeric());
         let bare = bare.trim_start_matches(['(', '"', '\'']).to_ascii_lowercase();
-        // One letter is an initial ("U.S." has points of its own, and so has "e.g.").
+        // A single letter is an initial ("U.S." has inner full stops, and so has "e.g.").
         let letters = bare.chars().all(|one| one.is_alphabetic() || one == '.');
         let initial = word.ends_with('.') && letters && (bare.chars().count() == 1 || bare.contains('.'));
         let short = word.ends_with('.') && ABBREVIATIONS.contains(&bare.as_str());

@@ -1,64 +1,64 @@
-//! How well an agent asks: how often it corrects itself, has its questions refused, closes hatches (binding moment §5.9, §11.2,
-//! §11.3).
+//! Measures how well an agent asks: rates of calibration notes, refused questions and closed hatches (binding moment
+//! §5.9, §11.2, §11.3).
 
 use serde::Serialize;
 
 use super::brief::Hatches;
 use super::resolution::ResolutionKind;
 
-/// The latest questions that calibration notes and closed hatches are counted over.
+/// Number of latest questions over which calibration notes and closed hatches are counted.
 pub const ASKED_WINDOW: usize = 50;
-/// The latest answered questions that refusals are counted over.
+/// Number of latest answered questions over which refusals are counted.
 pub const ANSWERED_WINDOW: usize = 20;
-/// Percent of questions with a calibration note above which the agent's framing is the fault (binding moment §5.9).
+/// Percentage of questions with a calibration note above which the agent's framing is at fault (binding moment §5.9).
 pub const CORRECTED_PERCENT: usize = 20;
-/// Percent of refused questions above which the options are framed wrongly (binding moment §11.2).
+/// Percentage of refused questions above which the options are badly framed (binding moment §11.2).
 pub const REFUSED_PERCENT: usize = 25;
-/// Percent of questions with a closed hatch above which that is a habit (binding moment §11.3); our own measure.
+/// Percentage of questions with a closed hatch above which this is a habit (binding moment §11.3); the value is Entente's own.
 pub const CLOSED_PERCENT: usize = 20;
-/// Questions below which nothing is flagged: one refusal of three says nothing.
+/// Minimum number of questions for a flag: one refusal of three is not significant.
 pub const LEAST: usize = 10;
 
-/// What counts of one question.
+/// Facts about one question that the rates use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Whether it came with a calibration note.
+    /// Whether it had a calibration note.
     pub calibration_note: bool,
-    /// The ways to answer otherwise that it left open.
+    /// Hatches that it left open.
     pub hatches: Hatches,
-    /// How it was answered, if it was.
+    /// Kind of answer, if it was answered.
     pub answered: Option<ResolutionKind>,
-    /// Whether it was nearly a question that had been refused.
+    /// Whether it was a near duplicate of a refused question.
     pub near_duplicate: bool,
 }
 
-/// A share of some questions.
+/// A share of a number of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Rate {
-    /// How many.
+    /// Number of matching questions.
     pub count: usize,
-    /// Of how many.
+    /// Number of questions considered.
     pub of: usize,
-    /// The share, from 0 to 1; 0 of none.
+    /// The share, from 0 to 1; 0 if no questions were considered.
     pub share: f64,
-    /// Whether it is more than it should be.
+    /// Whether the share exceeds its threshold.
     pub flagged: bool,
 }
 
 /// How well an agent asks, or how well questions of a class are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Rates {
-    /// Questions that were looked at.
+    /// Number of questions examined.
     pub asked: usize,
-    /// Those of them that were answered.
+    /// Number of answered questions among them.
     pub answered: usize,
-    /// Those nearly like one that had been refused.
+    /// Number of near duplicates of refused questions among them.
     pub near_duplicates: usize,
-    /// With a calibration note, of the last 50; flagged above 20 % of at least 10.
+    /// Questions with a calibration note among the last 50; flagged above 20 % of at least 10.
     pub calibration_notes: Rate,
-    /// Refused as a question, of the last 20 that were answered and could be refused; flagged above 25 % of at least 10.
+    /// Refused questions among the last 20 that were answered and could be refused; flagged above 25 % of at least 10.
     pub refused: Rate,
-    /// With a hatch closed, of the last 50; flagged above 20 % of at least 10.
+    /// Questions with a closed hatch among the last 50; flagged above 20 % of at least 10.
     pub hatches_closed: Rate,
 }
 
@@ -70,13 +70,13 @@ impl Rate {
     }
 }
 
-/// Rates of some questions, the latest first. More than the windows need does no harm.
+/// Computes the rates of questions given latest first; questions beyond the windows do no harm.
 #[must_use]
 pub fn rates(asked: &[Asked]) -> Rates {
     let lately = &asked[..asked.len().min(ASKED_WINDOW)];
     let noted = lately.iter().filter(|one| one.calibration_note).count();
     let closed = lately.iter().filter(|one| one.hatches != Hatches::OPEN).count();
-    // A question that cannot be refused says nothing of how often one is: else closing that hatch would lower the rate.
+    // Questions that cannot be refused are left out: otherwise closing that hatch would lower the rate.
     let answers = asked.iter().filter(|one| one.hatches.dialogue).filter_map(|one| one.answered);
     let judged: Vec<ResolutionKind> = answers.take(ANSWERED_WINDOW).collect();
     let refused = judged.iter().filter(|kind| **kind == ResolutionKind::Dialogue).count();

@@ -1,5 +1,5 @@
-//! Reads the eight slots out of JSON, by one set of rules for the server, the pages, the terminal and MCP. Being emitted is
-//! stricter than being received: an agent can mend its question, a surface cannot.
+//! Parses the eight slots from JSON, with one set of rules for the server, the pages, the terminal and MCP. Emitted
+//! questions are checked more strictly than received ones: an agent can fix its question, a surface cannot.
 
 use serde_json::{Map, Value};
 
@@ -10,22 +10,22 @@ use crate::canonical::text;
 use crate::limits::{MOMENT_BYTES, MOMENT_LIST_ITEMS, MOMENT_TEXT_BYTES, NAME_BYTES};
 use crate::refusal::{Code, FieldError, Refusal};
 
-/// Options of a question (binding moment §5.6).
+/// Number of options of a question (binding moment §5.6).
 const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// Faults that are named: who has more has not written a question at all.
+/// Maximum number of errors reported: input with more is not a question at all.
 const FAULTS: usize = 100;
 
-/// Whose question it is.
+/// Origin of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
-    /// An agent's, which asks it now: no blanks, no more than is kept, hatches may be left out.
+    /// From an agent that asks it now: no blank texts, sizes within the limits, hatches optional.
     Emitted,
-    /// One that a surface got: to the letter of §4.
+    /// Received by a surface: exactly by §4.
     Received,
 }
 
-/// The way to a member of the question.
+/// Path to a member of the question.
 type Place<'p> = &'p [&'p str];
 
 struct Reader {
@@ -33,7 +33,7 @@ struct Reader {
     faults: Vec<FieldError>,
 }
 
-/// Reads a question, or gives every fault of it.
+/// Parses a question, or returns all its errors.
 pub(super) fn read(value: &Value, strictness: Strictness) -> Result<Brief, Vec<FieldError>> {
     let mut reader = Reader { strictness, faults: Vec::new() };
     let brief = reader.brief(value);
@@ -43,7 +43,7 @@ pub(super) fn read(value: &Value, strictness: Strictness) -> Result<Brief, Vec<F
     }
 }
 
-/// The refusal of a question with these faults.
+/// Builds the refusal of a question with these errors.
 pub(super) fn refused(faults: Vec<FieldError>) -> Refusal {
     let message = match faults.as_slice() {
         [one] => format!("The question is not one that may be asked: {}.", one.msg),
@@ -69,7 +69,7 @@ impl Reader {
         self.strictness == Strictness::Emitted
     }
 
-    /// An object with all of `required`, and no members but those and `optional`.
+    /// Requires an object with all `required` members, and no others except `optional` ones.
     fn object<'v>(
         &mut self,
         value: &'v Value,
@@ -90,7 +90,7 @@ impl Reader {
         Some(members)
     }
 
-    /// A text that is there; whether it must be is said by [`Reader::object`].
+    /// Reads a text, if present; [`Reader::object`] checks presence.
     fn text(&mut self, value: Option<&Value>, place: Place<'_>, most: usize) -> Option<String> {
         let value = value?;
         let Some(text) = value.as_str() else {
@@ -201,7 +201,7 @@ impl Reader {
         Some(options).filter(|options| options.len() == items.len())
     }
 
-    /// An index is a number without a fraction: `1.0` is another text to some readers, and 1 to others.
+    /// Requires an integer: JSON readers disagree whether `1.0` is 1.
     fn recommended(&mut self, value: &Value, count: Option<usize>) -> Option<usize> {
         let place = ["question", "recommended_idx"];
         if !value.is_i64() && !value.is_u64() {
@@ -222,11 +222,11 @@ impl Reader {
     }
 
     fn hatches(&mut self, value: &Value) -> Option<Hatches> {
-        // Both are REQUIRED (§5.8). Who leaves the hatches out takes the default of both; who names one of them has thought
-        // about it, and a half of an answer is not completed by guessing (§11.5).
+        // Both flags are REQUIRED (§5.8). Omitted hatches default to open; but if only one flag is given, the other
+        // is not guessed (§11.5).
         let members = self.object(value, &["question", "hatches"], (&["free_text", "dialogue"], &[]))?;
         let mut flag = |name: &str| match members.get(name) {
-            // Its absence is a fault already.
+            // Its absence is already reported.
             None => Some(true),
             Some(Value::Bool(is)) => Some(*is),
             Some(_) => {

@@ -1,5 +1,5 @@
-//! The three answers to a question (binding moment §6.3): an option, the principal's own words, or that it is the wrong
-//! question. Who may give one, and when, is `course.rs`.
+//! The three kinds of answer to a question (binding moment §6.3): an option, the principal's own words, or refusal of
+//! the question. Permission and timing are checked in `answering.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,28 +8,28 @@ use super::words::is_blank;
 use crate::limits::MOMENT_WORD_BYTES;
 use crate::refusal::{Code, Refusal};
 
-/// An answer, as it is sent and as the agent gets it.
+/// An answer, as it is sent and as the agent receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Resolution {
     /// One of the options.
     Option {
-        /// Which, from 0.
+        /// Index of the option, starting at 0.
         option_idx: usize,
     },
-    /// An answer in the principal's own words: the question stands, the options do not.
+    /// An answer in the principal's own words: it answers the question with none of the options.
     FreeText {
         /// The answer.
         answer: String,
     },
-    /// The question is the wrong one: back to deliberation.
+    /// The question is the wrong one: it returns to deliberation.
     Dialogue {
-        /// What is wrong with it.
+        /// Objection to the question.
         objection: String,
     },
 }
 
-/// Which of the three.
+/// Kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolutionKind {
@@ -42,10 +42,10 @@ pub enum ResolutionKind {
 }
 
 impl ResolutionKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Option, Self::FreeText, Self::Dialogue];
 
-    /// The kind as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl ResolutionKind {
         }
     }
 
-    /// Reads a kind; `None` when there is no such kind.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
@@ -63,7 +63,7 @@ impl ResolutionKind {
 }
 
 impl Resolution {
-    /// Which of the three.
+    /// Returns the kind of the answer.
     #[must_use]
     pub fn kind(&self) -> ResolutionKind {
         match self {
@@ -73,11 +73,10 @@ impl Resolution {
         }
     }
 
-    /// Whether it is an answer to this question: the hatch is open, the option is there, the text is one.
+    /// Checks that it answers this question: the hatch is open, the option exists, the text is valid.
     ///
     /// # Errors
-    /// [`Code::HatchClosed`]; [`Code::InvalidRequest`], [`Code::TooLarge`] and [`Code::NulCharacter`] at the member that is
-    /// wrong.
+    /// [`Code::HatchClosed`]; [`Code::InvalidRequest`], [`Code::TooLarge`] and [`Code::NulCharacter`] at the invalid member.
     pub fn check(&self, brief: &Brief) -> Result<(), Refusal> {
         let hatches = brief.question.hatches;
         match self {
@@ -101,7 +100,7 @@ impl Resolution {
         }
     }
 
-    /// The answer or the objection in words.
+    /// Returns the text of the answer or objection.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -124,10 +123,10 @@ fn check_option(index: usize, count: usize) -> Result<(), Refusal> {
     ))
 }
 
-/// Checks something that is said about a moment: an answer, an objection, a deliberation.
+/// Checks a text contributed to a moment: an answer, an objection, a deliberation.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`] when it is blank, [`Code::TooLarge`] over [`MOMENT_WORD_BYTES`], [`Code::NulCharacter`].
+/// [`Code::InvalidRequest`] if it is blank, [`Code::TooLarge`] over [`MOMENT_WORD_BYTES`], [`Code::NulCharacter`].
 pub fn check_text(member: &str, text: &str) -> Result<(), Refusal> {
     let (code, kind, fault) = if is_blank(text) {
         (Code::InvalidRequest, "blank", "is blank. Say it in words.".to_owned())

@@ -1,6 +1,5 @@
-//! A question as plain text: for terminals, for tools that show nothing else, and for whoever needs no colour (binding moment
-//! §8). Every slot is there in full, each entry on a line of its own; nothing that an agent wrote can move a terminal's cursor,
-//! or look like a line that is not its.
+//! Renders a question as plain text, for terminals and text-only tools (binding moment §8). Every slot is complete,
+//! with each entry on its own line. Agent text can neither move a terminal's cursor nor imitate a line of the layout.
 
 use std::fmt::Write as _;
 
@@ -8,24 +7,24 @@ use super::brief::Brief;
 use crate::clock::Timestamp;
 use crate::ids::MomentId;
 
-/// What stands around a question.
+/// Context of a rendered question.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
-    /// The moment, where the reader knows of one.
+    /// Id of the moment, if the reader knows of one.
     pub id: Option<MomentId>,
-    /// Who asks, where the reader does not know.
+    /// Asking agent, if the reader does not know it.
     pub agent_id: Option<&'a str>,
-    /// When it lapses.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
-    /// The time now: a day is only written when it is another.
+    /// Current time: a date is only printed if it is not today.
     pub now: Timestamp,
-    /// How the objection to the question before was answered; it stands above the question.
+    /// Answer to the objection against the previous question; printed above the question.
     pub objection_response: Option<&'a str>,
-    /// Where the principal answers, for a reader who is not the principal; `None` leaves the closing line out.
+    /// URL where the principal answers, for readers that are not the principal; `None` omits the closing line.
     pub inbox_url: Option<&'a str>,
 }
 
-/// The question as text, of several lines, ending with a line's end.
+/// Renders the question as several lines of text, ending with a newline.
 #[must_use]
 pub fn text(brief: &Brief, shown: &Shown<'_>) -> String {
     let mut lines = vec![head(brief, shown)];
@@ -63,7 +62,7 @@ pub fn text(brief: &Brief, shown: &Shown<'_>) -> String {
 
 fn head(brief: &Brief, shown: &Shown<'_>) -> String {
     let mut head = "DECISION NEEDED".to_owned();
-    // Writing into a text does not fail.
+    // Writing to a `String` cannot fail.
     if let Some(id) = shown.id {
         let _ = write!(head, " [{id}]");
     }
@@ -79,7 +78,7 @@ fn head(brief: &Brief, shown: &Shown<'_>) -> String {
     head
 }
 
-/// A time as one writes it down: to the minute, with its day when that is not today.
+/// Formats a time to the minute, with the date if it is not today.
 #[must_use]
 pub fn due(at: Timestamp, now: Timestamp) -> String {
     if at.date_naive() == now.date_naive() {
@@ -96,8 +95,9 @@ fn list(lines: &mut Vec<String>, title: &str, items: &[String]) {
     lines.extend(items.iter().map(|item| format!("  - {}", plain(item))));
 }
 
-/// A text as one line that can stand in a terminal. Control characters, line ends, and the characters that turn the direction
-/// of writing or that nobody sees are written as escapes; everything else stays as it is.
+/// Renders a text as a single line that is safe for a terminal.
+///
+/// Control characters, line ends, bidirectional controls and invisible characters are escaped; everything else is unchanged.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -115,7 +115,7 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
-/// Whether a character does something to its reader's screen instead of being shown. What joins letters and emoji may stay.
+/// Returns whether a character controls the display instead of being shown; joiners of letters and emoji are allowed.
 fn moves(one: char) -> bool {
     one.is_control()
         || matches!(

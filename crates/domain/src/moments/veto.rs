@@ -1,8 +1,8 @@
-//! What a refused question keeps an agent from (binding moment §6.2): asking the same again, and asking anything before it has
-//! answered the objection.
+//! Restrictions after a refused question (binding moment §6.2): the agent must not repeat it, and must answer the
+//! objection before it asks anything else.
 //!
-//! Refused questions of the *pair* count: of this agent, to this principal or refused by this principal. A new wording that
-//! keeps neither the words nor the options gets past this; that an agent's questions are often refused is seen in its rates.
+//! Refused questions of the *pair* count: of this agent, addressed to this principal or refused by this principal. A new
+//! wording that changes both the words and the options is not detected; frequent refusals show in the agent's rates.
 
 use super::brief::Brief;
 use super::lints::{Lint, found};
@@ -12,36 +12,41 @@ use crate::clock::Timestamp;
 use crate::ids::MomentId;
 use crate::refusal::{Code, Refusal};
 
-/// Percent of the words of two questions that are the same, from which on one is nearly the other.
+/// Percentage of common words from which on two questions are near duplicates.
 pub const STEM_PERCENT: usize = 80;
-/// Percent of the options of two questions that are the same, from which on one is nearly the other.
+/// Percentage of common options from which on two questions are near duplicates.
 pub const LABELS_PERCENT: usize = 75;
 
-/// A refused question of this agent to this principal, whose objection is not settled: it is deliberated, or the question that
-/// took its place was not answered yet ([`super::Moment::is_unsettled_veto`]).
+/// A refused question of this agent to this principal with an unsettled objection: in deliberation, or superseded by
+/// a question that is not answered yet ([`super::Moment::is_unsettled_veto`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Vetoed<'a> {
-    /// The moment.
+    /// Identifier of the moment.
     pub id: MomentId,
-    /// Its question, which is kept until the objection is settled; `None` when what is stored cannot be read. The objection
-    /// stands all the same, and the digest.
+    /// The question, kept until the objection is settled; `None` if the stored question cannot be parsed.
+    ///
+    /// The objection and the digest count nevertheless.
     pub brief: Option<&'a Brief>,
-    /// The question's digest.
+    /// Digest of the question.
     pub digest: &'a str,
-    /// Whether the agent has spoken since.
+    /// Whether the agent has contributed to the deliberation since.
     pub deliberated: bool,
-    /// Whether another question has taken its place already. Then nothing need be answered any more, but this question still
-    /// does not come back until that one is answered: else it would only take a question to withdraw in between.
+    /// Whether another question has superseded it.
+    ///
+    /// The objection needs no further response then, but the same question stays forbidden until the new one is
+    /// answered: otherwise withdrawing a question in between would bypass the veto.
     pub superseded: bool,
 }
 
-/// Whether an agent may ask this of a principal who has refused questions of it. With all unsettled vetoes of the pair: which
-/// one a question supersedes, or that it supersedes none, changes nothing of what is the same question.
+/// Decides whether an agent may ask this of a principal that has refused its questions; returns near-duplicate lints.
+///
+/// `vetoes` are all unsettled vetoes of the pair: superseding one of them, or none, does not change which questions
+/// are the same.
 ///
 /// # Errors
-/// [`Code::SameQuestion`]: the same digest, or the same stem with the same options but for case, punctuation and forms of
-/// letters. [`Code::DeliberationRequired`]: a refused question is being deliberated, and this one does not supersede it with an
-/// answer to the objection, after a word of the agent's since.
+/// [`Code::SameQuestion`]: the same digest, or the same stem and options apart from case, punctuation and letter
+/// forms. [`Code::DeliberationRequired`]: a refused question is in deliberation, and this one does not supersede it
+/// with an answer to the objection after a contribution by the agent.
 pub fn judge(
     asked: &Brief,
     supersedes: Option<MomentId>,
@@ -78,12 +83,13 @@ pub fn judge(
     Ok(near.map(|(_, at)| found("near_duplicate_after_veto", at)).collect())
 }
 
-/// Requires that a person is not asked what waits for its answer already: of two cards with one question, one stays unanswered
-/// or is answered otherwise, and nobody knows which of the answers counts. `open`: the questions of this agent that wait for that
-/// person, about the same job and intent.
+/// Requires that the same question is not already waiting for an answer: of two identical cards, one would stay
+/// unanswered or get a different answer, and it would be unclear which one counts.
+///
+/// `open` are this agent's questions that wait for that person, about the same job and intent.
 ///
 /// # Errors
-/// [`Code::SameQuestion`]: as [`judge`] sees it.
+/// [`Code::SameQuestion`], by the same comparison as [`judge`].
 pub fn require_new(asked: &Brief, open: &[Moment]) -> Result<(), Refusal> {
     let (digest, question) = (asked.digest(), Sameness::of(asked));
     let is_same = |other: &&Moment| {
@@ -126,7 +132,7 @@ fn require_answer(
     ))
 }
 
-/// Whether two moments ask the same question: what [`judge`] would refuse if one of them were refused.
+/// Returns whether two moments ask the same question, so that [`judge`] would refuse one if the other were refused.
 #[must_use]
 pub fn is_same(one: &Moment, other: &Moment) -> bool {
     let briefs = one.brief.as_ref().zip(other.brief.as_ref());
@@ -134,9 +140,10 @@ pub fn is_same(one: &Moment, other: &Moment) -> bool {
     read_same || (one.digest.is_some() && one.digest == other.digest)
 }
 
-/// What becomes of the questions before one that has ended, back along `supersedes`, the latest first; `None` where nothing
-/// does. An answer, or that it was closed, `by` somebody settles the objections that are theirs. Of those that stay the
-/// latest is deliberated again: else nobody could settle it any more. Those before it wait for it.
+/// Returns the changes to the moments before an ended one, back along `supersedes`, latest first; `None` for no change.
+///
+/// If `by` answered or closed the ended moment, the objections that `by` may settle are settled. Of the others the
+/// latest returns to deliberation, because nobody could settle it otherwise; those before it wait for it.
 #[must_use]
 pub fn after_end<'a>(
     ended: &Moment,
@@ -147,7 +154,7 @@ pub fn after_end<'a>(
     let is_over = ended.state.is_terminal() && ended.state != MomentState::Superseded;
     let (mut next, mut is_live) = (Some(ended.id).filter(|_| is_over), false);
     let each = before.into_iter().map(|one| {
-        // What another question has followed since then is not touched by this end, nor is what is before it.
+        // If another question has superseded a moment since, this end affects neither that moment nor those before it.
         next = next.filter(|next| one.superseded_by == Some(*next)).map(|_| one.id);
         next?;
         if let Some(settled) = by.and_then(|by| one.settle_veto(by, now)) {
@@ -160,7 +167,7 @@ pub fn after_end<'a>(
     each.collect()
 }
 
-/// What makes two questions the same, or nearly.
+/// Features that make two questions the same, or near duplicates.
 struct Sameness {
     stem: String,
     words: Vec<String>,

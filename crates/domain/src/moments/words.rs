@@ -1,4 +1,4 @@
-//! What a text says, apart from how it is written: for finding out whether two texts are the same question, or say the same.
+//! Text normalisation for comparing questions: folding, word splitting, stemming and set similarity.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -8,26 +8,26 @@ use unicase::UniCase;
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Characters that take room and show nothing; what has no general category of its own that says so.
+/// Characters that take room but show nothing, in general categories that do not indicate this.
 const EMPTY: [char; 6] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}', '\u{034f}'];
 
-/// Whether a character shows nothing: blanks, controls, what only steers how others are shown.
+/// Returns whether a character shows nothing: blanks, controls and format characters.
 fn is_unseen(one: char) -> bool {
     one.is_whitespace() || one.is_control() || is_ignored(one)
 }
 
-/// Whether a character is there for nobody to see: with it, a word would be another to a program and the same to a reader.
+/// Returns whether a character is invisible: with it, a word differs for a program but not for a reader.
 fn is_ignored(one: char) -> bool {
     let selects = matches!(one, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
     selects || EMPTY.contains(&one) || (!one.is_ascii() && get_general_category(one) == Category::Format)
 }
 
-/// Whether a text shows nothing.
+/// Returns whether a text shows nothing.
 pub(super) fn is_blank(text: &str) -> bool {
     text.chars().all(is_unseen)
 }
 
-/// A text without compatibility forms (NFKC), without case, and without what nobody sees.
+/// Folds a text: no compatibility forms (NFKC), no case, no invisible characters.
 pub(super) fn folded(text: &str) -> String {
     let seen: String = text.nfkc().filter(|one| !is_ignored(*one)).collect();
     UniCase::unicode(seen).to_folded_case().nfkc().collect()
@@ -46,8 +46,9 @@ fn is_punctuation(one: char) -> bool {
     )
 }
 
-/// What is left of a text without punctuation and blanks: equal for texts that a reader takes for the same. Symbols stay, and
-/// what is nothing but punctuation stays as it is.
+/// Returns the text without punctuation and blanks, so that texts that look the same to a reader are equal.
+///
+/// Symbols stay, and a text of nothing but punctuation is kept.
 pub(super) fn key(text: &str) -> String {
     let folded = folded(text);
     let unseen = |one: char| one.is_whitespace() || one.is_control();
@@ -55,7 +56,7 @@ pub(super) fn key(text: &str) -> String {
     if bare.is_empty() { folded.chars().filter(|one| !unseen(*one)).collect() } else { bare }
 }
 
-/// A text's words in their order, folded: runs of letters and digits, and apostrophes between letters left out.
+/// Returns the folded words of a text in order: runs of letters and digits, with apostrophes removed.
 pub(super) fn words(text: &str) -> Vec<String> {
     let bare: String = folded(text).chars().filter(|one| !matches!(one, '\'' | '’' | 'ʼ')).collect();
     let split = bare.split(|one: char| !one.is_alphanumeric() && !is_mark(one));
@@ -67,14 +68,14 @@ fn is_mark(one: char) -> bool {
     matches!(get_general_category(one), Category::NonspacingMark | Category::SpacingMark)
 }
 
-/// The same words in the order of the alphabet, each once.
+/// Sorts and deduplicates the words.
 pub(super) fn set(mut words: Vec<String>) -> Vec<String> {
     words.sort_unstable();
     words.dedup();
     words
 }
 
-/// How many are in both sets: a walk along both.
+/// Counts the common elements of two sorted sets.
 pub(super) fn shared<T: Ord>(one: &[T], other: &[T]) -> usize {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let mut count = 0;
@@ -96,21 +97,21 @@ pub(super) fn shared<T: Ord>(one: &[T], other: &[T]) -> usize {
     count
 }
 
-/// Whether the shared part of two sets is at least this many percent of both together (Jaccard). Nothing is like nothing.
+/// Returns whether two sets have a Jaccard similarity of at least `percent`; false for two empty sets.
 pub(super) fn jaccard_at_least<T: Ord>(percent: usize, one: &[T], other: &[T]) -> bool {
     let both = shared(one, other);
     let all = one.len() + other.len() - both;
     all > 0 && both * 100 >= percent * all
 }
 
-/// Whether a text is mostly of ASCII letters: what English is.
+/// Returns whether at least nine in ten letters of a text are ASCII, as in English.
 pub(super) fn is_english(text: &str) -> bool {
     let letters = text.chars().filter(|one| one.is_alphabetic()).count();
     let ascii = text.chars().filter(char::is_ascii_alphabetic).count();
     letters > 0 && ascii * 10 >= letters * 9
 }
 
-/// Words that say nothing of what a sentence is about.
+/// Stop words.
 static SMALL: LazyLock<HashSet<&str>> = LazyLock::new(|| SMALL_WORDS.split_ascii_whitespace().collect());
 
 const SMALL_WORDS: &str = "a about after again all also am an and any are as at be been before being both but by can could did do does \
@@ -119,7 +120,7 @@ const SMALL_WORDS: &str = "a about after again all also am an and any are as at 
      the their them then there these they this those through to too under until up us very was we were what when where which \
      while who whom why will with would you your dont doesnt isnt its shouldnt wont wouldnt";
 
-/// What a text in English is about: its stems without small words, each once.
+/// Returns the content words of an English text: stems without stop words, sorted and deduplicated.
 pub(super) fn content(text: &str) -> Vec<String> {
     set(words(text)
         .into_iter()
@@ -128,7 +129,7 @@ pub(super) fn content(text: &str) -> Vec<String> {
         .collect())
 }
 
-/// A rough stem: enough that "ships", "shipping" and "shipped" are one word.
+/// Returns a rough stem, so that "ships", "shipping" and "shipped" are one word.
 pub(super) fn stem(word: &str) -> String {
     if !word.is_ascii() || word.len() < 4 {
         return word.to_owned();

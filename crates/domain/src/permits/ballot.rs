@@ -6,19 +6,19 @@ use super::{COMPLETE, Permit};
 use crate::governance::GovernancePolicy;
 use crate::ids::PermitId;
 
-/// How a vote on the completion of an intent stands.
+/// State of a vote on the completion of an intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ballot {
-    /// How many have to approve.
+    /// Number of approvals required.
     pub required: usize,
-    /// How many have, each counted once.
+    /// Number of agents that approved, each counted once.
     pub granted: usize,
-    /// The permits that they have approved.
+    /// Permits that they approved.
     pub permits: Vec<PermitId>,
 }
 
 impl Ballot {
-    /// Counts. Who votes are the approvers that the policy names, or else those who are assigned.
+    /// Counts the votes of the approvers named by the policy, or else of the assigned agents.
     #[must_use]
     pub fn of<'a>(
         permits: impl IntoIterator<Item = &'a Permit>,
@@ -46,12 +46,11 @@ impl Ballot {
     }
 }
 
-/// How many of so many voters a part of them is: rounded up, and one at the least. What a binary fraction is too much by is
-/// not taken for one more.
+/// Returns the fraction `part` of the voters, rounded up, at least 1; a tolerance absorbs floating-point error.
 fn quorum(voters: usize, part: f64) -> usize {
     (1..voters)
         .find(|count| {
-            // Voters are far fewer than a double can count.
+            // The number of voters is far below the limits of `u32` and `f64`.
             let count = u32::try_from(*count).unwrap_or(u32::MAX);
             let voters = u32::try_from(voters).unwrap_or(u32::MAX);
             f64::from(count) + 1e-9 >= f64::from(voters) * part

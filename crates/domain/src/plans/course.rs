@@ -1,4 +1,4 @@
-//! How a plan goes on (RFC-0012): changed by somebody, moved by the ends of its tasks, held at its checkpoints.
+//! State transitions of a plan (RFC-0012): changes by agents, ends of its tasks, and decisions at its checkpoints.
 
 use serde_json::{Map, Value, json};
 
@@ -12,21 +12,21 @@ use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 use crate::tasks::{TaskStatus, check_size, graph};
 
-/// A plan as it goes on: what is to be told of it, and how its open tasks end, if they do.
+/// A plan during a change, with the events to record and the effect on its open tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanCourse {
     /// The plan.
     pub plan: Plan,
-    /// What is to be recorded.
+    /// Events to record.
     pub told: Vec<(Kind, Value)>,
-    /// How its open tasks end.
+    /// Status that its open tasks end with, if they end.
     pub ends_tasks: Option<TaskStatus>,
-    /// The version that it began with: all that happens in one course makes one version.
+    /// Version at the start: all changes of one course increment the version once.
     base: i64,
 }
 
 impl PlanCourse {
-    /// A plan that may change.
+    /// Starts a change of a plan.
     #[must_use]
     pub fn of(plan: Plan) -> Self {
         let base = plan.version;
@@ -84,11 +84,13 @@ impl PlanCourse {
         Ok(written)
     }
 
-    /// Changes the plan. Any state that is not over may become any other; one that is over stays so, and the tasks that
-    /// are still open then end with it.
+    /// Changes the plan.
+    ///
+    /// Any state that is not terminal may become any other. A terminal state is final, and the remaining open tasks
+    /// end with it.
     ///
     /// # Errors
-    /// The plan is over; a member is over its limit; strict: a transition that RFC-0012 has not.
+    /// The plan is over, a member exceeds its limit, or (strict mode) RFC-0012 does not allow the transition.
     pub fn change(&mut self, ask: PlanAsk, strict: bool, now: Timestamp) -> Result<(), Refusal> {
         let (from, to) = (self.plan.state, ask.state.unwrap_or(self.plan.state));
         self.require_open()?;
@@ -102,7 +104,7 @@ impl PlanCourse {
         }
         let written = self.write(PlanAsk { state: None, ..ask })?;
         if !written.is_empty() {
-            // As with channels and tasks: made or changed is one type (contract 5.6).
+            // As with channels and tasks, creation and change share one type (contract 5.6).
             self.tell(Kind::PlanCreated, json!({ "updated": written }));
         }
         if to != from {
@@ -112,7 +114,7 @@ impl PlanCourse {
         Ok(())
     }
 
-    /// One of the plan's tasks is over: what follows for the plan. `statuses` are those of all its tasks.
+    /// Applies the end of one of the plan's tasks; `statuses` are those of all its tasks.
     pub fn task_ended(
         &mut self,
         task: TaskId,
@@ -142,9 +144,10 @@ impl PlanCourse {
         self.save(now);
     }
 
-    /// What a plan that was written comes to by the tasks that are completed or over already: its checkpoints are no less
-    /// reached for being written late, and one that is at work and has nothing left to do is over. `statuses` are those
-    /// of all its tasks.
+    /// Applies tasks that ended before the plan was written: reaches their checkpoints, and ends an active plan with
+    /// no work left.
+    ///
+    /// `statuses` are those of all its tasks.
     pub fn look(&mut self, statuses: &[(TaskId, TaskStatus)], now: Timestamp) {
         if self.plan.state.is_terminal() {
             return;
@@ -161,7 +164,7 @@ impl PlanCourse {
         }
     }
 
-    /// Ends a plan of which nothing is left to do.
+    /// Ends a plan with no work left.
     fn conclude(&mut self, statuses: &[(TaskId, TaskStatus)]) {
         if self.is_done(statuses) {
             let failed = statuses.iter().any(|(_, status)| *status == TaskStatus::Failed);
@@ -169,7 +172,7 @@ impl PlanCourse {
         }
     }
 
-    /// Whether nothing is left to do. A plan at rest is not done: somebody stopped it, and has it go on.
+    /// Returns whether no work is left; false for a paused plan, because somebody paused it and has to resume it.
     fn is_done(&self, statuses: &[(TaskId, TaskStatus)]) -> bool {
         let over = !statuses.is_empty() && statuses.iter().all(|(_, status)| status.is_terminal());
         over && !self.waits() && self.plan.state != PlanState::Paused
@@ -191,10 +194,12 @@ impl PlanCourse {
         }
     }
 
-    /// Decides a checkpoint: the plan goes on, or rests. `all_over`: none of its tasks is open.
+    /// Decides a checkpoint: the plan continues, or is paused.
+    ///
+    /// `statuses` are those of all its tasks; `by` is the agent and whether it manages the intent.
     ///
     /// # Errors
-    /// The plan is over; there is no such checkpoint that waits for a decision; it is not for this agent to decide.
+    /// The plan is over, no such checkpoint waits for a decision, or the agent may not decide it.
     pub fn decide(
         &mut self,
         gate: &str,
@@ -238,7 +243,7 @@ impl PlanCourse {
             (_, PlanState::Active) => Kind::PlanActivated,
             (_, PlanState::Paused) => Kind::PlanPaused,
             (_, PlanState::Completed) => Kind::PlanCompleted,
-            // The SDK knows no type for a plan that was called off; `state` says so.
+            // The SDK has no type for a cancelled plan; `state` shows it.
             (_, PlanState::Failed | PlanState::Cancelled) => Kind::PlanFailed,
         };
         self.plan.state = state;
@@ -256,7 +261,7 @@ impl PlanCourse {
         Err(Refusal::new(Code::InvalidTransition, "This plan is over and never changes again."))
     }
 
-    /// Whether a checkpoint waits for a decision.
+    /// Returns whether a checkpoint waits for a decision.
     fn waits(&self) -> bool {
         self.plan.waits_at().is_some()
     }
@@ -279,8 +284,9 @@ impl PlanCourse {
     }
 }
 
-/// The checkpoints that are asked for, with what has become of those that are known. One that waits for a decision stays as it
-/// is: rewriting the plan does not pass it.
+/// Returns the requested checkpoints with the status of the known ones.
+///
+/// A checkpoint that waits for a decision stays unchanged: rewriting the plan must not bypass it.
 fn kept(known: &[Gate], asked: Vec<Gate>) -> Vec<Gate> {
     let mut gates: Vec<Gate> = asked
         .into_iter()

@@ -1,5 +1,5 @@
-//! What differs from client to client (contract 6): three members, and one client that speaks an older protocol. What is
-//! stored is always the strict form; here it is turned into a client's own on its way out.
+//! Client dialects (contract 6): three members that differ, and one client with an older protocol. Stored data is
+//! always in the strict form and is converted on output.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,27 +9,27 @@ use super::What;
 use super::envelope::{Envelope, Said};
 use super::legacy::Legacy;
 
-/// Whose shapes a session is written in.
+/// Dialect of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// The specification's: for all whom nothing else is known of.
+    /// The specification's form, for all unrecognised clients.
     #[default]
     Strict,
-    /// The Python SDK's.
+    /// The Python SDK.
     Python,
-    /// The TypeScript SDK's: the strict form.
+    /// The TypeScript SDK: the strict form.
     Ts,
-    /// The Go SDK's.
+    /// The Go SDK.
     Go,
     /// The older protocol of the Rust crates (`legacy.rs`).
     Legacy,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// All dialects.
     pub const ALL: [Self; 5] = [Self::Strict, Self::Python, Self::Ts, Self::Go, Self::Legacy];
 
-    /// The word by which it is asked for.
+    /// Returns the name by which a client requests it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,13 +41,13 @@ impl Dialect {
         }
     }
 
-    /// Reads a word; `None` when it is no dialect.
+    /// Parses a name; `None` if it is unknown.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == word)
     }
 
-    /// Tells a client by its first frame (contract 6.1).
+    /// Recognises a client by its first frame (contract 6.1).
     #[must_use]
     pub fn recognise(first: &Envelope) -> Self {
         match &first.said {
@@ -58,7 +58,7 @@ impl Dialect {
         }
     }
 
-    /// Turns the payload of a `job.accepted` into the client's form: Python reads budgets as texts.
+    /// Converts the payload of a `job.accepted`: Python expects budgets as strings.
     pub fn accepted(self, payload: &mut Map<String, Value>) {
         if self != Self::Python {
             return;
@@ -70,7 +70,7 @@ impl Dialect {
         }
     }
 
-    /// Bytes of a body as the client gets it: what is given twice counts twice.
+    /// Returns the size in bytes of a body as sent to the client; duplicated members count twice.
     #[must_use]
     pub fn written(self, what: &What, body: &str) -> usize {
         let twice = self == Self::Go && *what == What::Result;
@@ -78,18 +78,18 @@ impl Dialect {
         body.len() + again.and_then(|inline| inline.result).map_or(0, |result| result.get().len())
     }
 
-    /// Turns the payload of a job's end into the client's form, where that is another.
+    /// Converts the payload of a job's end, if the dialect differs.
     #[must_use]
     pub fn end(self, payload: &str) -> Option<String> {
         match self {
-            // Its model of an error knows one final status; why the job ended is in the code.
+            // Its error model has a single final status; the code has the reason.
             Self::Python => {
                 let mut said: Map<String, Value> = serde_json::from_str(payload).ok()?;
                 said.get("code")?;
                 said.insert("final_status".to_owned(), Value::String("error".to_owned()));
                 serde_json::to_string(&said).ok()
             }
-            // It has the result under another name. The text is passed on letter by letter.
+            // It expects the result under another name too. The text is copied verbatim.
             Self::Go => {
                 let result = serde_json::from_str::<Inline<'_>>(payload).ok()?.result?;
                 let open = payload.trim_end().strip_suffix('}')?;

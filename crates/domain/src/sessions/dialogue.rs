@@ -1,5 +1,5 @@
-//! What goes in and out of the machine (`machine.rs`): what the server offers, what the deeds are asked and answer, and what
-//! is to be done.
+//! Input and output types of the session machine (`machine.rs`): the server's terms, requests to the server and their
+//! answers, and actions to perform.
 
 use std::time::Duration;
 
@@ -11,169 +11,169 @@ use crate::jobs::ask::Submit;
 use crate::jobs::wire::{Accepted, Described, Listed};
 use crate::refusal::Refusal;
 
-/// What the server offers.
+/// Terms offered by the server.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// Its version.
+    /// Version of the server.
     pub version: &'static str,
-    /// How often each side says something.
+    /// Interval within which each side must send something.
     pub heartbeat: Duration,
-    /// How long a session can be resumed.
+    /// Time for which a session can be resumed.
     pub resume_window: Duration,
-    /// What it can.
+    /// Features of the server.
     pub offered: Features,
-    /// The dialect that was asked for, if any.
+    /// Requested dialect, if any.
     pub dialect: Option<Dialect>,
     /// Whether frames are lines on stdio.
     pub lines: bool,
 }
 
-/// The name of a request: the id of its envelope, and its place among those that events wait for.
+/// Identifies a request: the id of its envelope, and its position among the requests that delay events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The envelope's id.
+    /// Id of the envelope.
     pub id: String,
     pub(super) ticket: u64,
 }
 
-/// What is asked of the deeds.
+/// A request to the server.
 #[derive(Debug)]
 pub enum Ask {
-    /// To open a session, or to take one up again.
+    /// Open or resume a session.
     Open {
-        /// The request.
+        /// Request identifier.
         request: Request,
-        /// Who.
+        /// Introduction of the client.
         hello: Box<Hello>,
-        /// The dialect that was recognised.
+        /// Recognised dialect.
         dialect: Dialect,
-        /// What both sides can.
+        /// Features of both sides.
         features: Features,
     },
-    /// To accept a job.
+    /// Submit a job.
     Submit {
-        /// The request.
+        /// Request identifier.
         request: Request,
-        /// What.
+        /// Job to submit.
         submit: Box<Submit>,
-        /// In which trace.
+        /// Trace of the request.
         trace_id: Option<String>,
     },
-    /// To cancel a job.
+    /// Cancel a job.
     Cancel {
-        /// The request.
+        /// Request identifier.
         request: Request,
-        /// Which.
+        /// Job.
         job_id: JobId,
-        /// Why.
+        /// Reason.
         reason: Option<String>,
     },
-    /// To list jobs.
+    /// List jobs.
     List {
-        /// The request.
+        /// Request identifier.
         request: Request,
-        /// Which.
+        /// Filter and page.
         list: Box<List>,
     },
-    /// To follow a job.
+    /// Subscribe to a job.
     Subscribe {
-        /// The request.
+        /// Request identifier.
         request: Request,
-        /// Which.
+        /// Job.
         job_id: JobId,
-        /// Whether what was before is wanted.
+        /// Whether past events are wanted.
         history: bool,
-        /// What of it the client has.
+        /// Last number of the history that the client has.
         from: i64,
     },
-    /// To follow a job no more.
+    /// Unsubscribe from a job.
     Unsubscribe {
-        /// Which.
+        /// Job.
         job_id: JobId,
     },
-    /// To note that everything up to here was processed, in stored numbers.
+    /// Record that events up to this stored number were processed.
     Acked(i64),
-    /// To tell the client on this job that it lags behind by so many events.
+    /// Warn the client, on this job, that it lags behind.
     Press {
-        /// The job of the last event.
+        /// Job of the last event.
         job_id: JobId,
-        /// Events.
+        /// Number of unacknowledged events.
         lag: i64,
     },
 }
 
-/// What the deeds answer.
+/// The server's answer to a request.
 #[derive(Debug)]
 pub enum Answer {
     /// The session is open.
     Opened(Box<Opened>),
-    /// A job was accepted.
+    /// The job was accepted.
     Accepted(Box<Accepted>),
-    /// A job will stop.
+    /// The job will stop.
     Cancelled {
-        /// Which.
+        /// Job.
         job_id: JobId,
-        /// Its trace.
+        /// Trace of the job.
         trace_id: String,
-        /// Why.
+        /// Reason.
         reason: Option<String>,
     },
-    /// Jobs.
+    /// A page of jobs, and the cursor of the next page.
     Jobs(Vec<Listed>, Option<String>),
-    /// A job is followed.
+    /// The subscription is active.
     Subscribed {
-        /// Which, and how it stands.
+        /// Job with its state.
         job: Box<Described>,
-        /// After which number of the submitting session.
+        /// Number in the submitting session after which events follow.
         from: i64,
-        /// Whether what was before follows.
+        /// Whether past events follow.
         replayed: bool,
     },
-    /// It is refused.
+    /// The request is refused.
     Refused(Refusal, Option<JobId>),
 }
 
 /// A session that was opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// Which: a new one, or the one that is taken up again.
+    /// Identifier of the new or resumed session.
     pub session_id: SessionId,
-    /// Its dialect.
+    /// Dialect.
     pub dialect: Dialect,
-    /// What both sides can.
+    /// Features of both sides.
     pub features: Features,
-    /// The next resume token.
+    /// Next resume token.
     pub resume_token: String,
-    /// The agents that run jobs.
+    /// Agents that run jobs.
     pub agents: Vec<serde_json::Value>,
-    /// What the client has, as it counts.
+    /// Last number that the client has, by its own count.
     pub last_seq: i64,
-    /// What it has said to have processed.
+    /// Last number that the client has acknowledged.
     pub acked: i64,
-    /// Whether the session is one of stdio.
+    /// Whether the session uses stdio.
     pub lines: bool,
 }
 
-/// Why a conversation is over.
+/// Reason for closing the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The client said so.
+    /// The client closed it.
     Done,
-    /// It was not let in.
+    /// The client was not admitted.
     Refused,
-    /// It has fallen silent (§6.4): the session goes on.
+    /// The client was silent for too long (§6.4); the session stays resumable.
     Silent,
 }
 
-/// What is to be done.
+/// An action to perform.
 #[derive(Debug)]
 pub enum Do {
     /// Send this frame.
     Send(String),
-    /// Ask this of the deeds.
+    /// Send this request to the server.
     Ask(Ask),
-    /// Hear nothing more, answer what is under way, and call `Machine::leave` when it is.
+    /// Read no further frames, answer pending requests, then call `Machine::leave`.
     Leave,
-    /// Close. Nothing follows.
+    /// Close the connection; nothing follows.
     Close(Closing),
 }

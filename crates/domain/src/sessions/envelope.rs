@@ -1,6 +1,5 @@
-//! Envelopes as they come in (ARCP §5): a text is either something that a client says, or malformed. Members that are not
-//! known are ignored, and so are types, because newer clients say more than older servers know. Which of it is allowed
-//! when is `machine.rs`; the older protocol's messages are `legacy.rs`.
+//! Parses incoming envelopes (ARCP §5). Unknown members and types are ignored, because newer clients send more than older
+//! servers know. `machine.rs` decides which messages are allowed when; `legacy.rs` has the messages of the older protocol.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,29 +13,29 @@ use crate::jobs::ask::Submit;
 use crate::payload::scan;
 use crate::versions::AgentRef;
 
-/// The version of the protocol, and of every envelope.
+/// Version of the protocol, and of every envelope.
 pub const VERSION: &str = "1.1";
 
-/// Bytes of an envelope's id: it is repeated in the answer.
+/// Maximum length of an envelope's id, in bytes: the answer repeats it.
 const ID_BYTES: usize = 256;
 
-/// What a client says.
+/// A message from a client.
 #[derive(Debug)]
 pub struct Envelope {
-    /// The id that an answer names; any text that is not empty.
+    /// Id that the answer names; any non-empty text.
     pub id: String,
-    /// The trace, if it is one: 32 hexadecimal digits.
+    /// Trace id, if valid: 32 hexadecimal digits.
     pub trace_id: Option<String>,
-    /// What is said.
+    /// Content of the message.
     pub said: Said,
 }
 
-/// The messages of clients.
+/// Messages of clients.
 #[derive(Debug)]
 pub enum Said {
     /// `session.hello`, which may be a resume.
     Hello(Box<Hello>),
-    /// `session.resume`, the specification's own form of it.
+    /// `session.resume`, the specification's own form of a resume.
     Resume(Box<Hello>),
     /// `session.ping`.
     Ping(String),
@@ -46,91 +45,91 @@ pub enum Said {
     Ack(i64),
     /// `session.list_jobs`.
     List(Box<List>),
-    /// `session.close`: to be answered.
+    /// `session.close`: expects an answer.
     Close,
-    /// `session.bye`: not to be.
+    /// `session.bye`: expects no answer.
     Bye,
     /// `job.submit`.
     Submit(Box<Submit>),
     /// `job.cancel`.
     Cancel {
-        /// Which job.
+        /// Job.
         job_id: String,
-        /// Why.
+        /// Reason.
         reason: Option<String>,
     },
     /// `job.subscribe`.
     Subscribe {
-        /// To which job.
+        /// Job.
         job_id: String,
-        /// Whether what has happened before is wanted.
+        /// Whether past events are wanted.
         history: bool,
-        /// What of it the client has: a number of the submitting session.
+        /// Last number of the history that the client has, as counted by the submitting session.
         from: i64,
     },
     /// `job.unsubscribe`.
     Unsubscribe {
-        /// From which job.
+        /// Job.
         job_id: String,
     },
     /// A message of the older protocol.
     Legacy(Legacy),
-    /// A type that is not known here.
+    /// An unknown type.
     Unknown,
 }
 
-/// How a client introduces itself.
+/// A client's introduction.
 #[derive(Debug, Default)]
 pub struct Hello {
-    /// Its bearer token; empty when it presents none.
+    /// Bearer token; empty if missing.
     pub token: String,
-    /// What it calls itself.
+    /// Name of the client.
     pub client: String,
-    /// The features that it has.
+    /// Features of the client.
     pub features: Vec<String>,
     /// Whether it sent an empty list of agents, as one SDK always does (contract 6.1).
     pub no_agents: bool,
-    /// The session that it comes back to.
+    /// Session to resume.
     pub resume: Option<Resume>,
-    /// Whether it came as a `session.resume`, which says no more than what it takes to come back.
+    /// Whether it came as a `session.resume`, which has only the members needed to resume.
     pub bare: bool,
 }
 
-/// What a client that comes back presents.
+/// Credentials of a resuming client.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Resume {
-    /// Its session.
+    /// Session to resume.
     pub session_id: String,
-    /// The token that it got with the last welcome.
+    /// Token from the last welcome.
     pub resume_token: String,
-    /// The last event that it has.
+    /// Last event that the client has.
     #[serde(default)]
     pub last_event_seq: i64,
 }
 
-/// Which jobs a client wants listed.
+/// Filter and page of a job list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
-    /// In one of these states; in any when empty.
+    /// States to include; any if empty.
     pub statuses: Vec<JobStatus>,
-    /// Of this agent.
+    /// Agent that runs the jobs.
     pub agent: Option<AgentRef>,
-    /// Accepted after.
+    /// Lower bound of the acceptance time.
     pub created_after: Option<Timestamp>,
-    /// Accepted before.
+    /// Upper bound of the acceptance time.
     pub created_before: Option<Timestamp>,
-    /// How many at the most.
+    /// Maximum number of jobs.
     pub limit: u32,
-    /// Where to go on.
+    /// Cursor to continue from.
     pub cursor: Option<String>,
 }
 
-/// A text that is no envelope, or whose payload is not what its type has.
+/// Text that is not an envelope, or has a payload that does not fit its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// The envelope's id, if that much could be read.
+    /// Id of the envelope, if it could be read.
     pub request_id: Option<String>,
-    /// What is wrong, and what would be right.
+    /// Description of the fault and of the expected value.
     pub message: String,
 }
 
@@ -146,10 +145,10 @@ struct Raw<'a> {
     payload: Option<&'a RawValue>,
 }
 
-/// Reads an envelope.
+/// Parses an envelope.
 ///
 /// # Errors
-/// [`Malformed`] with the envelope's id as far as it has one.
+/// [`Malformed`], with the envelope's id if it has one.
 pub fn read(text: &str) -> Result<Envelope, Malformed> {
     let nobodys = |message: String| Malformed { request_id: None, message };
     scan(text.as_bytes()).map_err(|refusal| nobodys(refusal.message))?;
@@ -171,13 +170,13 @@ pub fn read(text: &str) -> Result<Envelope, Malformed> {
     Ok(Envelope { id, trace_id: trace.filter(|id| is_trace(id)).map(str::to_owned), said })
 }
 
-/// Whether a text is a trace's id. One that is not is ignored, as W3C Trace Context asks.
+/// Returns whether a text is a trace id; invalid ones are ignored, as W3C Trace Context asks.
 fn is_trace(text: &str) -> bool {
     let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.len() == 32 && text.bytes().all(small) && text.bytes().any(|byte| byte != b'0')
 }
 
-/// A payload in its own shape; one that is missing is an empty object.
+/// Deserialises a payload; a missing one counts as an empty object.
 pub(super) fn shaped<'a, T: Deserialize<'a>>(payload: Option<&'a RawValue>) -> Result<T, String> {
     let text = payload.map_or("{}", RawValue::get);
     if !text.starts_with('{') {
@@ -246,14 +245,14 @@ fn said(word: &str, raw: &Raw<'_>) -> Result<Said, String> {
     })
 }
 
-/// The job of a message: in its payload, or on its envelope (contract 4.4).
+/// Returns the job id of a message: from its payload, or from its envelope (contract 4.4).
 fn job_id(raw: &Raw<'_>, in_payload: Option<String>) -> Result<String, String> {
     let on_envelope = raw.job_id.as_ref().and_then(Value::as_str).map(str::to_owned);
     let id = in_payload.or(on_envelope).filter(|id| !id.is_empty());
     id.ok_or_else(|| "`job_id` is missing: say which job.".to_owned())
 }
 
-/// A nonce is given back as it came; one that is no text is taken as it is written.
+/// Returns the nonce to echo; a value that is not a string is echoed as its JSON text.
 fn nonce(payload: Option<&RawValue>) -> Result<String, String> {
     let nonce = match shaped::<Nonce>(payload)?.nonce {
         Some(Value::String(text)) => text,
@@ -266,7 +265,7 @@ fn nonce(payload: Option<&RawValue>) -> Result<String, String> {
     Ok(nonce)
 }
 
-/// The bearer token of an `auth` object; empty whatever else stands there, so that it opens nothing.
+/// Returns the bearer token of an `auth` object; empty for any other content, so that it grants nothing.
 pub(super) fn token(auth: Option<&Value>) -> String {
     let auth = auth.and_then(Value::as_object);
     let bearer = auth.and_then(|auth| auth.get("scheme")).and_then(Value::as_str);
@@ -275,7 +274,7 @@ pub(super) fn token(auth: Option<&Value>) -> String {
     token.filter(|_| lawful).unwrap_or_default().to_owned()
 }
 
-/// What a client calls itself, in one line.
+/// Returns the client's name and version as one line.
 pub(super) fn client(said: Option<&Value>) -> String {
     let part = |name: &str| said.and_then(|client| client.get(name)).and_then(Value::as_str).unwrap_or("");
     let name = if part("name").is_empty() { part("kind") } else { part("name") };
@@ -301,7 +300,7 @@ fn hello(payload: Option<&RawValue>) -> Result<Hello, String> {
 }
 
 fn resume(payload: Option<&RawValue>) -> Result<Hello, String> {
-    // What a hello may have besides is taken here too.
+    // Optional members of a hello are accepted here too.
     let hello = hello(payload)?;
     let resume: Resume = shaped(payload)?;
     Ok(Hello { resume: Some(resume), bare: true, ..hello })

@@ -1,19 +1,19 @@
-//! Features (ARCP §6.2): what a session may use is what both sides have said that they can. What belongs to none is
-//! always there.
+//! Features (ARCP §6.2): a session may use the features that both sides announced. Functions that belong to no
+//! feature are always available.
 
 use crate::jobs::events::Kind;
 
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident = $wire:literal;)+) => {
-        /// Something that not every client or server can.
+        /// An optional feature of the protocol.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Feature { $($(#[$doc])* $name,)+ }
 
         impl Feature {
-            /// Every feature, in the order of the specification.
+            /// All features, in the order of the specification.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The word on the wire.
+            /// Returns the wire name.
             #[must_use]
             pub fn wire(self) -> &'static str {
                 match self { $(Self::$name => $wire,)+ }
@@ -23,32 +23,32 @@ macro_rules! features {
 }
 
 features! {
-    /// Pings when nothing else is said (§6.4).
+    /// Pings during silence (§6.4).
     Heartbeat = "heartbeat";
-    /// The client says how far it is (§6.5).
+    /// Acknowledgements by the client (§6.5).
     Ack = "ack";
-    /// Lists (§6.6).
+    /// Job lists (§6.6).
     ListJobs = "list_jobs";
-    /// Following jobs of other sessions (§7.6).
+    /// Subscriptions to jobs of other sessions (§7.6).
     Subscribe = "subscribe";
-    /// Leases that end (§9.5); enforced in any case.
+    /// Leases that expire (§9.5); enforced in any case.
     LeaseExpiresAt = "lease_expires_at";
     /// Budgets (§9.6); enforced in any case.
     CostBudget = "cost.budget";
-    /// Models (§9.7); enforced in any case.
+    /// Model restrictions (§9.7); enforced in any case.
     ModelUse = "model.use";
-    /// Keys for other services (§9.8).
+    /// Credentials for upstream services (§9.8).
     ProvisionedCredentials = "provisioned_credentials";
-    /// How far a job is (§8.2.1).
+    /// Progress of a job (§8.2.1).
     Progress = "progress";
-    /// Results in parts (§8.4).
+    /// Results in chunks (§8.4).
     ResultChunk = "result_chunk";
     /// Versions of agents (§7.5).
     AgentVersions = "agent_versions";
 }
 
 impl Feature {
-    /// Reads a word; `None` when it is no feature known here.
+    /// Parses a wire name; `None` if it is unknown here.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|feature| feature.wire() == word)
@@ -64,43 +64,43 @@ impl Feature {
 pub struct Features(u16);
 
 impl Features {
-    /// All of them.
+    /// Returns the set of all features.
     #[must_use]
     pub fn all() -> Self {
         Feature::ALL.iter().copied().collect()
     }
 
-    /// Reads a list of words; those that are unknown are left out.
+    /// Parses a list of wire names; unknown ones are ignored.
     #[must_use]
     pub fn parse<T: AsRef<str>>(words: &[T]) -> Self {
         words.iter().filter_map(|word| Feature::parse(word.as_ref())).collect()
     }
 
-    /// What is in both sets.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The same set without a feature.
+    /// Returns the set without a feature.
     #[must_use]
     pub fn without(self, feature: Feature) -> Self {
         Self(self.0 & !feature.bit())
     }
 
-    /// Whether a feature is in it.
+    /// Returns whether the set contains a feature.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {
         self.0 & feature.bit() != 0
     }
 
-    /// The words on the wire.
+    /// Returns the wire names.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         Feature::ALL.iter().filter(|feature| self.has(**feature)).map(|feature| feature.wire()).collect()
     }
 
-    /// Whether a session with these features may be sent events of a kind (contract 9, decision 4).
+    /// Returns whether a session with these features may receive events of a kind (contract 9, decision 4).
     #[must_use]
     pub fn admit(self, kind: &str) -> bool {
         let needed = Kind::parse(kind).and_then(Kind::feature).and_then(Feature::parse);

@@ -1,5 +1,5 @@
-//! The older protocol of the published Rust crates (contract 6.3), as far as it goes: open, invoke, cancel, close. What
-//! such a client does not know is not sent to it: a type that it cannot read ends it.
+//! The older protocol of the published Rust crates (contract 6.3): open, invoke, cancel, close. Other types are never
+//! sent to such clients, because a type they cannot parse terminates them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,19 +10,19 @@ use crate::faults::Fault;
 use crate::ids::JobId;
 use crate::jobs::ask::Submit;
 
-/// The messages of such a client.
+/// Messages of such a client.
 #[derive(Debug)]
 pub enum Legacy {
     /// `session.open`.
     Open(Box<Hello>),
-    /// `tool.invoke`: a job by another name.
+    /// `tool.invoke`: submits a job.
     Invoke(Box<Submit>),
     /// `cancel`.
     Cancel {
-        /// What: the id of a job.
+        /// Id of a job.
         job_id: String,
     },
-    /// `resume`: what it asks for is not kept here.
+    /// `resume`: not supported, nothing is kept for it.
     Resume,
 }
 
@@ -40,7 +40,7 @@ struct Cancel {
 }
 
 impl Legacy {
-    /// Reads a message; `None` when its type is none of the older protocol.
+    /// Parses a message; `None` if its type does not belong to the older protocol.
     pub(super) fn read(word: &str, payload: Option<&RawValue>) -> Result<Option<Self>, String> {
         Ok(Some(match word {
             "session.open" => {
@@ -74,7 +74,7 @@ impl Legacy {
     }
 }
 
-/// The word that such a client has for a fault.
+/// Returns the older protocol's code for a fault.
 #[must_use]
 pub fn code(fault: Fault) -> &'static str {
     match fault {
@@ -92,7 +92,7 @@ pub fn code(fault: Fault) -> &'static str {
     }
 }
 
-/// How a job ended, in the older protocol: type and payload. `None` when what is stored is no end.
+/// Returns type and payload of a job's end in the older protocol; `None` if the stored payload is not an end.
 #[must_use]
 pub fn end(job_id: JobId, payload: &str) -> Option<(&'static str, Value)> {
     let said: Value = serde_json::from_str(payload).ok()?;

@@ -1,7 +1,7 @@
-//! Numbers and sizes of what a session is delivered (ARCP §8.3, contract 2). On a socket an event has the number under which
-//! it is stored. On stdio, where lines must be short, a chunk of a result that is too long is cut into several, each with a
-//! number of its own, and what follows moves on by as many. Cutting depends on nothing but the events in their order, so a
-//! session that is resumed comes to the same numbers by counting again from its first event.
+//! Numbering and size limits of session deliveries (ARCP §8.3, contract 2). On a socket an event is delivered under
+//! its stored number. On stdio, where lines must be short, a result chunk that is too long is split into several with
+//! their own numbers, and later numbers shift accordingly. Splitting depends only on the sequence of events, so a
+//! resumed session computes the same numbers by counting again from its first event.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,24 +13,25 @@ use super::{Delivery, LINE_BYTES, SENT_BYTES, What};
 use crate::chunks::Encoding;
 use crate::ids::JobId;
 
-/// Bytes of an envelope around a body, at the most.
+/// Maximum size of an envelope without its body, in bytes.
 const AROUND: usize = 1_000;
-/// Jobs that are over and of which it is still known how their results were cut.
+/// Number of ended jobs for which the splits of their results are remembered.
 const OVER: usize = 32;
 
-/// How a session numbers what it is delivered.
+/// Delivery numbers of a session.
 #[derive(Debug)]
 pub struct Numbering {
-    /// Bytes of a frame at the most.
+    /// Maximum size of a frame, in bytes.
     most: usize,
-    /// By how much the numbers have moved on, and from which delivered number.
+    /// Shifts: the delivered number from which each applies, and the total shift.
     moves: Vec<(i64, i64)>,
-    /// What the client has already, counted anew but not sent.
+    /// Last number the client already has: up to it, events are renumbered but not sent.
     skip: i64,
-    /// The results whose chunks were cut: into how many pieces more than one, each chunk by its place. The same chunk may come
-    /// more than once, in a history between what is new, and has the same pieces each time.
+    /// Splits of chunked results: the number of extra pieces by chunk position.
+    ///
+    /// A chunk may be delivered more than once, when history is mixed with new events, and has the same pieces each time.
     cuts: HashMap<(JobId, String), BTreeMap<u32, u32>>,
-    /// Those of them whose jobs are over, the oldest first: a history of one may still be on its way behind its end.
+    /// Ended jobs among them, oldest first: their history may still be delivered after the end.
     over: VecDeque<JobId>,
 }
 
@@ -44,19 +45,19 @@ struct Chunk {
 }
 
 impl Numbering {
-    /// On a socket.
+    /// Numbering for a socket.
     #[must_use]
     pub fn plain() -> Self {
         Self { most: SENT_BYTES, moves: Vec::new(), skip: 0, cuts: HashMap::new(), over: VecDeque::new() }
     }
 
-    /// On stdio, where the client has everything up to `skip`.
+    /// Numbering for stdio, where the client has everything up to `skip`.
     #[must_use]
     pub fn lines(skip: i64) -> Self {
         Self { most: LINE_BYTES, skip, ..Self::plain() }
     }
 
-    /// Bytes of a frame at the most.
+    /// Returns the maximum size of a frame, in bytes.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most
@@ -66,15 +67,16 @@ impl Numbering {
         self.moves.last().map_or(0, |(_, by)| *by)
     }
 
-    /// The number under which is stored what was delivered under this one.
+    /// Returns the stored number of a delivered number.
     #[must_use]
     pub fn stored(&self, delivered: i64) -> i64 {
         let by = self.moves.iter().rev().find(|(from, _)| *from <= delivered).map_or(0, |(_, by)| *by);
         delivered - by
     }
 
-    /// Gives a stored event its numbers: one, or several if it is cut. None when the client has it already. One
-    /// that would be too long in the client's own shapes is replaced, under the same number.
+    /// Numbers a stored event: one delivery, or several if it is split; none if the client already has it.
+    ///
+    /// An event that would be too long in the client's dialect is replaced under the same number.
     pub fn number(&mut self, event: Delivery, dialect: Dialect) -> Vec<(i64, Delivery)> {
         let first = event.event_seq + self.moved();
         let pieces = self.pieces(event, dialect);
@@ -101,7 +103,9 @@ impl Numbering {
         if fits { vec![event] } else { vec![too_long(event)] }
     }
 
-    /// A chunk in as many pieces as it takes. One of a result of which nothing before it was cut keeps its number and its text.
+    /// Splits a chunk into as many pieces as needed.
+    ///
+    /// It stays verbatim if it fits and no earlier chunk of the result was split.
     fn cut(&mut self, event: Delivery, chunk: Chunk) -> Vec<Delivery> {
         let result = (event.job_id, chunk.result_id);
         let before = self
@@ -136,7 +140,7 @@ impl Numbering {
         pieces
     }
 
-    /// Forgets how results were cut whose jobs have been over for long enough.
+    /// Forgets the splits of results of jobs that ended long enough ago.
     fn end(&mut self, job: JobId) {
         if self.cuts.keys().all(|(of, _)| *of != job) {
             return;
@@ -150,10 +154,9 @@ impl Numbering {
     }
 }
 
-/// Cuts data so that each part, written as a JSON text, has at most so many bytes: between characters, and base64 between
-/// its groups of four.
+/// Splits data into parts of at most `most` bytes as JSON text, between characters, and base64 at multiples of four.
 fn parts(data: &str, encoding: Encoding, most: usize) -> Vec<&str> {
-    // The other members of a chunk.
+    // Reserves room for the other members of a chunk.
     let most = most.saturating_sub(600).max(64);
     let mut parts = Vec::new();
     let mut rest = data;
@@ -179,7 +182,7 @@ fn parts(data: &str, encoding: Encoding, most: usize) -> Vec<&str> {
     }
 }
 
-/// Bytes of a character in a JSON text.
+/// Returns the size of a character in JSON text, in bytes.
 fn written_bytes(character: char) -> usize {
     match character {
         '"' | '\\' => 2,
@@ -188,7 +191,7 @@ fn written_bytes(character: char) -> usize {
     }
 }
 
-/// What stands for an event that does not fit: that it happened, and where to read it.
+/// Returns the replacement for an event that does not fit: it names the event and where to read it.
 fn too_long(event: Delivery) -> Delivery {
     let bytes = event.body.len();
     let message = format!(
@@ -220,7 +223,7 @@ fn too_long(event: Delivery) -> Delivery {
     }
 }
 
-/// The letters of a job's id, which name its result where that has no name of its own.
+/// Returns the job id without prefix, which names the job's result if that has no id of its own.
 fn bare(event: &Delivery) -> String {
     event.job_id.to_string().trim_start_matches("job_").to_owned()
 }

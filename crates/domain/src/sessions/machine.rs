@@ -1,8 +1,9 @@
-//! The session's machine (ARCP §6, §7): what a client may say when, what it is answered, when it is pinged, and when it
-//! is over. It does nothing itself: it says what to send, what to ask of the deeds, and when to close. Every request is
-//! answered once, by a frame that names it; `session.error` is only ever such an answer (contract 4.2).
+//! Protocol state machine of a session (ARCP §6, §7): checks which messages are allowed when, answers them, sends
+//! pings and detects the end. It performs no IO: it returns frames to send, requests to the server, and when to close.
+//! Every request is answered once, by a frame that names it; `session.error` is always such an answer (contract 4.2).
 //!
-//! Here is time and what is delivered; `machine/hearing.rs` is what the client says, `machine/answering.rs` what it is told.
+//! This file handles time and deliveries; `machine/hearing.rs` handles client frames, `machine/answering.rs` the
+//! server's answers.
 
 mod answering;
 mod hearing;
@@ -18,23 +19,23 @@ use super::{Delivery, LAG, Moment};
 use crate::faults::Fault;
 use crate::ids::{JobId, MessageId, SessionId};
 
-/// How long a client has to answer the ping behind a `job.subscribed`: by then it has read that in another turn than what
-/// follows, answer or not (contract 4.5).
+/// Time a client has to answer the ping after a `job.subscribed`: by then it has read that frame in another turn than
+/// the following ones, answer or not (contract 4.5).
 const FENCE: Duration = Duration::from_millis(250);
-/// The same where no pings were agreed on.
+/// The same delay where pings were not negotiated.
 const PAUSE: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was said.
+    /// Nothing was received yet.
     New,
-    /// The deeds decide whether the client gets in.
+    /// The server decides whether to admit the client.
     Entering,
-    /// It is in.
+    /// The client is admitted.
     Open,
-    /// The client goes: what it has asked is still answered.
+    /// The client is leaving; its pending requests are still answered.
     Leaving,
-    /// It is over.
+    /// The connection is over.
     Over,
 }
 
@@ -44,7 +45,7 @@ struct Fence {
     until: Duration,
 }
 
-/// One client's conversation.
+/// Protocol state of one client connection.
 #[derive(Debug)]
 pub struct Machine {
     terms: Terms,
@@ -56,22 +57,22 @@ pub struct Machine {
     sent_at: Duration,
     pinged_at: Duration,
     fences: Vec<Fence>,
-    /// Requests whose answers events must not overtake.
+    /// Requests that must be answered before later events are sent.
     waiting: BTreeSet<u64>,
     tickets: u64,
     nonces: u32,
-    /// The last number that was sent and the last that was acknowledged, as the client counts.
+    /// The last numbers sent and acknowledged, as the client counts.
     sent_seq: i64,
     acked_seq: i64,
     pressed: bool,
-    /// The request that asked to close, and is answered last.
+    /// The request to close, which is answered last.
     closing: Option<String>,
 }
 
 type Doing = Vec<Do>;
 
 impl Machine {
-    /// A conversation that begins. The id is that of the session if it becomes one.
+    /// Starts a connection; the id becomes that of the session if one is created.
     #[must_use]
     pub fn new(terms: Terms, session_id: SessionId, at: Duration) -> Self {
         let dialect = terms.dialect.unwrap_or_default();
@@ -96,62 +97,64 @@ impl Machine {
         }
     }
 
-    /// The session, which is there once it is open.
+    /// Returns the session id, which is valid once the session is open.
     #[must_use]
     pub fn session_id(&self) -> SessionId {
         self.pen.session_id
     }
 
-    /// What both sides can.
+    /// Returns the features of both sides.
     #[must_use]
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// Whether the client is in.
+    /// Returns whether the client is admitted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
     }
 
-    /// Whether it is over.
+    /// Returns whether the connection is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
 
-    /// Whether the client's frames should be read: not while it is decided whether it gets in.
+    /// Returns whether to read the client's frames: not while its admission is being decided.
     #[must_use]
     pub fn listens(&self) -> bool {
         matches!(self.stage, Stage::New | Stage::Open)
     }
 
-    /// The last number that was sent, as the client counts.
+    /// Returns the last number sent, as the client counts.
     #[must_use]
     pub fn sent_seq(&self) -> i64 {
         self.sent_seq
     }
 
-    /// Bytes of a frame at the most.
+    /// Returns the maximum size of a frame, in bytes.
     #[must_use]
     pub fn most(&self) -> usize {
         self.numbers.most()
     }
 
-    /// A mark for events that are read from now on: see [`Self::may_deliver`].
+    /// Returns a marker for events read from now on: see [`Self::may_deliver`].
     #[must_use]
     pub fn mark(&self) -> u64 {
         self.tickets
     }
 
-    /// Whether events that were read at a mark may be delivered: when everything that was asked before they were read is
-    /// answered, so that no event comes before its job's `job.accepted`, and no fence stands.
+    /// Returns whether events read at a marker may be delivered.
+    ///
+    /// All requests made before the read must be answered, so that no event precedes its job's `job.accepted`, and no
+    /// fence may be active.
     #[must_use]
     pub fn may_deliver(&self, mark: u64) -> bool {
         self.is_open() && self.fences.is_empty() && self.waiting.first().is_none_or(|first| *first > mark)
     }
 
-    /// When [`Self::tick`] is due, if nothing else happens before.
+    /// Returns when [`Self::tick`] is due if nothing happens before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
         let fence = self.fences.iter().map(|fence| fence.until).min();
@@ -163,13 +166,13 @@ impl Machine {
         Some(fence.map_or(beat, |fence| fence.min(beat)))
     }
 
-    /// Whether the client has been silent for too long: the next [`Self::tick`] closes.
+    /// Returns whether the client was silent for too long: the next [`Self::tick`] closes.
     #[must_use]
     pub fn is_silent(&self, at: Duration) -> bool {
         self.beats() && at >= self.heard_at + self.terms.heartbeat * 2
     }
 
-    /// The client was not listened to until now: that it was not heard says nothing.
+    /// Resets the silence timer, because the server was not reading from the client until now.
     pub fn excuse(&mut self, at: Duration) {
         self.heard_at = at;
     }
@@ -178,12 +181,12 @@ impl Machine {
         self.is_open() && self.features.has(Feature::Heartbeat)
     }
 
-    /// How long nothing is said before a ping: a little less than the interval, because within it something has to be.
+    /// Silence before a ping: slightly less than the interval, because something must be sent within it.
     fn pause(&self) -> Duration {
         self.terms.heartbeat * 4 / 5
     }
 
-    /// Time passes.
+    /// Handles the passing of time: drops expired fences, sends pings, closes silent connections.
     pub fn tick(&mut self, moment: Moment<'_>) -> Doing {
         self.fences.retain(|fence| fence.until > moment.at);
         if !self.beats() {
@@ -222,7 +225,7 @@ impl Machine {
         vec![Do::Close(why)]
     }
 
-    /// What a client that goes has asked is answered: so is its `session.close`, and it is over.
+    /// Ends the connection of a leaving client once its requests are answered, and answers its `session.close`.
     pub fn leave(&mut self, moment: Moment<'_>) -> Doing {
         if self.stage != Stage::Leaving {
             return Vec::new();
@@ -245,7 +248,7 @@ impl Machine {
         vec![self.send(moment, frame)]
     }
 
-    /// An event or an end of a job, in the order of the session's numbers.
+    /// Delivers an event or the end of a job, in the order of the session's numbers.
     pub fn deliver(&mut self, moment: Moment<'_>, mut event: Delivery) -> Doing {
         if !self.is_open() {
             return Vec::new();
@@ -275,7 +278,7 @@ impl Machine {
         Request { id, ticket: self.tickets }
     }
 
-    /// A request whose answer events must not overtake.
+    /// Registers a request that must be answered before later events are sent.
     fn awaited(&mut self, id: String) -> Request {
         let request = self.request(id);
         self.waiting.insert(request.ticket);

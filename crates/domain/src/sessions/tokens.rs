@@ -1,5 +1,5 @@
-//! What a client proves itself with: the token of a resume (ARCP §6.3), and tokens that somebody else signs (contract 10).
-//! Entente's own keys are `keys.rs`.
+//! Client credentials: resume tokens (ARCP §6.3), and tokens signed by a third party (contract 10). Entente's own
+//! keys are in `keys.rs`.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -9,30 +9,31 @@ use crate::clock::Timestamp;
 use crate::ids::Chance;
 use crate::principals::check_name;
 
-/// A fresh resume token: 256 bits of chance. Only its digest is kept.
+/// Mints a resume token of 256 random bits; only its digest is stored.
 #[must_use]
 pub fn mint(chance: &dyn Chance) -> String {
     format!("rt_{:032x}{:032x}", chance.bits(), chance.bits())
 }
 
-/// Whether a presented resume token is the one of this digest. The time that it takes says nothing about either.
+/// Returns whether a resume token matches a digest, in constant time.
 #[must_use]
 pub fn opens(presented: &str, kept: &Digest) -> bool {
     let presented = sha256(presented);
     presented.iter().zip(kept).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
-/// Whom a signed token vouches for.
+/// Principal that a signed token vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vouched {
-    /// The principal.
+    /// Principal.
     pub principal: String,
-    /// Until when.
+    /// Expiry time.
     pub expires_at: Timestamp,
 }
 
-/// Reads `principal.exp.sig`: the signature is the hexadecimal HMAC-SHA256 of `principal.exp`, and `exp` counts seconds
-/// since 1970. `None` when it is malformed, expired or signed by another secret.
+/// Verifies a token `principal.exp.sig`; `None` if it is malformed, expired or signed with another secret.
+///
+/// The signature is the hexadecimal HMAC-SHA256 of `principal.exp`; `exp` is in seconds since 1970.
 #[must_use]
 pub fn vouched(token: &str, secret: &str, now: Timestamp) -> Option<Vouched> {
     let (signed, signature) = token.rsplit_once('.')?;
@@ -48,7 +49,7 @@ pub fn vouched(token: &str, secret: &str, now: Timestamp) -> Option<Vouched> {
     (expires_at > now).then(|| Vouched { principal: principal.to_owned(), expires_at })
 }
 
-/// The 32 bytes of a signature.
+/// Decodes the 32 bytes of a signature.
 fn bytes(hex: &str) -> Option<[u8; 32]> {
     if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

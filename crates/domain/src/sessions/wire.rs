@@ -1,5 +1,5 @@
-//! Frames as they go out (ARCP §5, contract 3): one pen per session, which knows whose shapes it writes in. What is said
-//! when is `machine.rs`; the payloads of jobs are `jobs/wire.rs`.
+//! Writes outgoing frames (ARCP §5, contract 3): one pen per session, which knows the session's dialect. `machine.rs`
+//! decides when to send a frame; the payloads of jobs are in `jobs/wire.rs`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,46 +18,46 @@ use crate::faults::Fault;
 use crate::ids::{JobId, MessageId, SessionId};
 use crate::jobs::wire::{Accepted, Described, Listed};
 
-/// Characters of a refusal's message: it may quote what the client has said, which can be long.
+/// Maximum length of a refusal's message in characters: it may quote client input, which can be long.
 const MESSAGE: usize = 500;
 
-/// What is said in a welcome.
+/// Content of a welcome.
 #[derive(Debug, Clone)]
 pub struct Welcome {
-    /// The server's version.
+    /// Version of the server.
     pub version: &'static str,
-    /// With which the client comes back.
+    /// Token to resume with.
     pub resume_token: String,
-    /// For how long it can.
+    /// Time for which the session can be resumed.
     pub resume_window: Duration,
-    /// How often something is said; `None` when nothing has to be.
+    /// Heartbeat interval; `None` if heartbeats were not negotiated.
     pub heartbeat: Option<Duration>,
-    /// What both sides can.
+    /// Features of both sides.
     pub features: Features,
-    /// The agents that run jobs, each an object with its name, versions and default.
+    /// Agents that run jobs, each an object with its name, versions and default.
     pub agents: Vec<Value>,
 }
 
 /// Writes a session's frames.
 #[derive(Debug)]
 pub struct Pen {
-    /// The session; every frame names it, also those before the welcome (contract 3).
+    /// Session id; included in every frame, also before the welcome (contract 3).
     pub session_id: SessionId,
-    /// In whose shapes.
+    /// Dialect of the client.
     pub dialect: Dialect,
     frames: u32,
-    /// Which request began each job: the older protocol names it with the job's end.
+    /// Requests that submitted the jobs: the older protocol names them with the job's end.
     begun: HashMap<JobId, String>,
 }
 
-/// The envelope around a payload.
+/// Envelope around a payload.
 #[derive(Default)]
 struct Head<'a> {
     word: &'static str,
     job_id: Option<JobId>,
     trace_id: Option<&'a str>,
     event_seq: Option<i64>,
-    /// In the older protocol, what it answers.
+    /// Answered request, in the older protocol.
     correlation: Option<&'a str>,
 }
 
@@ -70,7 +70,7 @@ fn text(value: &impl Serialize) -> String {
 }
 
 impl Pen {
-    /// A pen for a session.
+    /// Creates a pen for a session.
     #[must_use]
     pub fn new(session_id: SessionId, dialect: Dialect) -> Self {
         Self { session_id, dialect, frames: 0, begun: HashMap::new() }
@@ -80,7 +80,9 @@ impl Pen {
         self.dialect == Dialect::Legacy
     }
 
-    /// Writes a frame. The texts in the head are ids and words, which need no escaping, but for what a client chose.
+    /// Writes a frame.
+    ///
+    /// Texts in the head are ids and fixed names that need no escaping, except for those chosen by a client.
     fn frame(&mut self, moment: Moment<'_>, head: &Head<'_>, payload: &str) -> String {
         self.frames = self.frames.wrapping_add(1);
         let id = MessageId::mint(moment.now, self.frames, moment.chance);
@@ -109,7 +111,9 @@ impl Pen {
         frame
     }
 
-    /// `session.welcome`. Agents that would make the frame too large are left out: they can be listed over REST.
+    /// Writes a `session.welcome`.
+    ///
+    /// Agents that would make the frame too large are left out: they can be listed over REST.
     pub fn welcome(&mut self, moment: Moment<'_>, request: &str, said: Welcome, most: usize) -> String {
         let Welcome { version, resume_token, resume_window, heartbeat, features, mut agents } = said;
         if self.is_legacy() {
@@ -136,7 +140,7 @@ impl Pen {
         self.frame(moment, &of("session.welcome"), &text(&payload))
     }
 
-    /// A refusal: `session.error`, which every client understands as the answer to its request (contract 4.2).
+    /// Writes a refusal: `session.error`, which every client understands as the answer to its request (contract 4.2).
     pub fn error(
         &mut self,
         moment: Moment<'_>,
@@ -170,31 +174,31 @@ impl Pen {
         self.frame(moment, &head, &text(&payload))
     }
 
-    /// `session.ping`; its nonce comes back with the pong.
+    /// Writes a `session.ping`; the pong returns its nonce.
     pub fn ping(&mut self, moment: Moment<'_>, nonce: &str) -> String {
         let payload = json!({ "nonce": nonce, "sent_at": rfc3339(moment.now) });
         self.frame(moment, &of("session.ping"), &text(&payload))
     }
 
-    /// `session.pong`.
+    /// Writes a `session.pong`.
     pub fn pong(&mut self, moment: Moment<'_>, nonce: &str) -> String {
         let payload = json!({ "ping_nonce": nonce, "received_at": rfc3339(moment.now) });
         self.frame(moment, &of("session.pong"), &text(&payload))
     }
 
-    /// `session.closed`.
+    /// Writes a `session.closed`.
     pub fn closed(&mut self, moment: Moment<'_>, request: &str) -> String {
         let head = Head { correlation: Some(request), ..of("session.closed") };
         self.frame(moment, &head, "{}")
     }
 
-    /// `session.jobs`.
+    /// Writes a `session.jobs`.
     pub fn jobs(&mut self, moment: Moment<'_>, request: &str, jobs: &[Listed], next: Option<&str>) -> String {
         let payload = json!({ "request_id": request, "jobs": jobs, "next_cursor": next });
         self.frame(moment, &of("session.jobs"), &text(&payload))
     }
 
-    /// `job.accepted`, to the session that asked. Credentials are for those who can take them (contract 9, decision 4).
+    /// Writes a `job.accepted` to the submitting session, with credentials if it negotiated them (contract 9, decision 4).
     pub fn accepted(
         &mut self,
         moment: Moment<'_>,
@@ -223,9 +227,10 @@ impl Pen {
         self.frame(moment, &head, &text(&payload))
     }
 
-    /// `job.accepted` of a job that the session did not ask for: a child of one of its own, to which an agent has delegated
-    /// (ARCP §10). It answers no request. `None` when the client has no word for it, and for the Python SDK's: that one takes an
-    /// acceptance without a request of its own for the answer to the oldest submit that waits, or else drops it.
+    /// Writes a `job.accepted` for a job the session did not submit: a child delegated by one of its own jobs (ARCP §10).
+    ///
+    /// It answers no request. `None` in the older protocol, and for the Python SDK: it takes an acceptance without a
+    /// request for the answer to the oldest pending submit, or else drops it.
     pub fn delegated(&mut self, moment: Moment<'_>, child: &Accepted) -> Option<String> {
         if self.is_legacy() || self.dialect == Dialect::Python {
             return None;
@@ -236,16 +241,16 @@ impl Pen {
         Some(self.frame(moment, &head, &text(&payload)))
     }
 
-    /// What is said of an accepted job, in the client's form.
+    /// Returns the payload for an accepted job, in the client's dialect.
     fn told(&self, accepted: &Accepted) -> Option<Map<String, Value>> {
         let Ok(Value::Object(mut payload)) = serde_json::to_value(accepted) else { return None };
-        // Whose session it was submitted in first is nothing to who asks again (contract 13.8).
+        // A client that repeats a submit must not learn the session of the first submission (contract 13.8).
         payload.remove("session_id");
         self.dialect.accepted(&mut payload);
         Some(payload)
     }
 
-    /// `job.subscribed`.
+    /// Writes a `job.subscribed`.
     pub fn subscribed(
         &mut self,
         moment: Moment<'_>,
@@ -264,7 +269,7 @@ impl Pen {
         self.frame(moment, &head, &text(&payload))
     }
 
-    /// `job.cancelled`: the job will stop.
+    /// Writes a `job.cancelled`: the job will stop.
     pub fn cancelled(
         &mut self,
         moment: Moment<'_>,
@@ -281,7 +286,7 @@ impl Pen {
         self.frame(moment, &head, &text(&payload))
     }
 
-    /// An event or an end of a job under its number in the session. `None` when the client has no word for it.
+    /// Writes an event or the end of a job under its number in the session; `None` if the client's dialect has no such frame.
     pub fn delivery(&mut self, moment: Moment<'_>, event: &Delivery, seq: i64) -> Option<String> {
         if self.is_legacy() {
             if matches!(event.what, What::Event(_)) {

@@ -1,8 +1,9 @@
-//! A suspension's question as a binding moment, and its answers: what a person chooses or writes, and what the asker gets for it.
+//! Converts a suspension's question to a binding moment, and the person's answer to a value for the asking agent.
 //!
-//! A moment has two to four options. Two to four choices are its options; one choice stands beside calling the question off; more
-//! are named in the findings, the first four as options, and any of them may be written. A question for words or a form has as
-//! options what is left without an answer: to go on without one, and to call it off. The answer itself is written.
+//! A moment has two to four options. Two to four choices become its options; a single choice is offered together with
+//! calling the question off; of more choices the first four become options, the others are listed in the findings,
+//! and any may be written. A text or form question has the options to continue without an answer or to call it off;
+//! the answer itself is written.
 
 use serde_json::{Map, Value, json};
 
@@ -12,23 +13,23 @@ use crate::clock::{Timestamp, rfc3339};
 use crate::moments::{Resolution, ResolutionKind, Settled};
 use crate::refusal::{Code, Refusal};
 
-/// Options of a binding moment at the most (binding moment §5.6).
+/// Maximum number of options of a binding moment (binding moment §5.6).
 const OPTIONS: usize = 4;
-/// Bytes of a member of the context that a finding shows; of a larger one it says where it is.
+/// Maximum size in bytes of a context member shown as a finding; larger ones are referenced.
 const SHOWN_BYTES: usize = 1_000;
-/// Members of the context that are findings; the others are in the state.
+/// Maximum number of context members shown as findings; the others are in the state.
 const SHOWN: usize = 40;
 
-/// What an answer comes to.
+/// Meaning of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The asker gets this.
+    /// Value for the asking agent.
     Value(Value),
     /// The question is called off.
     CallOff,
 }
 
-/// An option of the moment: label, reasoning, and what it comes to.
+/// An option of the moment: label, reasoning and meaning.
 type Pick = (String, String, Answer);
 
 impl Asked {
@@ -59,12 +60,12 @@ impl Asked {
         }
     }
 
-    /// Whether an answer may be written: where not all can be chosen.
+    /// Returns whether an answer may be written, because not all choices are options.
     fn is_written(&self) -> bool {
         self.choices.is_empty() || self.choices.len() > OPTIONS
     }
 
-    /// Which option the asker is for: what it marks, else what it falls back on.
+    /// Returns the option that the agent recommends, marked or else its fallback, and whether it recommends any.
     fn recommended(&self) -> (usize, bool) {
         let within = |idx: &usize| *idx < OPTIONS;
         let marked = self.choices.iter().position(|one| one.is_marked).filter(within);
@@ -77,7 +78,7 @@ impl Asked {
         marked.or(fallback).map_or((0, false), |idx| (idx, true))
     }
 
-    /// The question as a binding moment, as JSON, and why the hatch of own words is closed, when it is.
+    /// Returns the question as a binding moment in JSON, and the justification if free text is closed.
     #[must_use]
     pub fn brief(&self, agent: &str, title: &str, until: Option<Timestamp>) -> (Value, Option<String>) {
         let picks = self.picks();
@@ -143,7 +144,7 @@ impl Asked {
                 "The answer is a form: write it as lines of `name: value`, or as a JSON object.".to_owned(),
             );
         }
-        // The person is told beforehand what the words of a moment are not done with otherwise (binding moment §12).
+        // Inform the person in advance, because other texts of a moment are not kept this way (binding moment §12).
         findings.push(
             "The answer is kept in the intent's state and log, where all who read the intent see it."
                 .to_owned(),
@@ -166,16 +167,16 @@ impl Asked {
         vec![how.to_owned(), then]
     }
 
-    /// What an answer to the moment comes to.
+    /// Returns the meaning of an answer to the moment.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] for words that are none of the choices, or no form.
+    /// [`Code::InvalidRequest`] for text that is none of the choices, or not a form.
     pub fn worth(&self, settled: &Settled) -> Result<Answer, Refusal> {
         match settled.kind {
             ResolutionKind::Option => {
                 let idx = settled.option_idx.unwrap_or(usize::MAX);
                 let pick = self.picks().into_iter().nth(idx).map(|(.., answer)| answer);
-                // A moment's option is one that it has.
+                // A valid moment only refers to existing options.
                 Ok(pick.unwrap_or(Answer::CallOff))
             }
             ResolutionKind::FreeText => {
@@ -200,10 +201,10 @@ impl Asked {
         if self.response_type == ResponseType::Form { form(words) } else { Ok(json!(words)) }
     }
 
-    /// Whether a value is an answer to the question (RFC-0025 §8), and which answer to its moment.
+    /// Checks that a value answers the question (RFC-0025 §8), and returns the corresponding answer to its moment.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] with the values that there are; [`Code::TooLarge`].
+    /// [`Code::InvalidRequest`] with the valid values; [`Code::TooLarge`].
     pub fn accept(&self, value: &Value) -> Result<Resolution, Refusal> {
         check_answer("value", value)?;
         let is = |(.., answer): &Pick| matches!(answer, Answer::Value(one) if one == value);
@@ -231,19 +232,19 @@ impl Asked {
         Refusal::field(Code::InvalidRequest, member, "invalid_choice", message)
     }
 
-    /// The choice that a value is.
+    /// Returns the choice with this value.
     #[must_use]
     pub fn chosen(&self, value: &Value) -> Option<&SuspensionChoice> {
         self.choices.iter().find(|one| value.as_str() == Some(&one.value))
     }
 }
 
-/// A value as a person reads it.
+/// Formats a value for a person.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A form as a person writes it: a JSON object, or lines of `name: value`.
+/// Parses a form as a person writes it: a JSON object, or lines of `name: value`.
 fn form(words: &str) -> Result<Value, Refusal> {
     if let Ok(Value::Object(members)) = serde_json::from_str(words) {
         crate::canonical::exact(&Value::Object(members.clone()))?;

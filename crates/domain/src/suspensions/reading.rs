@@ -1,4 +1,5 @@
-//! The question as it stands in the state (RFC-0025 §4, §5): what the SDK writes, and what is asked for with `POST …/suspend`.
+//! Parses the question in an intent's state (RFC-0025 §4, §5), as written by the SDK or requested by
+//! `POST …/suspend`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,7 +10,7 @@ use crate::limits::{ANSWER_BYTES, DURATION_SECONDS, MOMENT_LEAST_SECONDS, SUSPEN
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// What kind of answer is expected.
+/// Kind of answer expected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = SuspensionResponseType)]
@@ -19,17 +20,17 @@ pub enum ResponseType {
     Choice,
     /// Yes or no, or one of the choices.
     Confirm,
-    /// Words.
+    /// Text.
     Text,
     /// Members of an object.
     Form,
 }
 
 impl ResponseType {
-    /// Every type.
+    /// All types.
     pub const ALL: [Self; 4] = [Self::Choice, Self::Confirm, Self::Text, Self::Form];
 
-    /// The type as it is written.
+    /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,50 +41,50 @@ impl ResponseType {
         }
     }
 
-    /// Reads a type; `None` when there is no such type.
+    /// Parses the wire name; `None` if it is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == text)
     }
 }
 
-/// One of the answers that may be chosen.
+/// One of the offered answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuspensionChoice {
-    /// What the asker gets.
+    /// Value for the asking agent.
     pub value: String,
-    /// What the person reads.
+    /// Label for the person.
     pub label: String,
-    /// What more there is to say.
+    /// Additional description.
     pub description: String,
-    /// Whether the asker marks it (`style: primary`).
+    /// Whether the agent marks it (`style: primary`).
     pub is_marked: bool,
 }
 
-/// A question, read.
+/// A parsed question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The asker's id of it.
+    /// Id assigned by the asking agent.
     pub id: String,
     /// The question.
     pub question: String,
-    /// What kind of answer is expected.
+    /// Kind of answer expected.
     pub response_type: ResponseType,
-    /// The answers that may be chosen; a confirmation without any has yes and no.
+    /// Offered answers; a confirmation without any has yes and no.
     pub choices: Vec<SuspensionChoice>,
-    /// What helps to decide.
+    /// Context for the decision.
     pub context: Map<String, Value>,
-    /// Who or what the asker would have it go to.
+    /// Addressee suggested by the agent.
     pub hint: Option<String>,
-    /// For how many seconds it stands, all attempts to reach somebody together; `None`: for ever.
+    /// Lifetime in seconds, including all attempts to reach somebody; `None` means no limit.
     pub seconds: Option<u32>,
-    /// What follows then.
+    /// Reaction if nobody answers.
     pub fallback: FallbackPolicy,
-    /// With what.
+    /// Value for that reaction.
     pub fallback_value: Option<Value>,
-    /// How sure the asker is.
+    /// The agent's confidence.
     pub confidence: Option<f64>,
-    /// Who else is asked, and after how many seconds: the steps of a ladder (RFC-0026).
+    /// Further people to ask, with delays in seconds: the steps of a ladder (RFC-0026).
     pub ladder: Vec<(String, u32)>,
 }
 
@@ -99,24 +100,24 @@ fn text(record: &Map<String, Value>, member: &str) -> Result<Option<String>, Ref
     }
 }
 
-/// A number of seconds; a part of one counts as one.
+/// Parses a number of seconds, rounded up.
 fn seconds(value: Option<&Value>) -> Option<u64> {
     let value = value.filter(|value| !value.is_null())?;
-    // What is no number, or too large for one, is out of range.
+    // Values that are not numbers, or are too large, count as out of range.
     Some(value.as_u64().or_else(|| value.as_f64().and_then(whole)).unwrap_or(u64::MAX))
 }
 
 fn whole(number: f64) -> Option<u64> {
-    // Written out and read again: a number that is too large for a conversion is too large for a time as well.
+    // Converts via text: a number too large to convert is also too large for a duration.
     let fits = number > 0.0 && number <= f64::from(DURATION_SECONDS);
     fits.then(|| format!("{:.0}", number.ceil()).parse().ok())?
 }
 
 impl Asked {
-    /// Reads a question.
+    /// Parses a question.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] and [`Code::TooLarge`] at the member that is wrong.
+    /// [`Code::InvalidRequest`] and [`Code::TooLarge`] at the invalid member.
     pub fn read(record: &Map<String, Value>) -> Result<Self, Refusal> {
         record.values().try_for_each(exact)?;
         let id = text(record, "id")?.unwrap_or_default();
@@ -178,7 +179,7 @@ fn retry_policy(record: &Map<String, Value>) -> Result<Option<&Map<String, Value
     object(record, "retry_policy")
 }
 
-/// For how long the question stands: as often as somebody is to be reached, times the pause between; else its time-out.
+/// Returns the lifetime of the question: the number of attempts times the interval between them, or else its timeout.
 fn stands(record: &Map<String, Value>, policy: Option<&Map<String, Value>>) -> Result<Option<u32>, Refusal> {
     let of = |member: &str, usual: u64| policy.map(|policy| seconds(policy.get(member)).unwrap_or(usual));
     let tries = of("interval_seconds", 3_600).zip(of("max_attempts", 3));
@@ -196,7 +197,7 @@ fn stands(record: &Map<String, Value>, policy: Option<&Map<String, Value>>) -> R
         .transpose()
 }
 
-/// Who is asked at which later attempt. A step that names nobody, or comes too early to be one, is left out.
+/// Returns the escalation steps, ignoring those without a valid name or too early.
 fn ladder(policy: &Map<String, Value>) -> Vec<(String, u32)> {
     let pause = seconds(policy.get("interval_seconds")).unwrap_or(3_600);
     let steps = policy.get("escalation_ladder").and_then(Value::as_array);
@@ -248,7 +249,7 @@ fn choices(given: Option<&Value>, kind: ResponseType) -> Result<Vec<SuspensionCh
         };
         return Ok(vec![word("yes", "Yes"), word("no", "No")]);
     }
-    // Words and forms are not chosen.
+    // Text and forms have no choices.
     if matches!(kind, ResponseType::Text | ResponseType::Form) { Ok(Vec::new()) } else { Ok(choices) }
 }
 

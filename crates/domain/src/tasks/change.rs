@@ -1,5 +1,5 @@
-//! What can be done with a task: the verbs of RFC-0012, each a route of its own, and changes as clients of the reference
-//! server write them (`PATCH`, contract 8), which come to the same verbs.
+//! Operations on a task: the verbs of RFC-0012, each with its own route, and changes by clients of the reference
+//! server (`PATCH`, contract 8), which are translated to verbs.
 
 use serde_json::{Map, Value, json};
 
@@ -14,57 +14,57 @@ use crate::limits::METADATA_BYTES;
 use crate::principals::check_name;
 use crate::refusal::Refusal;
 
-/// What is done with a task.
+/// Operation on a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verb {
-    /// Take it.
+    /// Claim it.
     Claim,
-    /// Begin to work on it.
+    /// Start work on it.
     Start,
-    /// Say how far it is.
+    /// Report progress.
     Progress(Map<String, Value>),
-    /// Say that it is done, with what came of it.
+    /// Complete it, with its results.
     Complete {
-        /// What came of it.
+        /// Output.
         output: Option<Map<String, Value>>,
-        /// What was made on the way.
+        /// Artifacts.
         artifacts: Option<Vec<String>>,
     },
-    /// Say that this attempt failed; `for_good`: there is to be no other.
+    /// Report that this attempt failed.
     Fail {
-        /// What went wrong.
+        /// Error.
         error: Option<String>,
-        /// Whether there is to be no other attempt.
+        /// Whether there are no further attempts.
         for_good: bool,
     },
-    /// Say that it cannot go on.
+    /// Block it.
     Block(Option<String>),
-    /// Let it go on.
+    /// Unblock it.
     Unblock,
-    /// Let go of it.
+    /// Release it.
     HandBack,
-    /// Keep it for another agent.
+    /// Reserve it for another agent.
     Delegate {
-        /// Whom it is kept for.
+        /// The other agent.
         to: String,
-        /// Why.
+        /// Reason.
         reason: Option<String>,
     },
-    /// Put it before somebody who decides; it is blocked until then.
+    /// Escalate it to a decision maker; it is blocked until then.
     Escalate {
-        /// Who is to decide.
+        /// Decision maker.
         to: Option<String>,
-        /// What about.
+        /// Subject.
         reason: Option<String>,
     },
-    /// Call it off.
+    /// Cancel it.
     Cancel(Option<String>),
-    /// It is not needed.
+    /// Skip it, because it is not needed.
     Skip(Option<String>),
 }
 
 impl Verb {
-    /// Checks what is said with it.
+    /// Checks the arguments of the operation.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::Progress(said) => {
@@ -91,46 +91,46 @@ impl Verb {
     }
 }
 
-/// Who is to have a task.
+/// Assignment of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Assignee {
     /// This agent.
     Agent(String),
-    /// Whoever takes it.
+    /// Any agent that takes it.
     Anybody,
 }
 
-/// A change of a task. What is `None` stays.
+/// A change of a task; members that are `None` stay as they are.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// The new status.
+    /// New status.
     pub status: Option<TaskStatus>,
-    /// Who is to have it; with a status that an agent has to have it for, who claims it.
+    /// New assignment; with a status that requires an agent, the claiming one.
     pub assigned_agent: Option<Assignee>,
-    /// What came of it.
+    /// Output.
     pub output: Option<Map<String, Value>>,
-    /// What was made on the way.
+    /// Artifacts.
     pub artifacts: Option<Vec<String>>,
-    /// What went wrong.
+    /// Error.
     pub error: Option<String>,
-    /// Why it cannot go on.
+    /// Reason for being blocked.
     pub blocked_reason: Option<String>,
-    /// The whole new list.
+    /// Replacement of the whole list.
     pub depends_on: Option<Vec<TaskId>>,
-    /// The new name.
+    /// New name.
     pub name: Option<String>,
-    /// The new description.
+    /// New description.
     pub description: Option<String>,
-    /// The new priority.
+    /// New priority.
     pub priority: Option<String>,
-    /// The whole new input.
+    /// Replacement of the whole input.
     pub input: Option<Map<String, Value>>,
-    /// The whole new object.
+    /// Replacement of the whole object.
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl Change {
-    /// The agent that a claim on the way would be made for.
+    /// Returns the agent that an implied claim would be made for.
     #[must_use]
     pub fn claimer(&self) -> Option<&str> {
         match &self.assigned_agent {
@@ -139,7 +139,7 @@ impl Change {
         }
     }
 
-    /// Writes what needs no verb; answers with the names of what was written.
+    /// Writes the members that need no operation; returns their names.
     fn write(&mut self, course: &mut Course) -> Vec<&'static str> {
         let task = &mut course.task;
         let mut written = Vec::new();
@@ -167,14 +167,16 @@ impl Change {
         written
     }
 
-    /// Whether nobody has the task in the status that is asked for, or none is: then `assigned_agent` says whom it is kept
-    /// for. Else it says who takes it.
+    /// Returns whether the task has no agent in the requested status, or no status is requested: then
+    /// `assigned_agent` reserves it.
+    ///
+    /// Otherwise `assigned_agent` names the claiming agent.
     fn leaves_it_free(&self) -> bool {
         let free = [TaskStatus::Pending, TaskStatus::Ready, TaskStatus::Blocked];
         self.status.is_none_or(|status| free.contains(&status))
     }
 
-    /// The verb by which it is kept for whom it is to be kept for; `None` when it is already, or nothing is said.
+    /// Returns the operation that reserves the task as requested; `None` if it is already reserved, or nothing is requested.
     fn keeping(&mut self, course: &Course) -> Option<Verb> {
         let task = &course.task;
         let lets_go = matches!(self.status, Some(TaskStatus::Pending | TaskStatus::Ready)) && task.is_held();
@@ -188,13 +190,13 @@ impl Change {
         }
     }
 
-    /// The verb that leads to the status that is asked for; `None` when it is the task's already.
+    /// Returns the operation that leads to the requested status; `None` if the task already has it.
     fn verb(&mut self, course: &Course, by: &By<'_>) -> Option<Verb> {
         let task = &course.task;
         let status = self.status?;
         let has_it = task.is_held() && task.assigned_agent.as_deref() == Some(by.claimer);
         if status == TaskStatus::Running && task.is_held() && !has_it && self.claimer().is_some() {
-            // It is refused as what it is: a claim of what another agent has.
+            // Refused as a claim, because another agent has the task.
             return Some(Verb::Claim);
         }
         if status == task.status && (has_it || status != TaskStatus::Claimed) {
@@ -215,11 +217,13 @@ impl Change {
 }
 
 impl Course {
-    /// Changes the task. Steps that a client leaves out are done on the way, where the agent may take them; a task that
-    /// is over stays so. `failed` is what it says, whatever attempts are left: a client reads back what it wrote.
+    /// Changes the task.
+    ///
+    /// Steps that a client omits are performed implicitly, if the agent may perform them; a task that is over stays
+    /// so. `failed` is final regardless of remaining attempts: a client reads back the status it wrote.
     ///
     /// # Errors
-    /// As [`Course::act`]; a member that is over its limit.
+    /// As [`Course::act`]; a member over its limit.
     pub fn change(&mut self, mut change: Change, wait: &Wait, by: &By<'_>) -> Result<(), Refusal> {
         if self.task.status.is_terminal() {
             return Err(self.wrong("is over and never changes again"));
@@ -240,7 +244,7 @@ impl Course {
         }
         check(&self.task)?;
         if !written.is_empty() {
-            // The one type for "made or changed", as with channels: the SDK can read no other (contract 5.6).
+            // Creation and change share one type, as with channels: the SDK cannot parse another (contract 5.6).
             self.tell(Kind::TaskCreated, json!({ "updated": written }));
         }
         if let Some(verb) = change.keeping(self) {
@@ -255,7 +259,7 @@ impl Course {
         Ok(())
     }
 
-    /// Changes what the task waits for, while nobody has it. One that somebody blocked stays so.
+    /// Changes the dependencies of an unclaimed task; a task blocked by somebody stays blocked.
     fn depend(&mut self, depends_on: Vec<TaskId>, wait: &Wait, by: &By<'_>) -> Result<(), Refusal> {
         if self.task.is_held() {
             return Err(self.wrong("has begun: what it depends on cannot change any more"));

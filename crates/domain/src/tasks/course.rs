@@ -1,5 +1,5 @@
-//! The course of a task (RFC-0012): what is done with it, what follows, and what is to be told. Who may do it is `may.rs`,
-//! what can be done is `change.rs`.
+//! State transitions of a task (RFC-0012), with their consequences and the events to record. Permissions are in
+//! `may.rs`, operations in `change.rs`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,23 +11,23 @@ use crate::clock::{Timestamp, plus_seconds, rfc3339};
 use crate::kinds::Kind;
 use crate::refusal::{Code, Refusal};
 
-/// A task as it goes on, and what is to be told of it, in order.
+/// A task during a change, with the events to record, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     /// The task.
     pub task: Task,
-    /// What is to be recorded: the kind and the payload.
+    /// Events to record: kind and payload.
     pub told: Vec<(Kind, Value)>,
 }
 
 impl Course {
-    /// The task as it is stored.
+    /// Starts from the task as stored.
     #[must_use]
     pub fn of(task: Task) -> Self {
         Self { task, told: Vec::new() }
     }
 
-    /// The task at this moment: what time has done to it is done first.
+    /// Starts from the task at this time: due time-outs and pauses are applied first.
     #[must_use]
     pub fn begin(task: Task, now: Timestamp) -> Self {
         let mut course = Self::of(task);
@@ -38,14 +38,14 @@ impl Course {
                 let seconds = course.task.timeout_seconds.unwrap_or(0);
                 course.attempt_failed(format!("The attempt took longer than {seconds} seconds."), due);
             } else if course.task.status == TaskStatus::Pending {
-                // A pause is only begun when nothing else is waited for.
+                // A pause only starts when the task has no open dependencies.
                 course.await_dependencies(&Wait::default(), due);
             }
         }
         course
     }
 
-    /// A task that was just made.
+    /// Starts from a task just created.
     #[must_use]
     pub fn made(task: Task, wait: &Wait) -> Self {
         let now = task.created_at;
@@ -61,10 +61,10 @@ impl Course {
         course
     }
 
-    /// Does one thing with the task.
+    /// Performs one operation on the task.
     ///
     /// # Errors
-    /// The task is over, or not in a status that allows it; another agent has it; the agent may not.
+    /// The task is over, or its status does not allow the operation; another agent has it; the agent may not.
     pub fn act(&mut self, verb: Verb, wait: &Wait, by: &By<'_>) -> Result<(), Refusal> {
         if self.task.status.is_terminal() {
             return Err(self.wrong("is over and never changes again"));
@@ -105,7 +105,7 @@ impl Course {
                 self.end(TaskStatus::Skipped, reason.as_deref(), by.now);
             }
         }
-        // What changes nothing makes no version: progress, or letting go of what nobody has.
+        // Operations without effect do not change the version: progress, or releasing an unclaimed task.
         let changes = |(kind, _): &(Kind, Value)| *kind != Kind::TaskProgress;
         self.task.version += i64::from(self.told.iter().skip(told).any(changes));
         Ok(())
@@ -115,7 +115,7 @@ impl Course {
         let task = &self.task;
         let other = |agent: &&str| task.is_held() || *agent != by.claimer;
         if task.assigned_agent.as_deref().is_some_and(|agent| other(&agent)) {
-            // Nobody's name: it might have letters that a client takes for another conflict (contract 3.5).
+            // The message omits the agent's name: a client might mistake its text for another conflict (contract 3.5).
             let what = if task.is_held() { "was claimed already" } else { "is kept for another agent" };
             return Err(Refusal::new(Code::ClaimConflict, format!("This task {what}. Take another one.")));
         }
@@ -182,7 +182,7 @@ impl Course {
         Ok(())
     }
 
-    /// This attempt failed: there is another one, after its pause, while there are attempts left.
+    /// Fails this attempt; another one follows after a pause while there are attempts left.
     fn attempt_failed(&mut self, error: String, at: Timestamp) {
         if self.task.attempt >= self.task.max_attempts {
             return self.failed(error, at);
@@ -202,7 +202,7 @@ impl Course {
         self.tell(Kind::TaskFailed, told);
     }
 
-    /// Nobody has the task any more, and it is tried again.
+    /// Releases the task and schedules it again.
     fn retry(&mut self, error: Option<String>, again_at: Option<Timestamp>, mut more: Value, at: Timestamp) {
         let had_it = self.task.assigned_agent.clone();
         self.let_go();
@@ -217,8 +217,9 @@ impl Course {
         self.await_dependencies(&Wait::default(), at);
     }
 
-    /// The agent that has the task, or whom it is kept for, has left: it is for everybody again. That costs no attempt.
-    /// The task may be blocked, and stays so.
+    /// Releases the task because its agent has left, or the one it is reserved for; this costs no attempt.
+    ///
+    /// A blocked task stays blocked.
     pub fn agent_left(&mut self, why: &str, now: Timestamp) {
         self.task.version += 1;
         let held = self.task.is_held();
@@ -235,7 +236,7 @@ impl Course {
     fn block(&mut self, kind: Kind, reason: Option<String>, mut more: Value) {
         self.task.status = TaskStatus::Blocked;
         self.task.blocked_reason = reason;
-        // The time of the attempt stands still.
+        // The attempt's time limit is suspended.
         self.task.due_at = None;
         if let Some(members) = more.as_object_mut() {
             members.insert("reason".to_owned(), json!(self.task.blocked_reason));
@@ -252,7 +253,7 @@ impl Course {
             self.go_on(by.now);
             return Ok(());
         }
-        // What it depended on and will never be done is waited for no longer.
+        // Dependencies that will never be completed are dropped.
         let lost: Vec<_> = wait.lost.iter().map(|(id, _)| *id).collect();
         self.task.depends_on.retain(|id| !lost.contains(id));
         self.task.blocked_reason = None;
@@ -262,7 +263,7 @@ impl Course {
         Ok(())
     }
 
-    /// A blocked task that an agent has goes on where it was.
+    /// Resumes a blocked task of an agent.
     fn go_on(&mut self, now: Timestamp) {
         self.task.blocked_reason = None;
         self.task.status =
@@ -311,7 +312,7 @@ impl Course {
         Ok(())
     }
 
-    /// Ends the task without success: called off, or not needed.
+    /// Ends the task without success: cancelled, or not needed.
     pub fn end(&mut self, status: TaskStatus, reason: Option<&str>, now: Timestamp) {
         self.task.status = status;
         self.task.due_at = None;
@@ -320,7 +321,7 @@ impl Course {
         self.tell(kind, json!({ "reason": reason }));
     }
 
-    /// A task that nobody has becomes ready, waits or is blocked, as its dependencies say.
+    /// Makes an unclaimed task ready, pending or blocked, according to its dependencies.
     pub fn await_dependencies(&mut self, wait: &Wait, now: Timestamp) {
         if let Some(reason) = wait.blocked_reason() {
             self.task.version += 1;
@@ -336,7 +337,7 @@ impl Course {
         }
     }
 
-    /// Nobody has the task any more.
+    /// Releases the task.
     fn let_go(&mut self) {
         self.task.assigned_agent = None;
         self.task.claimed_at = None;

@@ -1,5 +1,4 @@
-//! What tasks wait for: their dependencies form a graph without a circle, and each end of one moves those that wait for
-//! it.
+//! Dependencies between tasks: an acyclic graph, in which the end of a task updates its dependents.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,17 +6,17 @@ use super::TaskStatus;
 use crate::ids::TaskId;
 use crate::refusal::{Code, Refusal};
 
-/// Which of its dependencies a task still waits for.
+/// Dependencies that a task still waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Those that are not over.
+    /// Dependencies that are not over.
     pub open: Vec<TaskId>,
-    /// Those that are over and were not completed: the task will never become ready by itself.
+    /// Dependencies that ended without completion: the task never becomes ready by itself.
     pub lost: Vec<(TaskId, TaskStatus)>,
 }
 
 impl Wait {
-    /// What a task with these dependencies waits for.
+    /// Returns the dependencies that a task with these still waits for.
     #[must_use]
     pub fn of(dependencies: &[(TaskId, TaskStatus)]) -> Self {
         let mut wait = Self::default();
@@ -31,13 +30,13 @@ impl Wait {
         wait
     }
 
-    /// Whether nothing is waited for.
+    /// Returns whether there is nothing to wait for.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.open.is_empty() && self.lost.is_empty()
     }
 
-    /// Why a task that waits for this is blocked; `None` when it may still become ready.
+    /// Returns the reason why a task that waits for these is blocked; `None` if it may still become ready.
     #[must_use]
     pub fn blocked_reason(&self) -> Option<String> {
         let (id, status) = self.lost.first()?;
@@ -49,18 +48,19 @@ impl Wait {
     }
 }
 
-/// The list without repetitions, in the order given.
+/// Removes duplicates, keeping the order.
 #[must_use]
 pub fn distinct(given: Vec<TaskId>) -> Vec<TaskId> {
     let mut seen = HashSet::new();
     given.into_iter().filter(|id| seen.insert(*id)).collect()
 }
 
-/// Checks that a task may depend on these: none of them waits for it, directly or through others. `below` has the
-/// dependencies of all that are reached from them.
+/// Checks that none of these dependencies waits for the task, directly or through others.
+///
+/// `below` has the dependencies of all tasks reachable from them.
 ///
 /// # Errors
-/// [`Code::Unprocessable`] when the graph would have a circle.
+/// [`Code::Unprocessable`] if the graph would have a cycle.
 pub fn check_no_circle(
     task: TaskId,
     depends_on: &[TaskId],

@@ -1,5 +1,5 @@
-//! Who may do what with a task (RFC-0012). A task that an agent has claimed is that agent's until it lets go or its time
-//! is up; nobody else goes on with it but those who manage the intent. One that nobody has is for all who may write.
+//! Permissions on a task (RFC-0012). A claimed task belongs to its agent until it is released or its time is up;
+//! otherwise only agents that manage the intent may act on it. Any agent with write access may act on an unclaimed task.
 
 use super::TaskStatus;
 use super::course::Course;
@@ -8,31 +8,31 @@ use crate::clock::Timestamp;
 use crate::plans::Plan;
 use crate::refusal::{Code, Refusal};
 
-/// Who does it, and what else decides.
+/// Acting agent, with the facts that its rights depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct By<'a> {
     /// The agent.
     pub agent: &'a str,
-    /// The agent that a claim is made for: itself, unless it hands the task to another one.
+    /// Agent that a claim is made for: the acting agent, unless it assigns the task to another one.
     pub claimer: &'a str,
-    /// The claimer's record, if it has one.
+    /// Record of the claiming agent, if it has one.
     pub record: Option<&'a Agent>,
     /// Whether it manages the intent: an admin in its own right, or a coordinator.
     pub manages: bool,
-    /// The claim that it says it has.
+    /// Claim token that it presents.
     pub token: Option<i64>,
-    /// Whether it may leave out steps, which are then done on the way (contract 2).
+    /// Whether it may omit steps, which are then performed implicitly (contract 2).
     pub jumps: bool,
-    /// Whether a registered record and an active plan are wanted (contract 2).
+    /// Whether a registered record and an active plan are required (contract 2).
     pub strict: bool,
-    /// The plan that the task belongs to.
+    /// Plan that the task belongs to.
     pub plan: Option<&'a Plan>,
-    /// When.
+    /// Time of the operation.
     pub now: Timestamp,
 }
 
 impl Course {
-    /// Requires that the claim that is named, if one is, still holds.
+    /// Requires that the presented claim, if any, is current.
     pub(super) fn require_token(&self, by: &By<'_>) -> Result<(), Refusal> {
         if by.token.is_none() || by.token == self.task.claim_token() {
             return Ok(());
@@ -44,7 +44,7 @@ impl Course {
         ))
     }
 
-    /// Requires that the agent has the task; one that may jump takes it on the way.
+    /// Requires that the agent has the task; claims it implicitly if the agent may omit steps.
     pub(super) fn require_held(&mut self, by: &By<'_>) -> Result<(), Refusal> {
         if !self.task.is_held() {
             if !by.jumps {
@@ -52,11 +52,11 @@ impl Course {
             }
             self.claim(by)?;
         }
-        // Whoever takes it for another agent does not go on with it in that one's stead.
+        // An agent that claims the task for another one may not act in its place.
         self.require_touch(by)
     }
 
-    /// Requires that the agent works on the task; the step before is done on the way.
+    /// Requires that the agent works on the task; starts it implicitly, except in strict mode.
     pub(super) fn require_running(&mut self, by: &By<'_>) -> Result<(), Refusal> {
         self.require_held(by)?;
         match self.task.status {
@@ -67,7 +67,7 @@ impl Course {
         }
     }
 
-    /// Requires that nobody else has the task.
+    /// Requires that no other agent has the task.
     pub(super) fn require_touch(&self, by: &By<'_>) -> Result<(), Refusal> {
         let has_it = self.task.assigned_agent.as_deref();
         if !self.task.is_held() || by.manages || has_it == Some(by.agent) {
@@ -80,8 +80,9 @@ impl Course {
         Err(Refusal::new(Code::Forbidden, message))
     }
 
-    /// Requires that the agent takes work and can do this: its record says so. An agent without a record is believed,
-    /// because registering is optional (contract 9); not in strict mode.
+    /// Requires that the agent's record shows that it takes work and has the capabilities.
+    ///
+    /// An agent without a record passes, because registration is optional (contract 9), but not in strict mode.
     pub(super) fn require_capable(&self, by: &By<'_>) -> Result<(), Refusal> {
         let required = &self.task.capabilities_required;
         let forbidden = |message: String| Err(Refusal::new(Code::Forbidden, message));

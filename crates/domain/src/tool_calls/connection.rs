@@ -1,5 +1,5 @@
-//! Connections: where a service is and how it is spoken to, as the metadata of a credential says. What requests they come to
-//! is the module above.
+//! Connections: the address and protocol of a service, as described by a credential's metadata. The module above
+//! builds the requests.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::principals::check_name;
 use crate::refusal::Refusal;
 use crate::tool_credentials::AuthType;
 
-/// Milliseconds that a call may take when nothing is said, and at the least and at the most: as the reference server has them.
+/// Default timeout of a call in milliseconds; it and the two limits below are those of the reference server.
 const TIMEOUT_MILLIS: u32 = 30_000;
-/// See [`TIMEOUT_MILLIS`].
+/// Minimum timeout: see [`TIMEOUT_MILLIS`].
 const LEAST_MILLIS: u32 = 1_000;
-/// See [`TIMEOUT_MILLIS`].
+/// Maximum timeout: see [`TIMEOUT_MILLIS`].
 const MOST_MILLIS: u32 = 120_000;
 
-/// Headers that are the server's own, or carry what belongs into the secret.
+/// Headers set by the server, or reserved for the secret.
 const RESERVED: [&str; 14] = [
     "host",
     "content-length",
@@ -38,10 +38,10 @@ const RESERVED: [&str; 14] = [
     "user-agent",
 ];
 
-/// Those of them that a secret may stand in.
+/// Reserved headers that may contain a secret.
 const OPENING: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
 
-/// Which kind of request is made.
+/// Kind of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum Adapter {
     /// One endpoint per tool.
@@ -56,48 +56,48 @@ pub(super) enum Adapter {
     /// The same, with a token that may have to be fetched.
     #[serde(rename = "oauth2", alias = "oauth2_token", alias = "oauth2_client_credentials")]
     Oauth2,
-    /// Everything to one address, signed.
+    /// A single address for all tools, with signed requests.
     #[serde(rename = "webhook")]
     Webhook,
 }
 
-/// Where the parameters of a call go.
+/// Target of a call's parameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mapping {
-    /// Into a JSON body; with a method that has none, into the query.
+    /// JSON body; the query for methods without a body.
     #[default]
     Body,
-    /// Into the query.
+    /// Query.
     Query,
-    /// Into the path, where it says `{name}`; those that it does not name go as with [`Self::Body`].
+    /// Placeholders `{name}` in the path; other parameters as with [`Self::Body`].
     Path,
 }
 
-/// An HTTP method that tools are called with.
+/// An HTTP method for tool calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
-    /// `GET`
+    /// `GET`.
     #[serde(alias = "get")]
     Get,
-    /// `POST`
+    /// `POST`.
     #[default]
     #[serde(alias = "post")]
     Post,
-    /// `PUT`
+    /// `PUT`.
     #[serde(alias = "put")]
     Put,
-    /// `PATCH`
+    /// `PATCH`.
     #[serde(alias = "patch")]
     Patch,
-    /// `DELETE`
+    /// `DELETE`.
     #[serde(alias = "delete")]
     Delete,
 }
 
 impl Method {
-    /// The method as it is written.
+    /// Returns the method's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ pub(super) enum Location {
     Query,
 }
 
-/// Where the secret goes.
+/// Target of the secret.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Placement {
     #[serde(default)]
@@ -139,7 +139,7 @@ pub(super) struct Placement {
     pub(super) header_prefix: Option<String>,
 }
 
-/// How a client gets a token.
+/// OAuth grant that fetches a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TokenGrant {
@@ -147,7 +147,7 @@ pub(super) enum TokenGrant {
     RefreshToken,
 }
 
-/// Where a service is and how it is spoken to, as the metadata of a credential says.
+/// Address and protocol of a service, as described by a credential's metadata.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Connection {
     pub(super) adapter: Option<Adapter>,
@@ -164,7 +164,7 @@ pub struct Connection {
     pub(super) token_scope: Option<String>,
 }
 
-/// Checks the name of a header that is not one of the server's own.
+/// Checks that a header name is a valid token of at most 100 bytes.
 fn check_header(name: &str) -> Result<(), Refusal> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || name.len() > 100 || !name.bytes().all(token) {
@@ -173,16 +173,16 @@ fn check_header(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a text can stand in a header.
+/// Returns whether a text is a valid header value.
 pub(super) fn fits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
 impl Connection {
-    /// Reads the connection that metadata describes; `None` when it has no `base_url`.
+    /// Parses the connection described by metadata; `None` if there is no `base_url`.
     ///
     /// # Errors
-    /// [`crate::refusal::Code::InvalidRequest`] when it describes one that cannot be.
+    /// [`crate::refusal::Code::InvalidRequest`] if the description is invalid.
     pub fn read(metadata: &Map<String, Value>) -> Result<Option<Self>, Refusal> {
         if metadata.get("base_url").is_none_or(Value::is_null) {
             return Ok(None);
@@ -218,7 +218,7 @@ impl Connection {
         }
         if let Some(name) = &self.auth.header_name {
             check_header(name)?;
-            // In some of the server's own headers a secret is where it belongs.
+            // Some of the server's own headers may contain a secret.
             let taken = RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved));
             if taken && !OPENING.iter().any(|known| name.eq_ignore_ascii_case(known)) {
                 return Err(wrong(format!("`auth.header_name` cannot be `{name}`.")));
@@ -230,13 +230,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Milliseconds that a call may take.
+    /// Returns the timeout of a call, in milliseconds.
     #[must_use]
     pub fn timeout_millis(&self) -> u32 {
         self.timeout_ms.unwrap_or(TIMEOUT_MILLIS).clamp(LEAST_MILLIS, MOST_MILLIS)
     }
 
-    /// Whether its requests carry a token that is fetched, or may be fetched anew.
+    /// Returns whether requests use a token that is fetched, or may be refreshed.
     pub(super) fn is_oauth(&self, auth_type: AuthType) -> bool {
         match self.adapter {
             Some(Adapter::Oauth2) => true,
@@ -249,7 +249,7 @@ impl Connection {
         Url::parse(&self.base_url).map_err(|e| wrong(format!("`base_url` is no URL: {e}.")))
     }
 
-    /// The addresses that requests go to.
+    /// Returns the addresses that requests go to.
     #[must_use]
     pub fn addresses(&self) -> Vec<&str> {
         [Some(self.base_url.as_str()), self.token_url.as_deref()].into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! Where parameters get into a URL: into a path's places and into its query. None can leave the place that it is put into.
+//! Inserts parameters into a URL's path and query, such that none can escape its position.
 
 use serde_json::{Map, Value};
 use url::Url;
@@ -7,7 +7,7 @@ use super::not_so;
 use crate::limits::URL_BYTES;
 use crate::refusal::Refusal;
 
-/// Whether a path is one that a connection may have.
+/// Returns whether a connection may have this path.
 pub(super) fn lawful(path: &str) -> bool {
     let (way, _query) = path.split_once('?').unwrap_or((path, ""));
     let dots = |part: &str| {
@@ -22,7 +22,7 @@ pub(super) fn lawful(path: &str) -> bool {
         && !way.split('/').any(dots)
 }
 
-/// A parameter as a piece of text.
+/// Converts a scalar parameter to text.
 fn scalar(name: &str, value: &Value) -> Result<String, Refusal> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -34,7 +34,7 @@ fn scalar(name: &str, value: &Value) -> Result<String, Refusal> {
     }
 }
 
-/// One part of a path.
+/// Encodes a parameter as one path segment.
 fn part(name: &str, text: &str) -> Result<String, Refusal> {
     if text.is_empty() || text == "." || text == ".." {
         return Err(not_so(format!("The parameter `{name}` cannot be a part of a path.")));
@@ -43,7 +43,7 @@ fn part(name: &str, text: &str) -> Result<String, Refusal> {
     Ok(encoded.replace('+', "%20"))
 }
 
-/// Adds an endpoint's path to a base; a parameter whose `{name}` it has goes there, and is not left.
+/// Appends an endpoint's path to a base, and removes the parameters used for its placeholders `{name}`.
 pub(super) fn extend(url: &mut Url, path: &str, left: &mut Map<String, Value>) -> Result<(), Refusal> {
     let (way, query) = path.split_once('?').map_or((path, None), |(way, query)| (way, Some(query)));
     let mut filled = String::new();
@@ -59,7 +59,7 @@ pub(super) fn extend(url: &mut Url, path: &str, left: &mut Map<String, Value>) -
         rest = behind;
     }
     filled.push_str(rest);
-    // What was filled in may have made a part of dots together with what stood around it.
+    // Inserted values may have formed a dot segment together with the surrounding text.
     if !lawful(&filled) {
         return Err(not_so("The parameters make a path that cannot be."));
     }
@@ -72,14 +72,14 @@ pub(super) fn extend(url: &mut Url, path: &str, left: &mut Map<String, Value>) -
     Ok(())
 }
 
-/// Adds a tool's name as the last part of a base's path.
+/// Appends a tool's name as the last segment of a base's path.
 pub(super) fn segment(url: &mut Url, tool: &str) -> Result<(), Refusal> {
     let way = format!("{}/{}", url.path().trim_end_matches('/'), part("tool_name", tool)?);
     url.set_path(&way);
     Ok(())
 }
 
-/// Adds parameters to a query: a list as one pair for each of its items.
+/// Appends parameters to a query; a list gives one pair per item.
 pub(super) fn query(url: &mut Url, left: &Map<String, Value>) -> Result<(), Refusal> {
     for (name, value) in left {
         let items = match value {

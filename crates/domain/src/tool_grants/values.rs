@@ -1,5 +1,5 @@
-//! What a constraint says of a parameter's value, and whether a value is that. What is allowed is read narrowly, and what is
-//! denied widely: by what would be sent, however it is written.
+//! Compares parameter values with constraints. Allowed values match narrowly, denied values broadly: by the text that
+//! would be sent, however it is written.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::keys::glob_matches;
 
-/// Whether a value is what was said of it.
+/// Returns whether a value is allowed.
 pub(super) fn fits(said: &Value, value: &Value) -> bool {
     match (said, value) {
         (Value::Null, _) => true,
@@ -16,8 +16,9 @@ pub(super) fn fits(said: &Value, value: &Value) -> bool {
     }
 }
 
-/// Whether a value is what was denied, has it in it, or comes to the same text: a query sends a list as its items, and a
-/// number or a truth value as a text.
+/// Returns whether a value is denied: it equals or contains a denied value, or has the same text.
+///
+/// A query sends a list as its items, and a number or boolean as text.
 pub(super) fn denies(said: &Value, value: &Value) -> bool {
     match said {
         Value::Null => true,
@@ -40,7 +41,7 @@ fn one(said: &Value, value: &Value) -> bool {
     }
 }
 
-/// Whether two values are one text, or one number, whichever of them is written as a text.
+/// Returns whether two values have the same text, or are the same number in either form.
 fn alike(said: &Value, value: &Value) -> bool {
     let texts = text(said).zip(text(value)).is_some_and(|(said, value)| glob_matches(&said, &value));
     let numbers = number(said).zip(number(value));

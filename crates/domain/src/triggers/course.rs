@@ -1,35 +1,35 @@
-//! How a trigger goes on: whether it makes an intent when it is due, and what it is afterwards.
+//! Decides whether a due trigger creates an intent, and updates the trigger afterwards.
 
 use super::{Cause, Deduplication, DisabledReason, SkipReason, Trigger};
 use crate::clock::{Timestamp, plus_seconds};
 use crate::limits::{TRIGGER_FAILURES, TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE, TRIGGER_FIRINGS_PER_MINUTE};
 
-/// What a trigger's firing is judged by, besides the trigger.
+/// Facts about a firing, apart from the trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circumstances {
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
-    /// An intent of the same type is open.
+    /// Whether an intent of the same type is open.
     pub open: bool,
-    /// Another firing of it waits for that.
+    /// Whether another firing already waits for that intent.
     pub waiting: bool,
-    /// How many triggers' doing the intent would be.
+    /// Number of triggers in the causal chain of the intent.
     pub depth: u32,
 }
 
-/// What becomes of a firing.
+/// Decision about a firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// An intent is made.
+    /// Create an intent.
     Fire,
-    /// None is made.
+    /// Create none.
     Skip(SkipReason),
-    /// It waits until the open one is over.
+    /// Wait until the open intent is over.
     Wait,
 }
 
 impl Trigger {
-    /// Whether it makes an intent now. By hand it is not asked to rest (RFC-0017 §8.3).
+    /// Decides whether to create an intent now; manual firings ignore the cooldown (RFC-0017 §8.3).
     #[must_use]
     pub fn judge(&self, cause: Cause, c: Circumstances) -> Verdict {
         if c.depth > self.max_depth {
@@ -48,7 +48,7 @@ impl Trigger {
         }
     }
 
-    /// The trigger after it made an intent.
+    /// Returns the trigger after it created an intent.
     #[must_use]
     pub fn fired(&self, now: Timestamp) -> Self {
         let mut next =
@@ -59,7 +59,7 @@ impl Trigger {
         next
     }
 
-    /// The trigger after it could make none. What somebody did by hand does not count against it.
+    /// Returns the trigger after a failed firing; failures of manual firings do not count.
     #[must_use]
     pub fn failed(&self, cause: Cause, now: Timestamp) -> Self {
         if cause == Cause::Hand {
@@ -69,7 +69,7 @@ impl Trigger {
         if next.failures >= TRIGGER_FAILURES { next.disabled(DisabledReason::Failing, now) } else { next }
     }
 
-    /// The trigger, switched off.
+    /// Returns the trigger, disabled.
     #[must_use]
     pub fn disabled(&self, reason: DisabledReason, now: Timestamp) -> Self {
         Self {
@@ -82,13 +82,13 @@ impl Trigger {
         }
     }
 
-    /// How many of `heard` events it may still fire for, when it was due `recent` times within the last minute.
+    /// Returns how many more events it may fire for, given `recent` firings within the last minute.
     #[must_use]
     pub fn room(recent: i64) -> usize {
         usize::try_from(i64::from(TRIGGER_FIRINGS_PER_MINUTE) - recent).unwrap_or(0)
     }
 
-    /// The same of all triggers of a principal together.
+    /// Returns the same for all triggers of a principal together.
     #[must_use]
     pub fn room_of_principal(recent: i64) -> usize {
         usize::try_from(i64::from(TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE) - recent).unwrap_or(0)

@@ -1,12 +1,11 @@
-//! Cron expressions (RFC-0017 §2.1): five fields, evaluated by the clock on the wall of a time zone.
+//! Cron expressions (RFC-0017 §2.1): five fields, evaluated in the local time of a time zone.
 //!
-//! Minute, hour, day of the month, month, day of the week; `*`, ranges, steps, lists, and the English names of months and
-//! days. As everywhere, a day matches when either of the two day fields does, if both say something.
+//! Minute, hour, day of the month, month, day of the week; `*`, ranges, steps, lists, and the English names of months
+//! and days. As usual, if both day fields are restricted, a day matches when either does.
 //!
-//! **When clocks change.** A time that the wall does not show that day is due at the first moment after the gap; one that
-//! it shows twice is due the first time only. An expression that leaves the hour open (`*/5 * * * *`) means a pace and not
-//! a time of day: it goes by what the wall shows, so that it neither stops during the repeated hour nor catches up after a
-//! gap.
+//! **Clock changes.** A local time skipped that day is due at the first moment after the gap; one that occurs twice
+//! is due the first time only. An expression with an open hour (`*/5 * * * *`) means a pace, not a time of day: it
+//! follows local time, so that it neither stops during the repeated hour nor catches up after a gap.
 
 use chrono::{
     DateTime, Datelike as _, Days, MappedLocalTime, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _,
@@ -16,21 +15,20 @@ use chrono_tz::Tz;
 
 use crate::clock::Timestamp;
 
-/// Days within which an expression that ever comes does come: from one 29 February that is a Sunday to the next it can be
-/// forty years.
+/// Search limit in days: from one 29 February on a Sunday to the next it can be forty years.
 const HORIZON_DAYS: usize = 41 * 366;
 
-/// Minutes of the longest gap that any zone's wall has had: a whole day, when Samoa crossed the date line.
+/// Longest gap in the local time of any zone, in minutes: a whole day, when Samoa crossed the date line.
 const GAP_MINUTES: i64 = 25 * 60;
 
-/// Bytes of an expression: sixty minutes one by one are 170.
+/// Maximum length of an expression, in bytes: sixty minutes one by one are 170.
 const EXPRESSION_BYTES: usize = 500;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Expressions that have a name.
+/// Named expressions.
 const NAMED: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
@@ -41,7 +39,7 @@ const NAMED: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// An expression that was understood. Each field is a set of bits.
+/// A parsed expression; each field is a bit set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cron {
     minutes: u64,
@@ -49,19 +47,19 @@ pub struct Cron {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// The field of days begins with a star: then the other one decides too.
+    /// Whether the day field begins with a star: then a day must match both day fields.
     any_day: bool,
-    /// The same of days of the week.
+    /// The same for the day of the week.
     any_weekday: bool,
-    /// The hour begins with a star: it means a pace.
+    /// Whether the hour field begins with a star, so that the expression means a pace.
     pace: bool,
 }
 
 impl Cron {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence that begins with its name.
+    /// Describes the fault as the end of a sentence that begins with the expression's name.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > EXPRESSION_BYTES {
             return Err(format!("is longer than {EXPRESSION_BYTES} bytes"));
@@ -93,12 +91,12 @@ impl Cron {
         if cron.comes() { Ok(cron) } else { Err("names a day that never comes".to_owned()) }
     }
 
-    /// Whether there is any day that it names.
+    /// Returns whether the expression matches any day at all.
     fn comes(&self) -> bool {
         if !self.any_day && !self.any_weekday {
             return true;
         }
-        // A leap year has every day that there is.
+        // A leap year contains every possible day.
         let longest = |month: u32| NaiveDate::from_ymd_opt(2024, month, 31).map_or(30, |_long| 31);
         (1..=12).filter(|month| has(self.months, *month)).any(|month| {
             let last = if month == 2 { 29 } else { longest(month) };
@@ -106,20 +104,20 @@ impl Cron {
         })
     }
 
-    /// The first time that is due after `after`.
+    /// Returns the first due time after `after`.
     #[must_use]
     pub fn next_after(&self, zone: Tz, after: Timestamp) -> Option<Timestamp> {
         self.after(zone, after).next()
     }
 
-    /// All times that are due after `after`, one after the other: what takes many of them looks at each day once.
+    /// Returns all due times after `after` in order; the iterator examines each day only once.
     #[must_use]
     pub fn after(&self, zone: Tz, after: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         if self.pace {
             let next = move |at: &Timestamp| self.pace_after(zone, *at);
             return Box::new(std::iter::successors(self.pace_after(zone, after), next));
         }
-        // The day before: what is missing there may be due today.
+        // Start with the day before: a time skipped there may be due today.
         let first = after.with_timezone(&zone).date_naive().checked_sub_days(Days::new(1));
         let days = first.into_iter().flat_map(|day| day.iter_days().take(HORIZON_DAYS));
         let times = days.filter(|day| self.on(*day)).flat_map(|day| self.times(day));
@@ -130,13 +128,13 @@ impl Cron {
         }))
     }
 
-    /// The last time that was due at or before `until`.
+    /// Returns the last due time at or before `until`.
     #[must_use]
     pub fn latest(&self, zone: Tz, until: Timestamp) -> Option<Timestamp> {
         self.until(zone, until).next()
     }
 
-    /// All times that were due at or before `until`, the latest first.
+    /// Returns all due times at or before `until`, latest first.
     #[must_use]
     pub fn until(&self, zone: Tz, until: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         if self.pace {
@@ -161,7 +159,7 @@ impl Cron {
             let local = at.with_timezone(&zone).naive_local();
             let next = at + TimeDelta::minutes(1);
             if !self.on(local.date()) {
-                // Never back: a wall that goes back over midnight shows the day before again.
+                // Never go back: when clocks go back over midnight, the previous day occurs again.
                 at = local.date().succ_opt().and_then(|day| start_of(zone, day))?.max(next);
             } else if self.at(local) {
                 return Some(at);
@@ -189,7 +187,7 @@ impl Cron {
         None
     }
 
-    /// Whether it names this day.
+    /// Returns whether the expression matches this day.
     fn on(&self, day: NaiveDate) -> bool {
         let by_day = has(self.days, day.day());
         let by_weekday = has(self.weekdays, day.weekday().num_days_from_sunday());
@@ -197,12 +195,12 @@ impl Cron {
         has(self.months, day.month()) && if either { by_day || by_weekday } else { by_day && by_weekday }
     }
 
-    /// Whether it names this time of the day.
+    /// Returns whether the expression matches this time of day.
     fn at(&self, local: NaiveDateTime) -> bool {
         has(self.hours, local.hour()) && has(self.minutes, local.minute())
     }
 
-    /// What the wall shows when it is due on this day.
+    /// Returns the due local times on this day.
     fn times(&self, day: NaiveDate) -> impl DoubleEndedIterator<Item = NaiveDateTime> + use<'_> {
         let hours = (0..24).filter(|hour| has(self.hours, *hour));
         let minutes = |hour| (0..60).filter(|minute| has(self.minutes, *minute)).map(move |m| (hour, m));
@@ -210,7 +208,7 @@ impl Cron {
     }
 }
 
-/// The moment at which the wall first shows this, or the first one after it would have.
+/// Returns the first moment with this local time, or the first one after the gap that skips it.
 fn instant(zone: Tz, local: NaiveDateTime) -> Option<Timestamp> {
     let shown = |minutes| match zone.from_local_datetime(&(local + TimeDelta::minutes(minutes))) {
         MappedLocalTime::Single(at) | MappedLocalTime::Ambiguous(at, _) => Some(at.with_timezone(&Utc)),
@@ -223,7 +221,7 @@ fn start_of(zone: Tz, day: NaiveDate) -> Option<Timestamp> {
     instant(zone, day.and_hms_opt(0, 0, 0)?)
 }
 
-/// The minute that a moment lies in.
+/// Truncates a time to the minute.
 fn minute_of(at: Timestamp) -> Option<Timestamp> {
     DateTime::from_timestamp(at.timestamp().div_euclid(60) * 60, 0)
 }
@@ -232,7 +230,7 @@ fn has(bits: u64, place: u32) -> bool {
     bits & (1 << place) != 0
 }
 
-/// Reads one field.
+/// Parses one field.
 fn field(name: &str, text: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
     let wrong = |item: &str, why: &str| format!("has `{item}` as its {name}, which {why}");
     let number = |item: &str, word: &str| -> Result<u32, String> {

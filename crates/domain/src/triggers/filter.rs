@@ -1,4 +1,4 @@
-//! What an event trigger listens to (RFC-0017 §3): which types of events, and what their members have to be.
+//! Event filters of triggers (RFC-0017 §3): event types, and required member values.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,13 @@ use crate::events::{Event, Kind};
 use crate::globs::Glob;
 use crate::refusal::{Code, Refusal};
 
-/// Members of a filter, nested ones included: each is compared with each event of the type.
+/// Maximum number of members in a filter, including nested ones: each is compared with each event of the type.
 const MEMBERS: usize = 50;
 
-/// A name, the type that is meant, and a member that its payload has to have with its value.
+/// An alias, the recorded type, and a member that the payload must have with its value.
 type Name = (&'static str, &'static str, Option<(&'static str, &'static str)>);
 
-/// The RFC's and the vendor's names of events (RFC-0017 §3.2), the type that is recorded for them here, and what its
-/// payload has to have besides.
+/// Event names of the RFC and of the vendor (RFC-0017 §3.2), with the type recorded here and a required payload member.
 const NAMES: [Name; 14] = [
     ("intent.created", "intent_created", None),
     ("intent.state_changed", "status_changed", None),
@@ -32,16 +31,16 @@ const NAMES: [Name; 14] = [
     ("agent_dead", "agent.dead", None),
 ];
 
-/// The type of event that a trigger listens to under this name: what is recorded, as an exact word or with stars.
+/// Returns the recorded event type for this name, as an exact name or a pattern.
 #[must_use]
 pub fn recorded(name: &str) -> &str {
     NAMES.iter().find(|(known, _, _)| *known == name).map_or(name, |(_, kind, _)| kind)
 }
 
-/// Checks a name and a filter that a client gives.
+/// Checks a client's event name and filter.
 ///
 /// # Errors
-/// A pattern that is none; a filter that has too many members.
+/// An invalid pattern, or a filter with too many members.
 pub fn check(name: Option<&str>, filter: Option<&Map<String, Value>>) -> Result<(), Refusal> {
     let fault =
         |kind: &str, message: String| Err(Refusal::field(Code::Unprocessable, "condition", kind, message));
@@ -71,7 +70,7 @@ fn check_member(wanted: &Value, left: &mut usize) -> Result<(), String> {
     }
 }
 
-/// What of an event filters and templates speak of: the members of its payload, and over them its own.
+/// Returns the members of an event for filters and templates: those of its payload, overridden by its own.
 #[must_use]
 pub fn members(event: &Event) -> Map<String, Value> {
     let mut members = event.payload.clone();
@@ -82,7 +81,7 @@ pub fn members(event: &Event) -> Map<String, Value> {
             }
         }
     }
-    // Of the house's log no intent is meant, unless the payload names one.
+    // An event of the system log concerns no intent, unless its payload names one.
     let intent = (event.intent_id != crate::ids::IntentId::HOUSE).then_some(event.intent_id);
     if let Some(intent) = intent {
         members.insert("intent_id".to_owned(), json!(intent));
@@ -102,7 +101,7 @@ pub fn members(event: &Event) -> Map<String, Value> {
     members
 }
 
-/// Whether a trigger that listens to `name` with this filter hears an event with these [`members`].
+/// Returns whether a trigger on `name` with this filter fires for an event with these [`members`].
 #[must_use]
 pub fn hears(name: &str, filter: Option<&Map<String, Value>>, event: &Map<String, Value>) -> bool {
     let kind = event.get("event_type").and_then(Value::as_str).unwrap_or_default();
@@ -111,7 +110,7 @@ pub fn hears(name: &str, filter: Option<&Map<String, Value>>, event: &Map<String
     if !likes(wanted, kind) {
         return false;
     }
-    // What the RFC's name says is the server's word: an event that a client posted under that type is not it.
+    // The RFC's names stand for events of the server: events that a client posted under that type do not match.
     let posted = event.get("posted") == Some(&Value::Bool(true));
     if known.is_some() && posted || more.is_some_and(|(member, word)| event.get(member) != Some(&json!(word)))
     {
@@ -120,7 +119,7 @@ pub fn hears(name: &str, filter: Option<&Map<String, Value>>, event: &Map<String
     filter.is_none_or(|filter| filter.iter().all(|(path, wanted)| fits(wanted, at(event, path))))
 }
 
-/// What is at a path of names between points; a member of that very name goes first.
+/// Returns the value at a dotted path; a member named exactly like the path takes precedence.
 fn at<'a>(members: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     if let Some(found) = members.get(path) {
         return Some(found);
@@ -133,7 +132,7 @@ fn fits(wanted: &Value, found: Option<&Value>) -> bool {
     match (wanted, found) {
         (Value::Null, None) => true,
         (_, None) => false,
-        // One of these.
+        // Any of these.
         (Value::Array(any), Some(found)) => {
             found == wanted || any.iter().any(|wanted| fits(wanted, Some(found)))
         }

@@ -1,5 +1,5 @@
-//! Whether a webhook that comes in is what it says (RFC-0017 §4.3). The secret is known to the sender and the server; what
-//! is compared is compared in constant time, over the body as it came.
+//! Verification of incoming webhooks (RFC-0017 §4.3). Sender and server share the secret; comparisons take constant
+//! time, over the body as received.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,40 +14,40 @@ use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, Refusal};
 use crate::signing::{Scheme, Secret};
 
-/// Seconds by which a webhook's own time may differ from the server's, either way (Standard Webhooks).
+/// Maximum difference between a webhook's own time and the server's in either direction, in seconds (Standard Webhooks).
 pub const WINDOW_SECONDS: i64 = 300;
 
-/// Bytes of a secret that a client chose in words of its own.
+/// Length of a free-form secret chosen by a client, in bytes.
 const OWN_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// How a sender shows that it knows the secret.
+/// Proof that a sender knows the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = TriggerVerify)]
 pub enum Verify {
-    /// It signs, as Standard Webhooks 1.0 has it: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
+    /// A signature by Standard Webhooks 1.0: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
     #[default]
     Signature,
-    /// It signs as GitHub does: `X-Hub-Signature-256`, and `X-GitHub-Delivery` for the id.
+    /// A signature in GitHub's form: `X-Hub-Signature-256`, with `X-GitHub-Delivery` for the id.
     Github,
-    /// It cannot sign: what nobody can guess stands at the end of its URL.
+    /// No signature: an unguessable token at the end of the URL.
     Token,
 }
 
-/// What came in, as far as it matters here.
+/// An incoming request, as far as verification needs it.
 #[derive(Clone, Copy)]
 pub struct Knock<'a> {
-    /// A header's text, by its name in small letters.
+    /// Returns a header's text, by its lower-case name.
     pub header: &'a dyn Fn(&str) -> Option<String>,
-    /// What stands at the end of the URL.
+    /// Token at the end of the URL.
     pub token: Option<&'a str>,
-    /// The body as it came.
+    /// Body as received.
     pub body: &'a [u8],
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// Reads a secret that a client chose: `whsec_…`, or words of its own. Who signs like GitHub signs with the words as they are.
+/// Parses a secret that a client chose: `whsec_…`, or free-form text, which GitHub's scheme always uses verbatim.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`]; the refusal does not repeat it.
@@ -62,14 +62,14 @@ pub fn given(text: &str, verify: Verify) -> Result<Secret, Refusal> {
     Err(Refusal::field(Code::InvalidRequest, "condition", "secret", message))
 }
 
-/// A fresh secret.
+/// Mints a secret.
 #[must_use]
 pub fn fresh(verify: Verify, chance: &dyn Chance) -> Secret {
     let secret = Secret::mint(Scheme::V1, chance);
     if verify == Verify::Github { Secret::Shared(secret.reveal().into_bytes()) } else { secret }
 }
 
-/// The secret as its sender has to be told it.
+/// Returns the secret in the form for its sender.
 #[must_use]
 pub fn told(verify: Verify, secret: &Secret) -> String {
     match (verify, secret) {
@@ -78,16 +78,16 @@ pub fn told(verify: Verify, secret: &Secret) -> String {
     }
 }
 
-/// What stands at the end of the URL of a trigger that is not signed to: made of its secret, so that another secret is
-/// another URL.
+/// Returns the URL token of an unsigned trigger, derived from its secret, so that a new secret changes the URL.
 #[must_use]
 pub fn token(secret: &Secret) -> String {
     let text = format!("trigger token\0{}", secret.reveal());
     crate::canonical::hex(&sha256(text))
 }
 
-/// Whether the sender knows the secret, and is not somebody who heard it a while ago; `None` when not. Then the delivery's
-/// own id, if it has one: who comes with the same again gets the same answer.
+/// Verifies that the sender knows the secret and the request is not a replay; `None` if not.
+///
+/// Otherwise returns the delivery's id, if it has one: a repeated delivery gets the same response.
 #[must_use]
 #[expect(clippy::option_option, reason = "not let in, let in without an id, and with one, are three things")]
 pub fn admitted(verify: Verify, secret: &Secret, knock: Knock<'_>) -> Option<Option<String>> {
@@ -112,7 +112,7 @@ pub fn admitted(verify: Verify, secret: &Secret, knock: Knock<'_>) -> Option<Opt
             is_mac(secret, knock.body, &bytes).then(|| named("x-github-delivery"))
         }
         Verify::Token => {
-            // Digests are compared: how far two of them agree says nothing of what they are made of.
+            // Compares digests: the time until they differ reveals nothing about the tokens.
             let right = sha256(token(secret)) == sha256(knock.token?);
             right.then(|| named("webhook-id").or_else(|| named("idempotency-key")))
         }
@@ -121,7 +121,7 @@ pub fn admitted(verify: Verify, secret: &Secret, knock: Knock<'_>) -> Option<Opt
 
 fn is_mac(secret: &Secret, signed: &[u8], offered: &[u8]) -> bool {
     let Secret::Shared(key) = secret else { return false };
-    // HMAC takes keys of any length.
+    // HMAC accepts keys of any length.
     Hmac::<Sha256>::new_from_slice(key).is_ok_and(|mut mac| {
         mac.update(signed);
         mac.verify_slice(offered).is_ok()

@@ -1,4 +1,4 @@
-//! Whose doing an intent is.
+//! Causal chain of triggers behind an intent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -7,15 +7,15 @@ use super::Trigger;
 use crate::events::{Event, Kind};
 use crate::ids::{IntentId, TriggerId};
 
-/// Whose doing an intent is: the triggers in a row that led to it, the last one its own (RFC-0017 §5.2).
+/// Causal chain of an intent: the triggers that led to it in order, ending with its own (RFC-0017 §5.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
-    /// The triggers.
+    /// Triggers.
     pub chain: Vec<TriggerId>,
 }
 
 impl Lineage {
-    /// The lineage of what a trigger makes because of something with this one.
+    /// Returns the chain extended by a trigger that fires because of this one.
     #[must_use]
     pub fn with(&self, trigger: TriggerId) -> Self {
         let mut chain = self.chain.clone();
@@ -23,13 +23,13 @@ impl Lineage {
         Self { chain }
     }
 
-    /// How many triggers that is.
+    /// Returns the number of triggers.
     #[must_use]
     pub fn depth(&self) -> u32 {
         u32::try_from(self.chain.len()).unwrap_or(u32::MAX)
     }
 
-    /// As it stands in the log and in the intent's state.
+    /// Returns the chain as recorded in the log and in the intent's state.
     #[must_use]
     pub fn shown(&self, trigger: &Trigger) -> Map<String, Value> {
         let lineage = json!({
@@ -43,7 +43,7 @@ impl Lineage {
     }
 }
 
-/// The intent that an event is to be traced back by: of a firing, the intent that was made.
+/// Returns the intent that provides an event's causal chain; for a firing, the created intent.
 #[must_use]
 pub fn source(event: &Event) -> Option<IntentId> {
     let fired = !event.posted && event.event_type == Kind::TriggerFired.wire();

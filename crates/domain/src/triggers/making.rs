@@ -1,4 +1,4 @@
-//! What a trigger makes (RFC-0017 §5): the template of an intent, and the intent that it comes to when it is filled in.
+//! Creation of intents by triggers (RFC-0017 §5): the template of an intent, and its instantiation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,81 +12,81 @@ use crate::limits::LIST_ITEMS;
 use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
-/// The member of an intent's state that says where it comes from.
+/// Member of an intent's state that records the trigger.
 pub const MARK: &str = "trigger";
 
-/// An agent that is assigned to what is made.
+/// An agent assigned to the new intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assigned {
-    /// The agent; may have paths in braces.
+    /// Agent; may contain placeholders.
     pub agent_id: String,
-    /// As what.
+    /// Role.
     pub role: String,
 }
 
-/// What a trigger makes. Every text may have paths in braces (`template.rs`).
+/// Template of an intent; every text may contain placeholders (`template.rs`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IntentTemplate {
-    /// The client's own word for what kind of intent it is; deduplication goes by it.
+    /// Client-defined type of the intent, used for deduplication.
     pub r#type: String,
-    /// The goal in a line; the trigger's name when it is empty.
+    /// Goal in one line; the trigger's name if empty.
     pub title: String,
-    /// The goal in full.
+    /// Full description of the goal.
     pub description: String,
-    /// How much it matters, in the client's own words.
+    /// Client-defined priority.
     pub priority: Option<String>,
-    /// Who is assigned to it.
+    /// Agent assigned to it.
     pub assignee: Option<String>,
-    /// Who else is.
+    /// Further assignments.
     pub assignments: Vec<Assigned>,
-    /// What it begins with in its state.
+    /// Initial state.
     pub context: Map<String, Value>,
-    /// The same, by the name that intents have for it.
+    /// The same, under the name that intents use.
     pub state: Map<String, Value>,
-    /// What must hold on the way.
+    /// Constraints.
     pub constraints: Map<String, Value>,
-    /// The intent that it is a part of.
+    /// Parent intent.
     pub parent_intent_id: Option<String>,
-    /// The status to begin in.
+    /// Initial status.
     pub status: Option<IntentStatus>,
-    /// The client's own word for where it belongs.
+    /// Client-defined graph id.
     pub graph_id: Option<String>,
-    /// The client's own words.
+    /// Client-defined tags.
     pub tags: Vec<String>,
 }
 
-/// What came of a template.
+/// Result of a template.
 #[derive(Debug, Clone)]
 pub struct Made {
-    /// The intent that is asked for.
+    /// Request for the new intent.
     pub ask: IntentAsk,
-    /// Who is assigned to it.
+    /// Agents assigned to it.
     pub assignments: Vec<Assigned>,
 }
 
-/// What a firing is about.
+/// Context of a firing.
 #[derive(Debug, Clone)]
 pub struct Occasion<'a> {
-    /// Its id.
+    /// Identifier.
     pub firing: FiringId,
-    /// What brought it about.
+    /// Cause.
     pub cause: Cause,
-    /// When.
+    /// Time of the firing.
     pub at: Timestamp,
-    /// The time that it was due at, when it is that.
+    /// Scheduled time, if it was scheduled.
     pub due_at: Option<Timestamp>,
-    /// What came with it: `event`, or `body`, `headers`, `query`.
+    /// Input of the firing: `event`, or `body`, `headers`, `query`.
     pub brought: &'a Map<String, Value>,
-    /// Whose doing the intent is.
+    /// Causal chain of the intent.
     pub lineage: &'a Lineage,
 }
 
 impl IntentTemplate {
-    /// Checks a template that a client gives.
+    /// Checks a client's template.
     ///
     /// # Errors
-    /// What is in braces is none; it is too large; a member of the state that the server itself writes.
+    /// An invalid placeholder, too large a template, or a state member reserved for the server.
     pub fn check(&self) -> Result<(), Refusal> {
         let whole = serde_json::to_value(self).unwrap_or_default();
         template::check("intent_template", &whole)?;
@@ -107,7 +107,7 @@ impl IntentTemplate {
         if self.status.is_some_and(IntentStatus::is_terminal) {
             return fault("status", "An intent cannot begin completed or abandoned.".to_owned());
         }
-        // What has nothing to be filled in is checked now, and not when it is too late.
+        // Values without placeholders are checked now rather than at firing.
         for assigned in self.assigned().filter(|one| !one.agent_id.contains("{{")) {
             check_name("agent_id", &assigned.agent_id)?;
             check_name("role", &assigned.role)?;
@@ -133,17 +133,17 @@ fn parse_parent(text: &str) -> Result<crate::ids::IntentId, Unfilled> {
 }
 
 impl Trigger {
-    /// What it makes on this occasion.
+    /// Creates the request for an intent on this occasion.
     ///
     /// # Errors
-    /// Something that its template speaks of is not there, or does not fit.
+    /// A value that the template refers to is missing, or does not fit.
     pub fn make(&self, occasion: &Occasion<'_>) -> Result<Made, Unfilled> {
         let known = self.known(occasion);
         let mut filling = Filling::new(&known);
         let nothing = IntentTemplate::default();
         let template = self.template.as_ref().unwrap_or(&nothing);
         let title = if template.title.trim().is_empty() { &self.name } else { &template.title };
-        // A name is no template: whoever chose it did not write one.
+        // A name is never a template: its author did not write placeholders.
         let title = if template.title.trim().is_empty() { title.clone() } else { filling.text(title)? };
         let mut state = filling.object(&template.context)?;
         state.extend(filling.object(&template.state)?);
@@ -188,7 +188,7 @@ impl Trigger {
         Ok(Made { ask, assignments: assignments? })
     }
 
-    /// What templates can speak of on this occasion.
+    /// Returns the values that templates may refer to on this occasion.
     fn known(&self, occasion: &Occasion<'_>) -> Map<String, Value> {
         let mut known = occasion.brought.clone();
         let at = rfc3339(occasion.at);

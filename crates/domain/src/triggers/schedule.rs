@@ -1,4 +1,4 @@
-//! Schedules (RFC-0017 §2): when a trigger is due, and what becomes of times that passed while nobody looked.
+//! Schedules (RFC-0017 §2): due times of a trigger, and the handling of missed ones.
 
 use chrono::TimeDelta;
 use chrono_tz::Tz;
@@ -10,30 +10,30 @@ use crate::clock::{Timestamp, plus_seconds};
 use crate::limits::{DURATION_SECONDS, TRIGGER_LEAST_SECONDS};
 use crate::refusal::{Code, Refusal};
 
-/// Seconds after which a time that is due counts as missed: a server that restarts, or sweeps under load, is this late.
+/// Delay in seconds after which a due time counts as missed; restarts, and sweeps under load, cause delays up to this.
 pub const MISSED_SECONDS: u32 = 60;
 
-/// Missed times that `all` still fires for, the latest ones: more intents at once help nobody.
+/// Maximum number of missed times that `all` fires for, the latest ones: more intents at once are not useful.
 pub const CATCH_UP: usize = 100;
 
-/// Missed times that are counted; of more it is only said that there were more.
+/// Maximum number of missed times that are counted.
 pub const COUNTED: u32 = 1_000;
 
-/// What becomes of the times that passed while no server looked (RFC-0017 §2.2 leaves it to the implementation).
+/// Handling of missed due times (RFC-0017 §2.2 leaves it to the implementation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = TriggerMissed)]
 pub enum Missed {
-    /// They are passed over.
+    /// Skip them.
     Skip,
-    /// One intent for all of them, as of the latest.
+    /// Create one intent for all of them, as of the latest.
     #[default]
     Latest,
-    /// One intent for each of the latest hundred.
+    /// Create an intent for each of the latest hundred.
     All,
 }
 
-/// A condition of time that was understood.
+/// A parsed schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     timing: Timing,
@@ -45,36 +45,36 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq)]
 enum Timing {
     Cron(Cron, Tz),
-    /// Every so many seconds, counted from a moment.
+    /// Interval in seconds, counted from a time.
     Every(i64, Timestamp),
     Once(Timestamp),
 }
 
-/// What is to be done at a due time.
+/// Actions at a due time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// The times that are passed over, if any.
+    /// Times to skip, if any.
     pub skipped: Option<Skipped>,
-    /// The time that an intent is made for.
+    /// Time to create an intent for.
     pub fire: Option<Timestamp>,
-    /// When it is due again.
+    /// Next due time.
     pub next: Option<Timestamp>,
 }
 
-/// Due times that are passed over.
+/// Due times that are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skipped {
-    /// The first.
+    /// First skipped time.
     pub from: Timestamp,
-    /// How many; [`COUNTED`] stands for that many or more.
+    /// Number of skipped times; [`COUNTED`] means at least that many.
     pub count: u32,
 }
 
 impl Schedule {
-    /// Understands a condition; `None` when it says nothing of time. `born` is where intervals are counted from.
+    /// Parses a condition; `None` if it has no schedule, and intervals are counted from `born`.
     ///
     /// # Errors
-    /// An expression, a zone, an interval or a window that is none.
+    /// An invalid expression, zone, interval or window.
     pub fn of(condition: &Condition, born: Timestamp) -> Result<Option<Self>, Refusal> {
         let fault = |member: &str, kind: &str, message: String| {
             Err(Refusal::field(Code::Unprocessable, member, kind, message))
@@ -88,7 +88,7 @@ impl Schedule {
         if starts_at.zip(ends_at).is_some_and(|(start, end)| end < start) {
             return fault("condition", "window", "`condition.ends_at` lies before `starts_at`.".to_owned());
         }
-        // RFC-0017 §2.3: `at` goes before all else; a window of one moment is that moment.
+        // RFC-0017 §2.3: `at` takes precedence; a window of zero length is a single time.
         let moment = starts_at.filter(|start| Some(*start) == ends_at && condition.cron.is_none());
         let timing = if let Some(at) = condition.at.or(moment) {
             Timing::Once(at)
@@ -113,19 +113,19 @@ impl Schedule {
         Ok(Some(Self { timing, starts_at, ends_at, missed: condition.missed.unwrap_or_default() }))
     }
 
-    /// Whether it is due once and never again.
+    /// Returns whether it is due only once.
     #[must_use]
     pub fn is_once(&self) -> bool {
         matches!(self.timing, Timing::Once(_))
     }
 
-    /// The first time that is due after `after`.
+    /// Returns the first due time after `after`.
     #[must_use]
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         self.after(after).next()
     }
 
-    /// All times that are due after `after`, one after the other.
+    /// Returns all due times after `after`, in order.
     fn after(&self, after: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         let just_before = |start: Timestamp| start - TimeDelta::microseconds(1);
         let after = self.starts_at.map_or(after, |start| after.max(just_before(start)));
@@ -142,13 +142,13 @@ impl Schedule {
         Box::new(times.take_while(|next| self.ends_at.is_none_or(|end| *next <= end)))
     }
 
-    /// The last time that was due at or before `until`.
+    /// Returns the last due time at or before `until`.
     #[must_use]
     pub fn latest(&self, until: Timestamp) -> Option<Timestamp> {
         self.until(until).next()
     }
 
-    /// All times that were due at or before `until`, the latest first.
+    /// Returns all due times at or before `until`, latest first.
     fn until(&self, until: Timestamp) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         let until = self.ends_at.map_or(until, |end| until.min(end));
         let times: Box<dyn Iterator<Item = Timestamp>> = match &self.timing {
@@ -164,7 +164,7 @@ impl Schedule {
         Box::new(times.take_while(|latest| self.starts_at.is_none_or(|start| *latest >= start)))
     }
 
-    /// What is to be done now, when it has been due since `due`: one step of it. What is left is due again at once.
+    /// Returns the next action for a trigger due since `due`; remaining times are due again at once.
     #[must_use]
     pub fn step(&self, due: Timestamp, now: Timestamp) -> Step {
         let fire = match self.missed {
@@ -175,7 +175,7 @@ impl Schedule {
             Missed::Latest => self.latest(now),
             Missed::All => self.until(now).take_while(|at| *at >= due).take(CATCH_UP).last(),
         };
-        // A schedule that was changed may have nothing of what it was due for.
+        // A changed schedule may not contain the time that was due.
         let fire = fire.filter(|at| *at >= due);
         let skipped = self.count(due, fire.unwrap_or(now), fire.is_none());
         Step {
@@ -185,7 +185,7 @@ impl Schedule {
         }
     }
 
-    /// How many times are due from `from` on, before `end` or at it.
+    /// Counts the due times from `from` to `end`, which itself only counts if `inclusive`.
     fn count(&self, from: Timestamp, end: Timestamp, inclusive: bool) -> u32 {
         let times = self.after(from - TimeDelta::microseconds(1));
         let within = times.take_while(|at| if inclusive { *at <= end } else { *at < end });
@@ -193,12 +193,12 @@ impl Schedule {
     }
 }
 
-/// How many whole intervals lie between two moments; below zero when the second is the earlier one.
+/// Returns the number of whole intervals between two times; negative if the second is earlier.
 fn intervals(origin: Timestamp, seconds: i64, at: Timestamp) -> Option<i64> {
     Some((at - origin).num_microseconds()?.div_euclid(seconds * 1_000_000))
 }
 
-/// The moment so many intervals after another.
+/// Returns the time so many intervals after `origin`.
 fn every(origin: Timestamp, seconds: i64, times: i64) -> Option<Timestamp> {
     let delta = TimeDelta::try_seconds(seconds.checked_mul(times.max(0))?)?;
     origin.checked_add_signed(delta).filter(|at| *at <= plus_seconds(Timestamp::MAX_UTC, 0))

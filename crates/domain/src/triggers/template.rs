@@ -1,16 +1,16 @@
-//! Templates (RFC-0017 §5): what `{{ … }}` stands for. A path of names into what happened, and nothing else: nothing is
-//! computed and nothing is run. What is put in is never read again for what it might stand for.
+//! Template placeholders (RFC-0017 §5): `{{ … }}` contains a dotted path into the firing's input. There are no
+//! expressions, and inserted values are never expanded again.
 
 use serde_json::{Map, Value};
 
 use crate::limits::{STATE_BYTES, TRIGGER_TEMPLATE_BYTES};
 use crate::refusal::{Code, Refusal};
 
-/// What a path may begin with. The last three are the vendor's guide's words for parts of the event.
+/// Valid roots of a path; `payload`, `source_intent_id` and `today` are names from the vendor's guide.
 const ROOTS: [&str; 8] =
     ["trigger", "event", "body", "payload", "headers", "query", "source_intent_id", "today"];
 
-/// A template could not be filled in, and why: the end of a sentence that begins with the template.
+/// The template could not be filled in; the text ends a sentence that begins with the template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfilled(pub String);
 
@@ -21,7 +21,7 @@ enum Piece<'a> {
     Path(&'a str),
 }
 
-/// Checks a template that a client gives: its size, and that what it has in braces are paths that can be there.
+/// Checks a client's template: its size, and that its placeholders are valid paths.
 ///
 /// # Errors
 /// [`Code::Unprocessable`], [`Code::TooLarge`].
@@ -44,7 +44,7 @@ fn check_value(value: &Value) -> Result<(), String> {
     }
 }
 
-/// Takes a text apart.
+/// Splits a text into plain text and placeholders.
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -75,7 +75,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// Fills templates in, up to a size that an intent can have in all.
+/// Fills in templates, up to the maximum size of an intent's state.
 #[derive(Debug)]
 pub struct Filling<'a> {
     known: &'a Map<String, Value>,
@@ -83,17 +83,19 @@ pub struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    /// From what is known: a member for each root that there is.
+    /// Creates a filling from the input: a member for each available root.
     #[must_use]
     pub fn new(known: &'a Map<String, Value>) -> Self {
         Self { known, left: STATE_BYTES }
     }
 
-    /// A value with everything filled in. A text that is nothing but one path becomes what is there, of whatever type; a
-    /// path within a text must lead to a text, a number or a boolean.
+    /// Fills in a value.
+    ///
+    /// A text that consists of one placeholder becomes the referenced value, of any type; a placeholder within a text
+    /// must refer to a string, number or boolean.
     ///
     /// # Errors
-    /// [`Unfilled`]: there is nothing there, it cannot stand in a text, or it would be too much.
+    /// [`Unfilled`]: the value is missing, cannot be part of a text, or exceeds the size.
     pub fn value(&mut self, template: &Value) -> Result<Value, Unfilled> {
         Ok(match template {
             Value::String(text) => self.string(text)?,
@@ -105,7 +107,7 @@ impl<'a> Filling<'a> {
         })
     }
 
-    /// As [`Self::value`], of an object. The names of its members are left as they are.
+    /// As [`Self::value`], for an object; the names of its members are not templates.
     ///
     /// # Errors
     /// As [`Self::value`].
@@ -117,7 +119,7 @@ impl<'a> Filling<'a> {
         Ok(filled)
     }
 
-    /// As [`Self::value`], where only a text will do.
+    /// As [`Self::value`], if only a text is allowed.
     ///
     /// # Errors
     /// As [`Self::value`].

@@ -1,4 +1,4 @@
-//! The closed lists of words that triggers are described by.
+//! Closed enumerations that describe triggers.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ macro_rules! words {
         pub enum $name { $($(#[$each])* #[serde(rename = $word)] $variant,)+ }
 
         impl $name {
-            /// Every one.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The word that it is written as.
+            /// Returns the wire name.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// Reads one; `None` when there is no such word.
+            /// Parses the wire name; `None` if it is unknown.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.as_str() == text)
@@ -27,81 +27,81 @@ macro_rules! words {
 }
 
 words! {
-    /// What a trigger waits for. One that says nothing of it in its condition is only fired by hand.
+    /// Kind of trigger; without a matching condition it only fires manually.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
     #[schema(as = TriggerType)]
     TriggerKind:
-    /// A time.
+    /// Fires at scheduled times.
     Schedule = "schedule",
-    /// Something that is recorded.
+    /// Fires for recorded events.
     Event = "event",
-    /// A request from outside.
+    /// Fires for incoming webhooks.
     Webhook = "webhook",
 }
 
 words! {
-    /// What it does while an intent of the same type is still open (RFC-0017 §6).
+    /// Behaviour while an intent of the same type is still open (RFC-0017 §6).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
     #[schema(as = TriggerDeduplication)]
     Deduplication:
-    /// It makes another one.
+    /// Create another one.
     #[default]
     Allow = "allow",
-    /// It makes none.
+    /// Create none.
     Skip = "skip",
-    /// It makes one when the other is over; one firing waits at the most.
+    /// Create one when the open one is over; at most one firing waits.
     Queue = "queue",
 }
 
 words! {
-    /// Why the server switched a trigger off.
+    /// Reason why the server disabled a trigger.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
     #[schema(as = TriggerDisabledReason)]
     DisabledReason:
-    /// Its one time has come.
+    /// Its only due time has passed.
     Done = "done",
-    /// It has made as many intents as it was to.
+    /// It has reached its maximum number of intents.
     MaxFires = "max_fires",
     /// It failed too many times in a row.
     Failing = "failing",
-    /// No key by which it acts is in force any more, or may do what it takes.
+    /// Its principal has no active key left that permits its operations.
     Powers = "powers",
 }
 
 words! {
-    /// Why a trigger was due and made no intent.
+    /// Reason why a due trigger created no intent.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
     #[schema(as = TriggerSkipReason)]
     SkipReason:
-    /// An intent of the type is still open, and it is not to make a second one.
+    /// An intent of the type is still open, and duplicates are to be skipped.
     Deduplicated = "deduplicated",
-    /// One firing waits already.
+    /// Another firing already waits.
     QueueFull = "queue_full",
-    /// It fired too short a while ago.
+    /// It fired too recently.
     Cooldown = "cooldown",
     /// It was due too often within a minute.
     Rate = "rate",
-    /// What it was due for is the doing of too many triggers in a row.
+    /// The causal chain has too many triggers.
     CascadeLimit = "cascade_limit",
-    /// Its owner may not read what it was due for (any more).
+    /// Its owner may not read the event (any more).
     NotVisible = "not_visible",
-    /// Nobody looked when it was due.
+    /// The due time was missed.
     Missed = "missed",
-    /// It was switched off before it could fire.
+    /// It was disabled before it could fire.
     Disabled = "disabled",
 }
 
 words! {
-    /// What a trigger was fired by.
+    /// Cause of a firing.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
     #[schema(as = TriggerCause)]
     Cause:
-    /// A time that had come.
+    /// A scheduled time.
     Due = "due",
     /// An event.
     Event = "event",
-    /// A delivery.
+    /// A webhook delivery.
     Webhook = "webhook",
-    /// Somebody.
+    /// A manual request.
     Hand = "hand",
 }

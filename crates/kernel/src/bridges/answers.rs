@@ -1,5 +1,5 @@
-//! What comes back of jobs that were tasks: their events as `stream`, their ends as `result` or `error`, from the entity that
-//! was asked. Each is written in the transaction that says that it was.
+//! Results of jobs that were created from tasks: their events are sent as `stream`, their ends as `result` or
+//! `error`, from the entity that was asked. Each is written in the transaction that records it.
 
 use entente_domain::bridges::{self as law, Jobs};
 use entente_domain::canonical::sha256;
@@ -20,10 +20,10 @@ use crate::post::{self, Parcel};
 use crate::rulebook::{self, Rulebook};
 use crate::{AppError, Outcome};
 
-/// Events of one job that are told of at once.
+/// Maximum number of events of one job reported at once.
 const EVENTS: i64 = 64;
 
-/// Tells who asked what has become of their tasks.
+/// Reports new job events to the senders of the tasks.
 pub(super) async fn bring(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
     let mut conn = carrier.ctx.pool.acquire().await?;
     let news = rows::news(&mut conn, &carrier.kept.name, i64::from(STRETCH)).await?;
@@ -34,7 +34,7 @@ pub(super) async fn bring(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> 
     Ok(news.len() as u64)
 }
 
-/// Tells of the next events of one job.
+/// Reports the next events of one job.
 async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
     let (ctx, name) = (carrier.ctx, &carrier.kept.name);
     let mut tx = ctx.pool.begin().await?;
@@ -45,7 +45,7 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     let now = ctx.now();
     let book = rulebook::latest(ctx).await?;
     let mut parcels = Vec::new();
-    // A task that is no longer kept has nobody who could be told.
+    // A task that is no longer stored has no sender to report to.
     if let Some(task) = envelopes::load(&mut tx, source).await? {
         for event in &events {
             let Some((source, parcel)) = letter(carrier, bridge, &task, &open, event)? else { continue };
@@ -54,7 +54,7 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     }
     let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
     for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
-        // The task has its end already, or there is no mailbox to put it into.
+        // The task has already ended, or there is no mailbox for the report.
         tracing::debug!(bridge = name, error = %refused, "what became of a job was told to nobody");
     }
     rows::tell(&mut tx, name, source, last.job_seq, goes_on).await?;
@@ -63,7 +63,7 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
     Ok(())
 }
 
-/// What is told of an event, if anything, and the name of what it is made of.
+/// Builds the envelope for an event, if it has one, with the name of its source.
 fn letter(
     carrier: &Carrier<'_>,
     bridge: &Jobs,
@@ -80,7 +80,7 @@ fn letter(
     Ok(Some((source, parcel)))
 }
 
-/// What is sent of an envelope by the rules of this server, once: nothing when it was before, or may not be.
+/// Admits an envelope by this server's rules, once; `None` if it was sent before or is refused.
 pub(super) async fn admitted(
     carrier: &Carrier<'_>,
     book: &Rulebook,
@@ -101,7 +101,7 @@ pub(super) async fn admitted(
         }
         Err(failure) => return Err(failure),
     };
-    // What the gateway hands on in its place is the bridge's work too, and carried by no other one.
+    // The gateway's replacement counts as the bridge's output too, so that no other bridge carries it.
     if let Some(made) = &parcel.made {
         let (source, target) = (Source::Made(&parcel.envelope.id), made.envelope.id.as_str());
         rows::carried(conn, &Carried { bridge, source, target, at: ctx.now(), job: None }).await?;
@@ -109,8 +109,9 @@ pub(super) async fn admitted(
     Ok(Some(parcel))
 }
 
-/// An envelope from the entity that was asked to who asked, under an id that is made of what it tells of. It is sent with
-/// the powers of the bridge's key, and judged as anybody's answer is.
+/// Builds an envelope from the entity that was asked to the sender, with an id derived from the event.
+///
+/// It is sent with the permissions of the bridge's key, and judged like any other answer.
 pub(super) fn parcel(
     carrier: &Carrier<'_>,
     bridge: &Jobs,
@@ -127,7 +128,8 @@ pub(super) fn parcel(
         recipient: &task.sender,
         purpose: &task.purpose,
         corr: &task.corr,
-        // Only what ends a task says which (AEE §3), but to the gateway, which hands it on to who asked.
+        // Only a terminal envelope names the task (AEE §3), except to the gateway, which forwards it to the
+        // sender.
         reply_to: (kind.is_terminal() || gateway).then_some(task.id.as_str()),
         priority: task.receipt.effective_priority,
         payload,
@@ -140,8 +142,10 @@ pub(super) fn parcel(
     Ok(Parcel { principal, verified: Verified::by(Voucher::Token), ..written })
 }
 
-/// An envelope that everybody can read who is as strict as this server: with what is said instead, where it is too large, too
-/// deep or would be no envelope. What it is made of stands in a member of this server's own, which others pass over (AEE §6.7).
+/// Writes an envelope that a server as strict as this one accepts; `instead` replaces a payload that is too
+/// large, too deep or invalid.
+///
+/// The source is stored in a member of this server's own, which others ignore (AEE §6.7).
 pub(super) fn written(
     letter: &Letter<'_>,
     (id, at): (&str, Timestamp),
@@ -162,7 +166,8 @@ pub(super) fn written(
     Parcel::own(write(Letter { payload: instead, ..letter.clone() })?)
 }
 
-/// The trace of the task, at a step that is made of the answer's id: written again, the answer is the same.
+/// Returns the task's trace with a span derived from the answer's id, so that writing the answer again gives
+/// the same trace.
 fn trace(task: &Kept, id: &str) -> Option<Trace> {
     let noted = read(task.body.as_bytes()).ok()?.trace?.trace_id?;
     let trace_id = u128::from_str_radix(&noted, 16).ok().filter(|_| noted.len() == 32)?;

@@ -1,5 +1,5 @@
-//! Carrying: what a bridge's source has had since, a stretch at a time. Every server looks; one at a time carries over a
-//! bridge. What dies in between is carried on by whoever looks next.
+//! Runs the bridges: reads the new items of a source, one page at a time. Every server polls, but only one at
+//! a time runs a given bridge; if it dies, the next one that polls continues.
 
 use std::sync::Arc;
 
@@ -12,33 +12,34 @@ use crate::jobs::Works;
 use crate::sends::Sends;
 use crate::{AppError, Caller, Ctx, Outcome, endpoints, rounds};
 
-/// Things that a bridge carries in one step at the most.
+/// Maximum number of items that a bridge carries in one step.
 pub(super) const STRETCH: u32 = 32;
 
-/// Who carries over one bridge, with everything that this takes.
+/// One run of a bridge, with everything it needs.
 pub(super) struct Carrier<'a> {
     pub ctx: &'a Ctx,
     pub works: &'a Works,
     pub sends: &'a Sends,
     pub kept: &'a Kept,
-    /// As whom.
+    /// The caller that the bridge acts as.
     pub caller: Caller,
 }
 
-/// Carries what is there to carry, a stretch of each bridge; answers with how much that was.
+/// Runs each due bridge for one page; returns the number of items carried.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn step(ctx: &Ctx, works: &Works, sends: &Sends) -> Outcome<u64> {
     let due = rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await?;
     rounds::round(due.into_iter().map(|name| one(ctx, works, sends, name))).await
 }
 
-/// Carries over one bridge, if nobody else does.
+/// Runs one bridge, unless another server is running it.
 async fn one(ctx: &Ctx, works: &Works, sends: &Sends, name: String) -> Outcome<u64> {
     let lock = sha256(format!("bridge\0{name}"));
     let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
-    // A lock that is tried, and no row's: a locked row would hold back everybody's horizon meanwhile.
+    // An advisory lock that is only tried: a row lock would hold back everybody's horizon (`places.rs`)
+    // meanwhile.
     let mut guard = ctx.begin_guard().await?;
     if !rows::guard(&mut guard, lock).await? {
         return Ok(0);
@@ -76,7 +77,7 @@ async fn carry(ctx: &Ctx, works: &Works, sends: &Sends, kept: &Kept) -> Outcome<
     }
 }
 
-/// The one whose key set the bridge up, or who has the key that this was rotated to.
+/// Returns the caller with the bridge's key, or with the key it was rotated to.
 async fn powers(ctx: &Ctx, kept: &Kept) -> Outcome<Caller> {
     let now = ctx.now();
     let mut grants = endpoints::grants(&mut *ctx.pool.acquire().await?, &[kept.key_id], now).await?;
@@ -87,7 +88,7 @@ async fn powers(ctx: &Ctx, kept: &Kept) -> Outcome<Caller> {
     Ok(Caller::new(Arc::clone(&grant), Some(&kept.agent), now)?)
 }
 
-/// Says why a bridge cannot go on, if it cannot. It is tried again, and goes on by itself when it can.
+/// Stores why a bridge is paused, or that it is not; a paused bridge is retried and resumes by itself.
 async fn rest(ctx: &Ctx, kept: &Kept, why: Option<&Refusal>) -> Outcome<()> {
     let said = why.map(|refusal| refusal.message.as_str());
     if kept.problem.as_deref() == said {
@@ -99,10 +100,11 @@ async fn rest(ctx: &Ctx, kept: &Kept, why: Option<&Refusal>) -> Outcome<()> {
     rows::say(&mut *ctx.pool.acquire().await?, &kept.name, said).await
 }
 
-/// Forgets what was carried longer ago than envelopes are kept. Up to `limit`; answers with how much.
+/// Deletes records of carried items that are older than the retention of envelopes; returns how many, up to
+/// `limit`.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
     rows::forget(&mut *ctx.pool.acquire().await?, before, limit).await

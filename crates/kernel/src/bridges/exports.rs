@@ -1,7 +1,7 @@
-//! Messages of a channel that are sent on as envelopes: a request as a task, its response as the result, everything else as
-//! an event. What is sent on is what the bridge's caller sees there.
+//! Sends the messages of a channel as envelopes: a request as a task, its response as the result, everything
+//! else as an event. Only messages that the bridge's caller may read are sent.
 //!
-//! They are the gateway's own, from who said it on the channel: it knows, because it took the message in.
+//! The gateway vouches for these envelopes: it accepted the messages, so it knows their senders.
 
 use entente_domain::bridges::{self as law, Export};
 use entente_domain::cursors::Since;
@@ -22,7 +22,7 @@ use crate::post::{self, Parcel};
 use crate::rulebook::{self, Rulebook};
 use crate::{AppError, Outcome, pairs};
 
-/// Sends on what was said since.
+/// Sends the next page of messages.
 pub(super) async fn send(carrier: &Carrier<'_>, export: &Export) -> Outcome<u64> {
     let from = u32::try_from(carrier.kept.place.number).unwrap_or(u32::MAX);
     let filter = Filter { since: Some(Since::Number(from)), to: None, limit: STRETCH };
@@ -65,8 +65,8 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
         Err(AppError::Refused(refusal)) => Some(refusal),
         _ => None,
     }) {
-        // Nobody is called that, or nobody listens: the bridge rests until somebody does. What is wrong with this one
-        // message keeps back none of the others.
+        // The recipient is unknown or a bus without listeners: the bridge pauses until that changes. Any
+        // other refusal concerns this message alone and does not hold back the rest.
         if matches!(refusal.code, Code::UnknownRecipient | Code::NoRecipient) {
             return Err(AppError::Refused(refusal.clone()));
         }
@@ -82,7 +82,8 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
     Ok(())
 }
 
-/// Whether a bridge has put the message there: it is written down, or is about to be by the one that the message names.
+/// Whether a bridge posted the message: this is recorded, or the bridge named in the message is about to
+/// record it.
 async fn shown(carrier: &Carrier<'_>, conn: &mut PgConnection, message: &Message) -> Outcome<bool> {
     if !rows::made(conn, &[&message.id.to_string()]).await?.is_empty() {
         return Ok(true);
@@ -97,7 +98,7 @@ async fn shown(carrier: &Carrier<'_>, conn: &mut PgConnection, message: &Message
     }))
 }
 
-/// Who has still to answer a task; locked, so that only one answer ends it.
+/// Returns the open exchanges of a task and locks them, so that only one answer ends each.
 async fn open_pairs(conn: &mut PgConnection, task: &str) -> Outcome<Vec<(String, String)>> {
     let of = pairs::of(conn, &[task]).await?;
     let named: Vec<(&str, &str)> = of.iter().map(|pair| (task, pair.respondent.as_str())).collect();
@@ -106,7 +107,7 @@ async fn open_pairs(conn: &mut PgConnection, task: &str) -> Outcome<Vec<(String,
     Ok(open.map(|(named, _)| named).collect())
 }
 
-/// The envelope of a message, under an id that is made of the message's.
+/// Builds the envelope of a message, with an id derived from the message's.
 fn parcel(
     carrier: &Carrier<'_>,
     export: &Export,
@@ -120,7 +121,7 @@ fn parcel(
         MessageType::Response => message.correlation_id,
         MessageType::Notify | MessageType::Broadcast => None,
     };
-    // A request and what answers it are a thread; what nobody answers belongs to the channel's.
+    // A request and its responses form one thread; other messages belong to the channel's thread.
     let thread = asked.map_or_else(|| message.channel_id.to_string(), |request| request.to_string());
     let payload: Value = from_str(message.payload.as_str())?;
     let letter = Letter {

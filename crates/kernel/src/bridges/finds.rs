@@ -1,18 +1,19 @@
-//! What bridges look at: the items of a mailbox, and what was sent to a bus. What they have carried is `rows.rs`.
+//! Reads the sources of bridges: the items of a mailbox, and the envelopes sent to a bus. `rows.rs` records
+//! the carried ones.
 
 use sqlx::PgConnection;
 
 use super::Place;
 use crate::Outcome;
 
-/// An envelope that a bridge looks at: where it stands, its id, and whether somebody has taken it out.
+/// An envelope in a bridge's source; `taken` means that it was acknowledged.
 pub(super) struct Found {
     pub place: Place,
     pub envelope_id: String,
     pub taken: bool,
 }
 
-/// What came into a mailbox after a place.
+/// Loads the items of a mailbox after a position.
 pub(super) async fn items(
     conn: &mut PgConnection,
     entity: &str,
@@ -37,7 +38,7 @@ pub(super) async fn items(
     Ok(found.collect())
 }
 
-/// What was sent to a bus after a place, below the oldest transaction still under way.
+/// Loads the envelopes sent to a bus after a position, up to the oldest transaction in progress.
 pub(super) async fn sent(
     conn: &mut PgConnection,
     bus: &str,

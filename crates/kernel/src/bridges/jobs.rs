@@ -1,7 +1,8 @@
-//! Tasks that become jobs (ARCP §7.1), and jobs that nobody waits for any more. What comes back of them is `answers.rs`.
+//! Turns tasks into jobs (ARCP §7.1), and cancels jobs that are no longer needed. `answers.rs` reports the
+//! results.
 //!
-//! A job is submitted under a key that is made of the task. Who dies before that is written down submits it again, and it is
-//! the same job.
+//! A job is submitted under an idempotency key derived from the task. If the server dies before it records
+//! the job, the next attempt submits it again and gets the same job.
 
 use entente_domain::bridges::{self as law, Jobs};
 use entente_domain::envelopes::EnvelopeType;
@@ -21,7 +22,7 @@ use crate::envelopes::{self, Kept};
 use crate::jobs::{self, Canceller, Origin};
 use crate::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
 
-/// Makes jobs of the tasks that came since.
+/// Creates jobs for the next page of tasks.
 pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
     let mut conn = carrier.ctx.pool.acquire().await?;
     let from = carrier.kept.place.number;
@@ -74,19 +75,19 @@ async fn begin_one(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept
     }
 }
 
-/// Whether it is worth asking again for the same.
+/// Whether the same submission may succeed later.
 fn passing(refusal: &Refusal) -> bool {
     matches!(refusal.code, Code::Unavailable | Code::RateLimited)
 }
 
-/// The bridge's caller, in the trace of the task.
+/// Returns the bridge's caller, with the task's trace.
 fn on_behalf(carrier: &Carrier<'_>, task: &Kept) -> Caller {
     let noted = entente_domain::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
     let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*carrier.ctx.chance));
     carrier.caller.clone().traced(trace)
 }
 
-/// Writes down that the task is a job now, and takes it out of the mailbox.
+/// Records the task's job, and takes the task out of the mailbox.
 async fn note(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept, job: JobId) -> Outcome<()> {
     let ctx = carrier.ctx;
     let mut tx = ctx.pool.begin().await?;
@@ -100,7 +101,7 @@ async fn note(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept, job
     Ok(())
 }
 
-/// Says that no job can be made of the task, and why.
+/// Answers a task that cannot become a job with the reason.
 async fn refuse(
     carrier: &Carrier<'_>,
     bridge: &Jobs,
@@ -111,15 +112,15 @@ async fn refuse(
     let ctx = carrier.ctx;
     let now = ctx.now();
     let payload = failure(refusal.code.fault().wire(), &refusal.message, false);
-    // Of the time that the task came: tried again, it is the same envelope.
+    // Dated by the task's arrival, so that a retry writes the same envelope.
     let source = format!("{}/refused", task.id);
     let when = task.receipt.received_at;
     let answer = parcel(carrier, bridge, task, (EnvelopeType::Error, payload), (&source, when), None)?;
     let book = rulebook::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
-    // Under the task's own name: it is no job, and becomes none later.
+    // Recorded under the task's id, so that the task is not turned into a job later.
     let answer = admitted(carrier, &book, Source::Letter(&task.id), answer, &mut tx).await?;
-    // Both mailboxes at once, in the order of everybody: the one that the answer goes to, and this one.
+    // Locks both mailboxes at once, in the global order: the answer's recipient, and this one.
     let own = [bridge.entity.as_str()];
     let put = post::put_beside(ctx, &mut tx, &mut post::Known::new(), (answer.as_slice(), &own), now).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
@@ -129,7 +130,7 @@ async fn refuse(
     Ok(())
 }
 
-/// Stops jobs whose tasks' time ran out, or that somebody else has answered.
+/// Cancels jobs whose tasks expired or were answered by somebody else.
 pub(super) async fn call_off(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
     let (ctx, caller) = (carrier.ctx, &carrier.caller);
     let mut conn = ctx.pool.acquire().await?;
@@ -143,7 +144,8 @@ pub(super) async fn call_off(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u6
             if caller.has(Scope::Admin) { Canceller::Operator } else { Canceller::Session(job.session_id) };
         match jobs::cancel(ctx, caller, job.id, by, reason).await {
             Ok(_) => {}
-            // It has just ended by itself, or is no longer this bridge's to stop: nobody is to be told of it either way.
+            // The job just ended, or this bridge may no longer cancel it: either way there is nothing to
+            // report.
             Err(AppError::Refused(_)) => {
                 let mut conn = ctx.pool.acquire().await?;
                 rows::tell(&mut conn, &carrier.kept.name, &one.source, one.told, false).await?;

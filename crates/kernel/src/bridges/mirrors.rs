@@ -1,7 +1,8 @@
-//! Envelopes that are shown on a channel of an intent: each as one message, to the letter, sent by who set the bridge up.
+//! Mirrors envelopes on a channel of an intent: each as one verbatim message, sent by the agent that set the
+//! bridge up.
 //!
-//! A message is sent under a key that is made of the envelope. Who dies before that is written down sends it again, and it is
-//! the same message.
+//! A message is sent under an idempotency key derived from the envelope. If the server dies before it records
+//! the message, the next attempt sends it again and gets the same message.
 
 use entente_domain::bridges::{self as law, Mirror};
 use entente_domain::idempotency::Idempotency;
@@ -20,7 +21,7 @@ use crate::sends::Command;
 use crate::visits::home;
 use crate::{AppError, Outcome};
 
-/// Shows what came since.
+/// Mirrors the next page of envelopes.
 pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64> {
     let mut conn = carrier.ctx.pool.acquire().await?;
     let (from, most) = (&carrier.kept.place, i64::from(STRETCH));
@@ -72,7 +73,7 @@ async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &K
     Ok(())
 }
 
-/// Whether it is this one that cannot be shown, and not the channel where nothing can.
+/// Whether the refusal concerns this envelope alone, and not the whole channel.
 fn of_the_letter(refusal: &Refusal) -> bool {
     matches!(
         refusal.code,

@@ -1,4 +1,4 @@
-//! The rows of bridges: tables `aee_bridges`, what is to be carried, and `aee_bridged`, what was.
+//! Rows of bridges: tables `aee_bridges` (the bridges) and `aee_bridged` (the items they carried).
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,7 +39,7 @@ impl Row {
     }
 }
 
-/// Reads whole bridges: the query's name, and what follows its `FROM aee_bridges b`.
+/// Loads whole bridges: takes the query's name and the text after `FROM aee_bridges b`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -52,19 +52,18 @@ macro_rules! select {
     };
 }
 
-/// Every bridge.
+/// Loads all bridges.
 pub(super) async fn all(conn: &mut PgConnection) -> Outcome<Vec<Kept>> {
     let rows = select!("aee_bridges::all", "ORDER BY b.name").fetch_all(conn).await?;
     rows.into_iter().map(Row::kept).collect()
 }
 
-/// One bridge.
 pub(super) async fn find(conn: &mut PgConnection, name: &str) -> Outcome<Option<Kept>> {
     let row = select!("aee_bridges::find", "WHERE b.name = $1", name).fetch_optional(conn).await?;
     row.map(Row::kept).transpose()
 }
 
-/// The names of bridges that have something to carry.
+/// Returns the names of bridges with new items.
 pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<String>> {
     let names = sqlx::query_scalar!(
         "-- aee_bridges::due
@@ -86,7 +85,7 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<
     Ok(names.fetch_all(conn).await?)
 }
 
-/// Where from a bridge carries.
+/// The source of a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Whence<'a> {
     pub entity: Option<&'a str>,
@@ -94,7 +93,7 @@ pub(super) struct Whence<'a> {
     pub channel: Option<ChannelId>,
 }
 
-/// Writes a bridge, new or changed.
+/// Inserts or updates a bridge.
 pub(super) async fn put(conn: &mut PgConnection, kept: &Kept, from: &Whence<'_>) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridges::put
@@ -123,14 +122,14 @@ pub(super) async fn put(conn: &mut PgConnection, kept: &Kept, from: &Whence<'_>)
     Ok(())
 }
 
-/// Takes a bridge away.
+/// Deletes a bridge; returns whether it existed.
 pub(super) async fn delete(conn: &mut PgConnection, name: &str) -> Outcome<bool> {
     let done = sqlx::query!("-- aee_bridges::delete\n DELETE FROM aee_bridges WHERE name = $1", name);
     Ok(done.execute(conn).await?.rows_affected() > 0)
 }
 
-/// Leaves jobs to themselves. What was carried is known for as long as envelopes are: a bridge that gets the name carries
-/// none of it again.
+/// Stops following the bridge's jobs; records of carried items stay as long as the envelopes, so that a later
+/// bridge of the same name does not carry them again.
 pub(super) async fn leave(conn: &mut PgConnection, name: &str) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridged::leave\n UPDATE aee_bridged SET open = false WHERE bridge = $1 AND open",
@@ -141,7 +140,7 @@ pub(super) async fn leave(conn: &mut PgConnection, name: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The number of the transaction: what later ones write comes after it.
+/// Returns the number of the transaction; rows of later transactions come after it.
 pub(super) async fn this(conn: &mut PgConnection) -> Outcome<i64> {
     let id = sqlx::query_scalar!(
         r#"-- aee_bridges::this
@@ -150,7 +149,7 @@ pub(super) async fn this(conn: &mut PgConnection) -> Outcome<i64> {
     Ok(id.fetch_one(conn).await?)
 }
 
-/// Says how far a bridge is. It never goes back.
+/// Stores a bridge's position, which never goes back.
 pub(super) async fn advance(conn: &mut PgConnection, kept: &Kept, place: &Place) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridges::advance
@@ -166,7 +165,7 @@ pub(super) async fn advance(conn: &mut PgConnection, kept: &Kept, place: &Place)
     Ok(())
 }
 
-/// Says why a bridge rests, or that it does not.
+/// Stores why a bridge is paused, or that it is not.
 pub(super) async fn say(conn: &mut PgConnection, name: &str, problem: Option<&str>) -> Outcome<()> {
     sqlx::query!("-- aee_bridges::say\n UPDATE aee_bridges SET problem = $2 WHERE name = $1", name, problem)
         .execute(conn)
@@ -174,7 +173,7 @@ pub(super) async fn say(conn: &mut PgConnection, name: &str, problem: Option<&st
     Ok(())
 }
 
-/// Tries to be the only one who carries over a bridge until the transaction ends.
+/// Tries to become the only runner of a bridge until the transaction ends.
 pub(super) async fn guard(conn: &mut PgConnection, lock: i64) -> Outcome<bool> {
     let got = sqlx::query_scalar!(
         r#"-- aee_bridges::guard
@@ -184,8 +183,8 @@ pub(super) async fn guard(conn: &mut PgConnection, lock: i64) -> Outcome<bool> {
     Ok(got.fetch_one(conn).await?)
 }
 
-/// What a bridge has carried something of. Each kind has names of its own: an envelope's is its sender's choice, and may
-/// look like any other's.
+/// The item that a bridge carried; each kind has its own namespace, because senders choose the ids of
+/// envelopes and may imitate another kind's.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     /// An envelope.
@@ -194,7 +193,7 @@ pub(super) enum Source<'a> {
     Event(&'a str),
     /// A message.
     Message(&'a str),
-    /// An envelope that the bridge sent, and the gateway has handed on as another one.
+    /// An envelope that the bridge sent and the gateway replaced by another.
     Made(&'a str),
 }
 
@@ -209,17 +208,17 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a bridge has carried.
+/// An item that a bridge carried, and its result.
 pub(super) struct Carried<'a> {
     pub bridge: &'a str,
     pub source: Source<'a>,
     pub target: &'a str,
     pub at: Timestamp,
-    /// The job whose events are to come back.
+    /// The job whose events are to be reported.
     pub job: Option<JobId>,
 }
 
-/// Writes down what was carried; false when it was before.
+/// Records a carried item; returns false if it was recorded before.
 pub(super) async fn carried(conn: &mut PgConnection, one: &Carried<'_>) -> Outcome<bool> {
     let (what, source) = one.source.parts();
     let done = sqlx::query!(
@@ -237,7 +236,7 @@ pub(super) async fn carried(conn: &mut PgConnection, one: &Carried<'_>) -> Outco
     Ok(done.execute(conn).await?.rows_affected() > 0)
 }
 
-/// What a bridge has made of a message.
+/// Returns the envelope that a bridge made of a message.
 pub(super) async fn target(conn: &mut PgConnection, bridge: &str, message: &str) -> Outcome<Option<String>> {
     let target = sqlx::query_scalar!(
         "-- aee_bridged::target
@@ -248,7 +247,7 @@ pub(super) async fn target(conn: &mut PgConnection, bridge: &str, message: &str)
     Ok(target.fetch_optional(conn).await?)
 }
 
-/// Which of these a bridge has made.
+/// Returns those of these ids that a bridge made.
 pub(super) async fn made(conn: &mut PgConnection, targets: &[&str]) -> Outcome<Vec<String>> {
     let made = sqlx::query_scalar!(
         "-- aee_bridged::made\n SELECT DISTINCT target FROM aee_bridged WHERE target = ANY($1)",
@@ -257,7 +256,7 @@ pub(super) async fn made(conn: &mut PgConnection, targets: &[&str]) -> Outcome<V
     Ok(made.fetch_all(conn).await?)
 }
 
-/// Those of these envelopes that bridges have made, and what the gateway handed on in the place of such a one.
+/// Returns those of these envelopes that bridges made, or that replace one that a bridge made.
 pub(super) async fn of_bridges(
     conn: &mut PgConnection,
     letters: &HashMap<String, envelopes::Kept>,
@@ -271,7 +270,7 @@ pub(super) async fn of_bridges(
     Ok(letters.values().filter(is_made).map(|letter| letter.id.clone()).collect())
 }
 
-/// A task that became a job whose end was not told yet.
+/// A task that became a job whose end was not reported yet; `told` is the last reported event.
 pub(super) struct Open {
     pub source: String,
     pub job_id: JobId,
@@ -290,7 +289,7 @@ impl From<OpenRow> for Open {
     }
 }
 
-/// Tasks whose jobs have gone on since that was last told.
+/// Returns tasks whose jobs have unreported events.
 pub(super) async fn news(conn: &mut PgConnection, bridge: &str, limit: i64) -> Outcome<Vec<String>> {
     let sources = sqlx::query_scalar!(
         "-- aee_bridged::news
@@ -302,7 +301,7 @@ pub(super) async fn news(conn: &mut PgConnection, bridge: &str, limit: i64) -> O
     Ok(sources.fetch_all(conn).await?)
 }
 
-/// Tasks that nobody waits for any more, while their jobs go on.
+/// Returns tasks that were answered or expired while their jobs continue.
 pub(super) async fn stale(
     conn: &mut PgConnection,
     bridge: &str,
@@ -326,7 +325,7 @@ pub(super) async fn stale(
     Ok(rows.fetch_all(conn).await?.into_iter().map(Open::from).collect())
 }
 
-/// Locks a task that became a job, to tell of it.
+/// Locks a task that became a job, before its events are reported.
 pub(super) async fn lock(conn: &mut PgConnection, bridge: &str, source: &str) -> Outcome<Option<Open>> {
     let row = sqlx::query_as!(
         OpenRow,
@@ -339,7 +338,7 @@ pub(super) async fn lock(conn: &mut PgConnection, bridge: &str, source: &str) ->
     Ok(row.fetch_optional(conn).await?.map(Open::from))
 }
 
-/// Says up to which of a job's events was told, and whether more may come.
+/// Stores the last reported event of a job, and whether more may follow.
 pub(super) async fn tell(
     conn: &mut PgConnection,
     bridge: &str,
@@ -360,7 +359,7 @@ pub(super) async fn tell(
     Ok(())
 }
 
-/// Forgets what was carried before a moment.
+/// Deletes records of items carried before a moment; returns how many, up to `limit`.
 pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- aee_bridged::forget

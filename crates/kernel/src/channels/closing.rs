@@ -1,5 +1,5 @@
-//! How channels end (RFC-0021 §1.3, §7), and how their messages go: by the limit of what is kept, or some time after the
-//! end. What has ended has ended the instant it is due; the sweeps here only write it down and tidy.
+//! Closes channels (RFC-0021 §1.3, §7), and deletes their messages over the limit or after the retention
+//! period. A channel ends the instant it is due; the sweeps here only record that and clean up.
 
 use entente_domain::channels::{Channel, ChannelStatus, CloseReason};
 use entente_domain::clock::{Timestamp, plus_seconds};
@@ -15,10 +15,11 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome, fanout, messages, pending, receipts};
 
-/// Messages deleted in one transaction: enough to keep up, few enough to be over soon.
+/// Maximum number of messages deleted in one transaction: enough to keep up, few enough to stay short.
 const DELETE_STEP: i64 = 5_000;
 
-/// Closes one channel within a deed that holds the intent's lock: what is pending on it expires, the log says why.
+/// Closes a channel within an operation that holds the intent's lock: expires its pending messages and logs
+/// the reason.
 pub(crate) async fn close(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -32,7 +33,7 @@ pub(crate) async fn close(
     pending::expire_on_channel(conn, line, channel.id).await
 }
 
-/// Closes every open channel of an intent that is resolved, and expires what is pending (RFC-0021 §7.1).
+/// Closes all open channels of a resolved intent, and expires its pending messages (RFC-0021 §7.1).
 pub(crate) async fn close_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -48,7 +49,7 @@ pub(crate) async fn close_of_intent(
     pending::expire_on_intent(conn, line).await
 }
 
-/// Closes the channels that are scoped to tasks that are over, and expires what is pending on them (RFC-0021 §7.3).
+/// Closes channels scoped to tasks that ended, and expires their pending messages (RFC-0021 §7.3).
 pub(crate) async fn close_of_tasks(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -59,7 +60,7 @@ pub(crate) async fn close_of_tasks(
     close_scoped(conn, ctx, line, tasks.iter().map(TaskId::to_string).collect(), actor).await
 }
 
-/// As [`close_of_tasks`], of jobs: a job's channel is scoped to it.
+/// As [`close_of_tasks`], for the channels of jobs.
 pub(crate) async fn close_of_jobs(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -95,16 +96,15 @@ fn purge_at(ctx: &Ctx, now: Timestamp) -> Option<Timestamp> {
     Some(plus_seconds(now, u32::try_from(retention.as_secs()).unwrap_or(u32::MAX)))
 }
 
-/// Closes channels whose time to live after the last message has run out, up to `limit` of them.
+/// Closes channels whose time to live since the last message has passed, up to `limit` of them.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::idle(&ctx.pool, ctx.now(), limit).await?;
     round(due.into_iter().map(|(intent_id, id)| close_if_idle(ctx, intent_id, id))).await
 }
 
-/// Closes a channel if its time to live has run out.
 async fn close_if_idle(ctx: &Ctx, intent_id: IntentId, id: ChannelId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
@@ -118,7 +118,7 @@ async fn close_if_idle(ctx: &Ctx, intent_id: IntentId, id: ChannelId) -> Outcome
         close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, HOUSE).await?;
         line.save(&mut tx).await?;
     } else {
-        // It was spoken on since this look was set: look again when it is really due.
+        // A message arrived since this check was scheduled: check again when the channel is really due.
         rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
     }
     tx.commit().await?;
@@ -126,16 +126,16 @@ async fn close_if_idle(ctx: &Ctx, intent_id: IntentId, id: ChannelId) -> Outcome
     Ok(u64::from(over))
 }
 
-/// Deletes messages that are over their channel's limit; up to `limit` channels, [`DELETE_STEP`] messages each.
+/// Deletes messages over their channel's limit: up to `limit` channels, [`DELETE_STEP`] messages each.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn evict(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut evicted = 0;
     let due = rows::over_limit(&ctx.pool, limit).await?;
     let told = told(ctx, due.len()).await?;
     for id in due {
-        // No lock of the intent: what is deleted here is out of everybody's sight already.
+        // No lock of the intent is needed: nobody can see the messages deleted here any more.
         let mut tx = ctx.begin(&[]).await?;
         let Some(floor) = rows::claim_over_limit(&mut tx, id).await? else { continue };
         let gone = messages::forget(&mut tx, id, floor, DELETE_STEP, told).await?;
@@ -150,11 +150,11 @@ pub async fn evict(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(evicted)
 }
 
-/// Deletes the messages of channels that were deleted, or closed longer ago than messages are kept; up to `limit`
-/// channels, [`DELETE_STEP`] messages each. A deleted channel goes with its last message.
+/// Deletes the messages of channels that were deleted or whose retention period is over: up to `limit`
+/// channels, [`DELETE_STEP`] messages each; a deleted channel is removed with its last message.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut purged = 0;
     let due = rows::to_purge(&ctx.pool, ctx.now(), limit).await?;
@@ -176,7 +176,7 @@ pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(purged)
 }
 
-/// Up to where the lines were handed to the receivers of webhooks; `None` when there are none. Not looked up when nothing
+/// Returns the position up to which webhooks were fanned out; `None` if there are no receivers, or if nothing
 /// is due.
 async fn told(ctx: &Ctx, due: usize) -> Outcome<Option<Place>> {
     if due == 0 {

@@ -56,12 +56,12 @@ impl TryFrom<Row> for Channel {
     }
 }
 
-/// A channel that was not deleted.
+/// Loads a channel that was not deleted.
 pub(crate) async fn load(conn: &mut PgConnection, id: ChannelId) -> Outcome<Option<Channel>> {
     Ok(load_all(conn, &[id]).await?.pop())
 }
 
-/// Those of these channels that were not deleted.
+/// Loads those of these channels that were not deleted.
 pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outcome<Vec<Channel>> {
     let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query_as!(
@@ -79,7 +79,7 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outc
     rows.into_iter().map(Channel::try_from).collect()
 }
 
-/// The channel of an intent that has this name and is stored as open.
+/// Loads the channel of an intent with this name that is stored as open.
 pub(crate) async fn find_open(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -163,7 +163,7 @@ pub(crate) async fn mark_deleted(conn: &mut PgConnection, id: ChannelId, now: Ti
     Ok(())
 }
 
-/// The intents on which an agent is listed as a member of an open channel.
+/// Returns the intents with an open channel that lists this agent as a member.
 pub(crate) async fn intents_with_member(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<IntentId>> {
     let rows = sqlx::query_scalar!(
         "-- channels::intents_with_member
@@ -175,7 +175,7 @@ pub(crate) async fn intents_with_member(conn: &mut PgConnection, agent: &str) ->
     Ok(rows.into_iter().map(IntentId::from).collect())
 }
 
-/// Takes an agent off the members of an intent's open channels; answers with those it was on.
+/// Removes an agent from the members of an intent's open channels; returns the channels it was removed from.
 pub(crate) async fn remove_member(
     conn: &mut PgConnection,
     intent: IntentId,
@@ -193,7 +193,6 @@ pub(crate) async fn remove_member(
     load_all(conn, &ids.into_iter().map(ChannelId::from).collect::<Vec<_>>()).await
 }
 
-/// Closes a channel.
 pub(crate) async fn close(
     conn: &mut PgConnection,
     id: ChannelId,
@@ -214,7 +213,7 @@ pub(crate) async fn close(
     Ok(())
 }
 
-/// Closes every open channel of an intent; answers with their ids and names.
+/// Closes all open channels of an intent; returns their ids and names.
 pub(crate) async fn close_all(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -239,7 +238,7 @@ pub(crate) async fn close_all(
     Ok(closed)
 }
 
-/// Closes the open channels of an intent that are scoped to one of these tasks; answers with their ids and names.
+/// Closes the open channels of an intent that are scoped to one of these tasks; returns their ids and names.
 pub(crate) async fn close_scoped(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -266,7 +265,7 @@ pub(crate) async fn close_scoped(
     Ok(closed)
 }
 
-/// Open channels whose time to live should be looked at.
+/// Returns open channels whose time to live is due for a check.
 pub(crate) async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<(IntentId, ChannelId)>> {
     let rows = sqlx::query!(
         "-- channels::idle
@@ -279,7 +278,7 @@ pub(crate) async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<V
     Ok(rows.into_iter().map(|row| (row.intent_id.into(), row.id.into())).collect())
 }
 
-/// Says when a channel's time to live should be looked at next.
+/// Schedules the next check of a channel's time to live.
 pub(crate) async fn look_again(conn: &mut PgConnection, id: ChannelId, at: Option<Timestamp>) -> Outcome<()> {
     sqlx::query!(
         "-- channels::look_again\n UPDATE channels SET ttl_check_at = $2 WHERE id = $1",
@@ -291,7 +290,7 @@ pub(crate) async fn look_again(conn: &mut PgConnection, id: ChannelId, at: Optio
     Ok(())
 }
 
-/// Channels that have had more messages than they keep.
+/// Returns channels with more messages than they may keep.
 pub(crate) async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
     let ids = sqlx::query_scalar!(
         "-- channels::over_limit\n SELECT id FROM channels WHERE over_limit LIMIT $1",
@@ -302,8 +301,8 @@ pub(crate) async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::U
     Ok(ids)
 }
 
-/// Claims a channel for eviction; answers with the number up to which its messages go. `None` when another server has
-/// it, or it is no longer over its limit.
+/// Claims a channel for eviction; returns the number up to which its messages are evicted, or `None` if
+/// another server has claimed it or it is no longer over its limit.
 pub(crate) async fn claim_over_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<Option<i64>> {
     let floor = sqlx::query_scalar!(
         r#"-- channels::claim_over_limit
@@ -316,7 +315,7 @@ pub(crate) async fn claim_over_limit(conn: &mut PgConnection, id: uuid::Uuid) ->
     Ok(floor)
 }
 
-/// A channel is within its limit again.
+/// Records that a channel is within its limit again.
 pub(crate) async fn within_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()> {
     sqlx::query!("-- channels::within_limit\n UPDATE channels SET over_limit = false WHERE id = $1", id)
         .execute(conn)
@@ -324,7 +323,7 @@ pub(crate) async fn within_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Out
     Ok(())
 }
 
-/// Channels whose messages may go.
+/// Returns channels whose messages may be purged.
 pub(crate) async fn to_purge(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
     let ids = sqlx::query_scalar!(
         "-- channels::to_purge
@@ -337,7 +336,7 @@ pub(crate) async fn to_purge(pool: &PgPool, now: Timestamp, limit: i64) -> Outco
     Ok(ids)
 }
 
-/// Claims a channel for purging, and keeps its count; false when another server has it.
+/// Claims a channel for purging and stores its message count; returns false if another server has claimed it.
 pub(crate) async fn claim_purge(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<bool> {
     let claimed = sqlx::query_scalar!(
         "-- channels::claim_purge
@@ -351,7 +350,7 @@ pub(crate) async fn claim_purge(conn: &mut PgConnection, id: uuid::Uuid) -> Outc
     Ok(claimed.is_some())
 }
 
-/// A channel's messages are gone: with a deleted one goes the channel itself.
+/// Records that a channel's messages are purged; a deleted channel is removed.
 pub(crate) async fn purged(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()> {
     let gone = sqlx::query!(
         "-- channels::delete\n DELETE FROM channels WHERE id = $1 AND deleted_at IS NOT NULL",

@@ -1,4 +1,4 @@
-//! Checkpoints as they are stored. Table `checkpoints`; what is done with them is `checkpoints.rs`.
+//! Rows of the table `checkpoints`, for `checkpoints.rs`.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ impl TryFrom<Row> for Checkpoint {
     }
 }
 
-/// A checkpoint by its id.
+/// Loads a checkpoint by id.
 pub(crate) async fn load(conn: &mut PgConnection, id: CheckpointId) -> Outcome<Option<Checkpoint>> {
     let row = sqlx::query_as!(
         Row,
@@ -62,7 +62,7 @@ pub(crate) async fn load(conn: &mut PgConnection, id: CheckpointId) -> Outcome<O
     row.map(Checkpoint::try_from).transpose()
 }
 
-/// The checkpoints of a log, the shortest first; in the place of one that cannot be read any more is why.
+/// Loads the checkpoints of a log, shortest first; an unreadable one is replaced by its fault.
 pub(crate) async fn of_log(
     conn: &mut PgConnection,
     log: IntentId,
@@ -89,10 +89,10 @@ pub(crate) async fn of_log(
     Ok(rows.into_iter().map(read).collect())
 }
 
-/// A checkpoint's log, root and signature as they are stored.
+/// A checkpoint's log, root and signature as stored.
 pub(crate) type Bare = (IntentId, Vec<u8>, String);
 
-/// What is stored of these checkpoints, whichever log they are of.
+/// Loads these checkpoints' stored values, from any log.
 pub(crate) async fn bare(
     conn: &mut PgConnection,
     ids: &[CheckpointId],
@@ -110,7 +110,7 @@ pub(crate) async fn bare(
     Ok(bare.collect())
 }
 
-/// By how many events a log has grown since its last checkpoint.
+/// Returns by how many events a log has grown since its last checkpoint.
 pub(super) async fn grown(conn: &mut PgConnection, log: IntentId) -> Outcome<i64> {
     let grown = sqlx::query_scalar!(
         r#"-- checkpoints::grown
@@ -124,12 +124,12 @@ pub(super) async fn grown(conn: &mut PgConnection, log: IntentId) -> Outcome<i64
     Ok(grown.unwrap_or(0))
 }
 
-/// The events under a checkpoint by id and hash, the oldest first.
+/// Returns the ids and hashes of the events under a checkpoint, oldest first.
 pub(super) async fn leaves(
     conn: &mut PgConnection,
     checkpoint: &Checkpoint,
 ) -> Outcome<Vec<(EventId, Digest)>> {
-    // One whose numbers do not agree covers nothing.
+    // A checkpoint with inconsistent numbers covers nothing.
     let Some(_lawful) = checkpoint.count() else { return Ok(Vec::new()) };
     let log = checkpoint.intent_id.unwrap_or(IntentId::HOUSE);
     let rows = sqlx::query!(
@@ -143,12 +143,11 @@ pub(super) async fn leaves(
     rows.into_iter().map(|row| Ok((row.id.into(), digest(row.event_hash)?))).collect()
 }
 
-/// A signed time as it is stored.
+/// Parses the time that was signed.
 fn time(text: &str) -> Outcome<Timestamp> {
     parse(text).ok_or_else(|| AppError::Inconsistent(format!("`{text}` is no time")))
 }
 
-/// Writes a new checkpoint.
 pub(super) async fn insert(conn: &mut PgConnection, made: &Checkpoint) -> Outcome<()> {
     let root = canonical::read(&made.merkle_root);
     let root = root.ok_or_else(|| AppError::Inconsistent("a Merkle root is no hash".to_owned()))?;
@@ -172,7 +171,7 @@ pub(super) async fn insert(conn: &mut PgConnection, made: &Checkpoint) -> Outcom
     Ok(())
 }
 
-/// Writes a checkpoint's anchor, and the signature that covers it.
+/// Stores a checkpoint's anchor and the signature that covers it.
 pub(super) async fn save_anchor(conn: &mut PgConnection, signed: &Checkpoint) -> Outcome<()> {
     sqlx::query!(
         "-- checkpoints::save_anchor

@@ -1,4 +1,5 @@
-//! What coordinators have decided (RFC-0013 §4). Table `coordinator_decisions`; rows are never changed.
+//! Decisions of coordinators (RFC-0013 §4). Owns the table `coordinator_decisions`, whose rows are never
+//! changed.
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
@@ -15,29 +16,30 @@ use crate::governance::Attempt;
 use crate::lines::Line;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, governance, idempotency, not_found, seats, unknown};
 
-/// What a coordinator says of its decision.
+/// Input for recording a decision.
 #[derive(Debug, Clone)]
 pub struct RecordAsk {
-    /// Under which appointment: its id, or the name of the agent.
+    /// The appointment: its id, or the agent's name.
     pub coordinator: String,
-    /// What it is about.
+    /// The type of decision.
     pub decision_type: DecisionType,
-    /// What was decided.
+    /// The decision.
     pub summary: String,
-    /// Why.
+    /// The reason for it.
     pub rationale: String,
-    /// What else was thought of.
+    /// The alternatives considered.
     pub alternatives: Vec<Value>,
-    /// How sure the coordinator is.
+    /// The coordinator's confidence in it.
     pub confidence: Option<f64>,
 }
 
-/// Records what a coordinator has decided. A decision is a sign of life, and of progress. One that a guardrail does not let it
-/// make is refused, and what the guardrail says about that is done all the same.
+/// Records a coordinator's decision, which counts as a sign of life and of progress.
+///
+/// A decision that a guardrail forbids is refused, but the guardrail's consequence is committed.
 ///
 /// # Errors
-/// The intent is not there or not readable; there is no such appointment that goes on; the caller is another agent; the
-/// coordinator rests; a guardrail is exceeded.
+/// The intent does not exist or is not readable; there is no such current appointment; the caller is another
+/// agent; the coordinator is paused; a guardrail is exceeded.
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
@@ -51,7 +53,7 @@ pub async fn decide(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    // Before what time has done is written down: of what is refused nothing stays.
+    // Before `settle` writes anything, because a refusal must leave nothing behind.
     let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "record_decision" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
@@ -62,7 +64,7 @@ pub async fn decide(
     let is = |one: &&Coordinator| named.map_or(one.agent_id == ask.coordinator, |id| one.id == id);
     let found = match (there.iter().find(is), named) {
         (Some(found), _) => found.clone(),
-        // One that is over says so itself.
+        // An appointment that is over is refused below, with its own reason.
         (None, Some(id)) => {
             let found = rows::load(&mut tx, id).await?.filter(|one| one.intent_id == intent_id);
             found.ok_or_else(|| not_found("coordinator"))?
@@ -102,7 +104,7 @@ pub async fn decide(
     Ok(made)
 }
 
-/// Does what a guardrail says about a decision that it does not let through, and refuses that one.
+/// Commits the guardrail's consequence, and refuses the decision.
 async fn exceeds(
     ctx: &Ctx,
     mut tx: Tx,
@@ -122,10 +124,10 @@ async fn exceeds(
     Err(exceeded().into())
 }
 
-/// The decisions on an intent, the newest first: up to `limit` before one.
+/// Returns up to `limit` decisions on an intent before a given one, newest first.
 ///
 /// # Errors
-/// The intent is not there or not readable.
+/// The intent does not exist or is not readable.
 pub async fn decisions(
     ctx: &Ctx,
     caller: &Caller,
@@ -152,10 +154,10 @@ pub async fn decisions(
     rows.into_iter().map(DecisionRecord::try_from).collect()
 }
 
-/// The decisions under an appointment, the newest first: up to `limit` before one.
+/// Returns up to `limit` decisions under an appointment before a given one, newest first.
 ///
 /// # Errors
-/// There is no such appointment, or its intent is not readable.
+/// The appointment does not exist, or its intent is not readable.
 pub async fn decisions_of(
     ctx: &Ctx,
     caller: &Caller,
@@ -216,7 +218,7 @@ impl TryFrom<Row> for DecisionRecord {
     }
 }
 
-/// How many plans were made and changed under an appointment.
+/// Returns the number of decisions under an appointment that created or modified plans.
 async fn plans(conn: &mut PgConnection, id: CoordinatorId) -> Outcome<u64> {
     let count = sqlx::query_scalar!(
         r#"-- coordinator_decisions::plans

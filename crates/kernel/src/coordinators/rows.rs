@@ -1,4 +1,4 @@
-//! The rows of coordinators. Table `coordinators`.
+//! Rows of the table `coordinators`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::coordinators::{Coordinator, CoordinatorStatus, CoordinatorType};
@@ -8,7 +8,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::{AppError, Outcome, unknown};
 
-/// Reads whole appointments: the query's name, and what follows its `FROM`.
+/// Loads whole appointments: takes the query's name and the text after its `FROM`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -80,13 +80,13 @@ impl TryFrom<Row> for Coordinator {
     }
 }
 
-/// An appointment by its id.
+/// Loads an appointment by id.
 pub(super) async fn load(conn: &mut PgConnection, id: CoordinatorId) -> Outcome<Option<Coordinator>> {
     let row = select!("coordinators::load", "WHERE id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Coordinator::try_from).transpose()
 }
 
-/// The appointments on an intent that nobody has written down as over.
+/// Loads the appointments on an intent that are not recorded as over.
 pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Coordinator>> {
     let rows = select!(
         "coordinators::active",
@@ -98,7 +98,7 @@ pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outc
     rows.into_iter().map(Coordinator::try_from).collect()
 }
 
-/// The last [`PAGE`] appointments on an intent before one, oldest first.
+/// Loads the newest [`PAGE`] appointments on an intent before a given one, oldest first.
 pub(super) async fn list(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -117,7 +117,7 @@ pub(super) async fn list(
     rows.into_iter().rev().map(Coordinator::try_from).collect()
 }
 
-/// The intents with up to `limit` appointments to which time does something.
+/// Returns the intents of up to `limit` appointments with an elapsed deadline.
 pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- coordinators::due
@@ -131,7 +131,7 @@ pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Ve
     Ok(ids.into_iter().map(IntentId::from).collect())
 }
 
-/// Seconds as they are stored; the law bounds them.
+/// Converts seconds for storage; the domain rules bound them.
 fn stored(seconds: u32) -> i32 {
     i32::try_from(seconds).unwrap_or(i32::MAX)
 }
@@ -166,7 +166,7 @@ pub(super) async fn insert(conn: &mut PgConnection, made: &Coordinator) -> Outco
     Ok(())
 }
 
-/// Writes what can change of an appointment.
+/// Updates the mutable columns of an appointment.
 pub(super) async fn update(conn: &mut PgConnection, one: &Coordinator) -> Outcome<()> {
     sqlx::query!(
         "-- coordinators::update

@@ -1,4 +1,4 @@
-//! What an admin sees of credentials and does about them: their states, never their values (ARCP §14).
+//! The admin view of credentials: lists their states, never their values, and retries revocations (ARCP §14).
 
 use entente_domain::clock::Timestamp;
 use entente_domain::credentials::State;
@@ -12,39 +12,39 @@ use super::rows;
 use crate::lines::Line;
 use crate::{AppError, Caller, Ctx, Outcome, not_found, unknown};
 
-/// Which credentials are asked for.
+/// Filters for listing credentials.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Only those that stand there.
+    /// Only values in this state.
     pub state: Option<State>,
-    /// Only those after this one.
+    /// Only credentials after this one.
     pub after: Option<CredentialId>,
-    /// At most so many of them, with all their values.
+    /// Maximum number of credentials; each is listed with all of its values.
     pub limit: u32,
 }
 
-/// One value of a credential, as an admin sees it.
+/// One value of a credential, without the secret.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The credential.
     pub id: CredentialId,
-    /// Which of its values.
+    /// The value's generation.
     pub generation: u32,
-    /// Whose it is.
+    /// The job that it was made for.
     pub job_id: JobId,
-    /// Who made it.
+    /// Its provisioner.
     pub provisioner: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
-    /// When it was asked for.
+    /// When it was requested.
     pub asked_at: Timestamp,
     /// When it was no longer needed.
     pub ended_at: Option<Timestamp>,
-    /// Attempts at its revocation.
+    /// Number of revocation attempts.
     pub attempts: u32,
-    /// When that is tried next.
+    /// When the next attempt is due.
     pub due_at: Option<Timestamp>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl TryFrom<Row> for Listed {
     }
 }
 
-/// Credentials, the oldest first: every value of each.
+/// Lists credentials with all of their values, oldest first.
 ///
 /// # Errors
 /// The scope `admin` is missing.
@@ -128,11 +128,11 @@ async fn one(conn: &mut PgConnection, id: CredentialId) -> Outcome<Vec<Listed>> 
     rows.into_iter().map(Listed::try_from).collect()
 }
 
-/// Has the revocation of a credential tried again at once, from the beginning of its schedule. Of one that does not wait to
-/// be taken back it changes nothing.
+/// Retries the revocation of a credential at once, from the start of its schedule; has no effect on a
+/// credential that is not waiting for revocation.
 ///
 /// # Errors
-/// The scope `admin` is missing; there is no such credential.
+/// The scope `admin` is missing; the credential does not exist.
 pub async fn retry(ctx: &Ctx, caller: &Caller, id: CredentialId) -> Outcome<Vec<Listed>> {
     caller.require(Scope::Admin)?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;

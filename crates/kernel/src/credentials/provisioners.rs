@@ -1,5 +1,5 @@
-//! Provisioners: who makes credentials and takes them back (ARCP §9.8). What one is asked and answers is here; how it is
-//! asked is `src/background/provision`, which this floor does not know.
+//! Provisioners, which mint and revoke credentials (ARCP §9.8): their requests and answers. The
+//! implementations are in `src/background/provision`, which this crate does not know.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,45 +12,45 @@ use entente_domain::jobs::Job;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// What a provisioner is asked for.
+/// A request for a value.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The credential.
     pub credential_id: CredentialId,
-    /// Which of its values.
+    /// The value's generation.
     pub generation: u32,
-    /// For which job.
+    /// The job that it is for.
     pub job_id: JobId,
-    /// Its agent, resolved.
+    /// The job's agent, resolved.
     pub agent: String,
-    /// Who submitted it.
+    /// The principal that submitted the job.
     pub principal: String,
-    /// What the credential must not go beyond.
+    /// The limits of the credential.
     pub bounds: Bounds,
-    /// When it is asked for.
+    /// When it is requested.
     pub now: Timestamp,
 }
 
 impl Order {
-    /// The name that the value is asked for under.
+    /// Returns the name under which the value is requested.
     #[must_use]
     pub fn alias(&self) -> String {
         alias(self.credential_id, self.generation)
     }
 }
 
-/// A value that was made.
+/// A minted value.
 #[derive(Clone)]
 pub struct Minted {
     /// The secret.
     pub value: String,
-    /// What the upstream calls it.
+    /// The upstream's id for it.
     pub upstream_id: Option<String>,
-    /// Where it is good.
+    /// The endpoint that accepts it.
     pub endpoint: String,
-    /// Which protocol is spoken there.
+    /// The protocol of that endpoint.
     pub profile: Option<String>,
-    /// What the upstream enforces by itself.
+    /// The constraints that the upstream enforces.
     pub constraints: Option<Value>,
 }
 
@@ -60,27 +60,27 @@ impl fmt::Debug for Minted {
     }
 }
 
-/// A value that is to be taken back, or that another takes the place of.
+/// A value to be revoked or replaced.
 #[derive(Clone)]
 pub struct Target {
     /// The credential.
     pub credential_id: CredentialId,
-    /// Which of its values.
+    /// The value's generation.
     pub generation: u32,
-    /// Whose it was.
+    /// The job that it was made for.
     pub job_id: JobId,
-    /// Whether the worker brought it: the upstream does not know it by our alias.
+    /// Whether the worker supplied it, so that the upstream does not know it by our alias.
     pub given: bool,
-    /// What the upstream calls it, if that was ever heard.
+    /// The upstream's id for it, if known.
     pub upstream_id: Option<String>,
-    /// The secret, if it was ever heard.
+    /// The secret, if known.
     pub value: Option<String>,
-    /// When this is asked.
+    /// When the request is made.
     pub now: Timestamp,
 }
 
 impl Target {
-    /// The name that the value was asked for under.
+    /// Returns the name under which the value was requested.
     #[must_use]
     pub fn alias(&self) -> String {
         alias(self.credential_id, self.generation)
@@ -93,47 +93,48 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Why a provisioner did not do what it was asked.
+/// An error of a provisioner.
 #[derive(Debug, Clone)]
 pub struct Trouble {
-    /// In words, without secrets.
+    /// The reason, without secrets.
     pub why: String,
-    /// Seconds after which it wants to be asked again.
+    /// Seconds after which to retry.
     pub retry_after: Option<u32>,
-    /// Whether it may have been done all the same: the request was sent, and what came of it is not known.
+    /// Whether it may have succeeded all the same: the request was sent, but its outcome is unknown.
     pub perhaps: bool,
 }
 
-/// An answer that is waited for.
+/// A pending answer.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send + 'a>>;
 
-/// One kind of upstream. Each call is one conversation over the network, with an end; never made inside a transaction.
+/// One kind of upstream; each call talks to the network for a bounded time, and is never made inside a
+/// transaction.
 pub trait Upstream: Send + Sync {
-    /// Makes a value.
+    /// Mints a value.
     fn mint<'a>(&'a self, order: &'a Order) -> Answer<'a, Minted>;
 
-    /// Makes a value that takes the place of another. That one is taken back afterwards, by [`Self::revoke`].
+    /// Mints a value that replaces another, which is revoked afterwards by [`Self::revoke`].
     fn rotate<'a>(&'a self, order: &'a Order, _prior: &'a Target) -> Answer<'a, Minted> {
         self.mint(order)
     }
 
-    /// Whether it can take back what somebody else made there.
+    /// Whether it can revoke values made by somebody else.
     fn takes_given(&self) -> bool {
         false
     }
 
-    /// Takes a value back. That there is none is as good.
+    /// Revokes a value; succeeds if it no longer exists.
     fn revoke<'a>(&'a self, target: &'a Target) -> Answer<'a, ()>;
 }
 
-/// An upstream with its name and the jobs that it is for.
+/// An upstream with its name and the rule for its jobs.
 #[derive(Clone)]
 pub struct Provisioner {
-    /// Its name in the operator's file.
+    /// Its name in the operator's configuration file.
     pub name: String,
-    /// Which jobs.
+    /// The rule that selects its jobs.
     pub rule: Rule,
-    /// Where it can be reached.
+    /// The upstream.
     pub upstream: Arc<dyn Upstream>,
 }
 
@@ -146,36 +147,37 @@ pub struct Provisioners {
 }
 
 impl Provisioners {
-    /// These. `private` is whether nobody else can read what clients are told (§14).
+    /// Creates the set; `private` states that nobody else can read the messages to clients (§14).
     #[must_use]
     pub fn new(list: Vec<Provisioner>, private: bool) -> Self {
         Self { list, private, queued: Notify::new() }
     }
 
-    /// Whether clients may be told that there are credentials: somebody makes them and takes them back, and nobody else
-    /// reads along. Without that none is made (§14).
+    /// Whether credentials are offered to clients: there are provisioners, and nobody else can read along;
+    /// otherwise none is minted (§14).
     #[must_use]
     pub fn offered(&self) -> bool {
         self.private && !self.list.is_empty()
     }
 
-    /// Those that a job gets a credential from.
+    /// Returns the provisioners that a job gets a credential from.
     pub fn wanted<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Provisioner> {
         self.list.iter().filter(|provisioner| self.offered() && provisioner.rule.wants(job))
     }
 
-    /// One by its name. Also when none is offered any more: what is out has to be taken back.
+    /// Returns a provisioner by name, even if none are offered any more, because existing values must be
+    /// revoked.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Provisioner> {
         self.list.iter().find(|provisioner| provisioner.name == name)
     }
 
-    /// Says that something waits to be taken back.
+    /// Signals that values wait for revocation.
     pub fn ring(&self) {
         self.queued.notify_one();
     }
 
-    /// Resolves when something was said to wait.
+    /// Resolves at the next such signal.
     pub async fn queued(&self) {
         self.queued.notified().await;
     }

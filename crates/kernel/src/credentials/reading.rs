@@ -1,4 +1,4 @@
-//! What is read of credentials and of the jobs that they are for. Writing is `rows.rs`.
+//! Queries on credentials and their jobs; `rows.rs` writes them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) async fn used(conn: &mut PgConnection, hashes: &[Vec<u8>]) -> Outcome
     Ok(used)
 }
 
-/// The least that these jobs have left of each currency.
+/// Returns the least that these jobs have left, per currency.
 pub(super) async fn left(conn: &mut PgConnection, payers: &[JobId]) -> Outcome<Budget> {
     let ids: Vec<uuid::Uuid> = payers.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
@@ -41,8 +41,7 @@ pub(super) async fn left(conn: &mut PgConnection, payers: &[JobId]) -> Outcome<B
     Ok(Budget(amounts?))
 }
 
-/// Until when a repeated submit of the job may ask for what was answered to the first, if it may: when it was accepted, if
-/// it has a key.
+/// Returns when a job with an idempotency key was accepted: a repeated submit may ask for its first response.
 pub(super) async fn keyed_at(conn: &mut PgConnection, job: JobId) -> Outcome<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         "-- credentials::keyed_at
@@ -78,7 +77,7 @@ impl Row {
     }
 }
 
-/// The values of these jobs that work.
+/// Loads the live values of these jobs.
 pub(super) async fn live(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<(JobId, Credential)>> {
     let ids: Vec<uuid::Uuid> = jobs.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query_as!(
@@ -93,7 +92,7 @@ pub(super) async fn live(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec
     rows.into_iter().map(Row::read).collect()
 }
 
-/// The first values of a job, as far as they are still kept.
+/// Loads the first values of a job that are still stored.
 pub(super) async fn first(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Credential>> {
     let rows = sqlx::query_as!(
         Row,
@@ -107,7 +106,7 @@ pub(super) async fn first(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Cr
     rows.into_iter().map(|row| row.read().map(|(_, credential)| credential)).collect()
 }
 
-/// The value of a credential that works.
+/// Returns the value of a live credential.
 pub(super) async fn value(conn: &mut PgConnection, job: JobId, id: CredentialId) -> Outcome<Option<String>> {
     let value = sqlx::query_scalar!(
         "-- credentials::value
@@ -120,7 +119,7 @@ pub(super) async fn value(conn: &mut PgConnection, job: JobId, id: CredentialId)
     Ok(value.flatten())
 }
 
-/// What a job was written down for and has not got yet.
+/// Loads the requests recorded for a job whose values are not stored yet.
 pub(super) async fn waiting(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<Prepared>> {
     let rows = sqlx::query!(
         "-- credentials::waiting
@@ -139,7 +138,8 @@ pub(super) async fn waiting(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<
         .collect())
 }
 
-/// Up to `limit` jobs whose first values were asked for so long ago that whoever asked must be dead.
+/// Returns up to `limit` jobs whose first values were requested so long ago that the requesting server must
+/// be dead.
 pub(super) async fn late(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
     let ids = sqlx::query_scalar!(
         "-- credentials::late
@@ -156,14 +156,14 @@ pub(super) async fn late(conn: &mut PgConnection, now: Timestamp, limit: i64) ->
     Ok(ids)
 }
 
-/// The value of a credential that works, who made it, and how many there have been.
+/// A credential's live value, its provisioner, and the number of generations so far.
 pub(crate) struct Current {
     pub(super) target: Target,
     pub(super) provisioner: String,
     pub(super) generations: u32,
 }
 
-/// A job's credential as it works.
+/// Loads a job's live credential.
 pub(super) async fn current(
     ctx: &Ctx,
     conn: &mut PgConnection,

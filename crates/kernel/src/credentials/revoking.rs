@@ -1,6 +1,6 @@
-//! Taking credentials back (ARCP §9.8.2, §14): what is due, what came of an attempt, and what sweeps find that somebody
-//! left. Nothing is lost over it: a value waits in its row until its upstream has said that it is gone, over restarts and on
-//! whichever server, and when that cannot be had a person hears of it. Asking is `src/background/revoke.rs`.
+//! Revokes credentials (ARCP §9.8.2, §14): due values, results of attempts, and leftovers found by sweeps. A
+//! value stays in its row, across restarts and servers, until its upstream confirms the revocation; if that
+//! fails for good, the system log and an error report it. `src/background/revoke.rs` makes the requests.
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
@@ -16,19 +16,19 @@ use super::{Target, Trouble, reading};
 use crate::lines::Line;
 use crate::{Ctx, Outcome, jobs};
 
-/// Seconds that an attempt may take, all its requests together. When a server dies over it, another tries after that.
+/// Seconds that an attempt may take with all its requests; if the server dies, another one tries after that.
 const HOLD_SECONDS: i64 = 30;
 
-/// A value that is to be taken back now.
+/// A value to be revoked now.
 #[derive(Debug)]
 pub struct Due {
-    /// What is to be taken back.
+    /// The value.
     pub target: Target,
-    /// From whom.
+    /// Its provisioner.
     pub provisioner: String,
-    /// When it was asked for.
+    /// When it was requested.
     asked_at: Timestamp,
-    /// Attempts, this one included.
+    /// Number of attempts, including this one.
     attempts: u32,
 }
 
@@ -48,10 +48,10 @@ impl Due {
     }
 }
 
-/// Takes up to `limit` values that are due, those first that have waited longest. Several servers share them.
+/// Claims up to `limit` due values, longest waiting first; several servers share them.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn claim(ctx: &Ctx, limit: usize) -> Outcome<Vec<Due>> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;
@@ -60,17 +60,17 @@ pub async fn claim(ctx: &Ctx, limit: usize) -> Outcome<Vec<Due>> {
     Ok(waiting.into_iter().map(|row| Due::new(row, now)).collect())
 }
 
-/// What comes after an attempt.
+/// The state after an attempt.
 struct Next {
     state: State,
     due_at: Option<Timestamp>,
     error: Option<String>,
 }
 
-/// Writes down what came of an attempt.
+/// Records the result of an attempt.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Outcome<()> {
     let now = ctx.now();
     let failed = answer.as_ref().err().map(|trouble| trouble.why.clone());
@@ -84,7 +84,7 @@ pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Outcom
     let value = (id, generation);
     let error = next.error.as_deref();
     if !rows::attempted(&mut tx, value, due.attempts, next.state, next.due_at, error).await? {
-        // Somebody had it tried again meanwhile: that attempt counts.
+        // An admin retried it meanwhile: that attempt counts.
         return Ok(());
     }
     if stuck {
@@ -110,7 +110,7 @@ fn next(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Next {
     let after = |turn| turned(State::Revoking, turn).unwrap_or(State::Revoking);
     match answer {
         Ok(()) => match unsettled_until(due.asked_at, known, now) {
-            // The request for it may still be on its way: what is not there yet must be looked for once more.
+            // The request for the value may still be on its way, so it must be revoked once more later.
             Some(settled) => Next { state: State::Revoking, due_at: Some(settled), error: None },
             None => Next { state: after(Turn::TakenBack), due_at: None, error: None },
         },
@@ -126,7 +126,8 @@ fn next(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Next {
     }
 }
 
-/// Until when the value of a revoked credential is kept: a repeated submit is answered as the first was (§7.2).
+/// Returns until when a revoked value is kept, because a repeated submit gets the first response again
+/// (§7.2).
 async fn kept_until(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -160,15 +161,15 @@ fn tell(ctx: &Ctx, due: &Due, state: State, failed: Option<&str>) {
     }
 }
 
-/// Finds what somebody left: values that whoever asked for them did not live to keep, with the jobs that waited for them;
-/// values of jobs that are over; values that nobody can ask for any more. Answers with how many.
+/// Finds values whose requester died (with the jobs waiting for them), values of jobs that ended, and values
+/// that can no longer be asked for; returns their number.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
-    // First the jobs, then what is theirs: whoever comes to keep it after all does so in the same order.
+    // Jobs before their credentials: a late `store` locks them in the same order.
     let late = reading::late(&mut tx, now, limit).await?;
     jobs::drop_preparing(&mut tx, &late).await?;
     let overdue = rows::overdue(&mut tx, now, limit).await?;

@@ -1,5 +1,6 @@
-//! Replacing the value of a credential while its job runs (ARCP §9.8.2). The deed is `jobs/rotation.rs`: it holds the job; what
-//! is done to the values is here. The credential keeps its id; the value before is taken back as any other.
+//! Replaces the value of a credential while its job runs (ARCP §9.8.2). The operation is `jobs/rotation.rs`,
+//! which locks the job; this module handles the values. The credential keeps its id; the previous value is
+//! revoked like any other.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::CredentialId;
@@ -12,7 +13,7 @@ use super::reading::{self, Current};
 use super::{Failed, Lost, Made, Minted, Prepared, VALUE_BYTES, fits, lawful, lose, order, rows, unused};
 use crate::{Ctx, Outcome};
 
-/// A value that is to take the place of another.
+/// A value that will replace another.
 pub(crate) struct Rotation {
     current: Current,
     generation: u32,
@@ -20,13 +21,13 @@ pub(crate) struct Rotation {
 }
 
 enum New {
-    /// The job's worker has it.
+    /// The worker supplied it.
     Given(String),
-    /// Its provisioner made it.
+    /// The provisioner minted it.
     Made(Box<Made>),
 }
 
-/// The value that is to be replaced.
+/// Loads the value to be replaced.
 pub(crate) async fn prior(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -40,10 +41,10 @@ fn busy() -> Refusal {
     Refusal::new(Code::Unavailable, "Another rotation of this credential is under way. Ask again shortly.")
 }
 
-/// Has the new value: the worker's own, or one that the provisioner is asked for, outside of any transaction.
+/// Obtains the new value, from the worker or from the provisioner, outside of any transaction.
 ///
 /// # Errors
-/// The value is no token, was used before, or cannot be the worker's; the provisioner does not make one.
+/// The value is no token, was used before, or may not come from the worker; the provisioner fails.
 pub(crate) async fn renew(
     ctx: &Ctx,
     job: &Job,
@@ -90,7 +91,7 @@ async fn made(ctx: &Ctx, job: &Job, current: &Current, generation: u32) -> Outco
     let prepared =
         Prepared { id: current.target.credential_id, generation, provisioner: current.provisioner.clone() };
     let mut conn = ctx.pool.acquire().await?;
-    // What is left is less than it was at first: so is what the new value is good for.
+    // The remaining budget is smaller than at first, and bounds the new value.
     let left = reading::left(&mut conn, &job.payers).await?;
     if !rows::insert(&mut conn, &prepared, job.id, ctx.now()).await? {
         return Err(busy().into());
@@ -129,10 +130,10 @@ async fn give_up(ctx: &Ctx, lost: &[Lost]) -> Outcome<()> {
     Ok(())
 }
 
-/// Puts the new value in the place of the one before, in the transaction that says so; how it is shown.
+/// Replaces the previous value in the transaction that records the rotation; returns the credential as shown.
 ///
 /// # Errors
-/// Somebody else was faster.
+/// Another rotation was faster.
 pub(crate) async fn turn_over(
     conn: &mut PgConnection,
     rotation: &Rotation,
@@ -154,10 +155,10 @@ pub(crate) async fn turn_over(
 }
 
 impl Rotation {
-    /// Has the new value taken back that came too late.
+    /// Revokes the new value if it was not used.
     ///
     /// # Errors
-    /// The database.
+    /// A database error.
     pub(crate) async fn undo(self, ctx: &Ctx) -> Outcome<()> {
         let New::Made(made) = self.new else { return Ok(()) };
         let Failed { lost, .. } = super::refused(vec![*made]);

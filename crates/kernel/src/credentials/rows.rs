@@ -1,5 +1,5 @@
-//! Rows of `credentials`: all that is written there. What it means is `credentials.rs` and its other parts; what is read is
-//! `reading.rs`.
+//! Writes the rows of the table `credentials`. The meaning is in `credentials.rs` and its other modules;
+//! `reading.rs` reads them.
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::{Timestamp, plus_seconds};
@@ -18,7 +18,7 @@ fn json(minted: &Minted) -> Option<String> {
     minted.constraints.as_ref().map(ToString::to_string)
 }
 
-/// Writes down that a value will be asked for; whether nobody else just did.
+/// Records that a value will be requested; returns false if another request was just recorded.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     prepared: &Prepared,
@@ -41,7 +41,7 @@ pub(super) async fn insert(
     Ok(done.rows_affected() == 1)
 }
 
-/// Keeps a value that was made; whether it is still waited for.
+/// Stores a minted value; returns whether it is still awaited.
 pub(super) async fn store(conn: &mut PgConnection, made: &Made) -> Outcome<bool> {
     let Made { prepared, minted } = made;
     let hash = sha256(&minted.value);
@@ -64,9 +64,11 @@ pub(super) async fn store(conn: &mut PgConnection, made: &Made) -> Outcome<bool>
     Ok(done.rows_affected() == 1)
 }
 
-/// Has a value taken back that is not wanted, or writes down that it was never made. What is known of it is kept, because
-/// it may be what the upstream wants to hear; also when somebody else gave it up meanwhile, who knew less. One that is live was
-/// committed, though whoever asks here did not hear so: its job's end takes it back.
+/// Queues an unwanted value for revocation, or records that it was never minted.
+///
+/// The upstream's answer is stored, because a revocation may need it, even if another server gave the value
+/// up meanwhile without knowing it. A live value was committed, although the caller did not learn of it; the
+/// end of its job revokes it.
 pub(super) async fn lose(conn: &mut PgConnection, lost: &Lost, now: Timestamp) -> Outcome<()> {
     let known = lost.minted.as_ref();
     sqlx::query!(
@@ -89,7 +91,8 @@ pub(super) async fn lose(conn: &mut PgConnection, lost: &Lost, now: Timestamp) -
     Ok(())
 }
 
-/// Has the credentials of jobs and of their descendants taken back. Costs one look when no job has any.
+/// Queues the credentials of jobs and of their descendants for revocation; costs one look-up when no job has
+/// any.
 pub(super) async fn unneeded(conn: &mut PgConnection, jobs: &[JobId], now: Timestamp) -> Outcome<u64> {
     let ids: Vec<uuid::Uuid> = jobs.iter().map(|id| id.uuid()).collect();
     let done = sqlx::query!(
@@ -108,8 +111,8 @@ pub(super) async fn unneeded(conn: &mut PgConnection, jobs: &[JobId], now: Times
     Ok(done.rows_affected())
 }
 
-/// Has taken back up to `limit` values whose job is over, or is not there, or was delegated by one that is over: what
-/// whoever ended it ought to have done.
+/// Queues up to `limit` values for revocation whose job or parent job ended or whose job does not exist, in
+/// case the operation that ended it missed them.
 pub(super) async fn orphaned(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- credentials::orphaned
@@ -130,7 +133,7 @@ pub(super) async fn orphaned(conn: &mut PgConnection, now: Timestamp, limit: i64
     Ok(done.rows_affected())
 }
 
-/// Gives up to `limit` values up that were asked for so long ago that whoever asked must be dead.
+/// Abandons up to `limit` values that were requested so long ago that the requesting server must be dead.
 pub(super) async fn overdue(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- credentials::overdue
@@ -147,7 +150,7 @@ pub(super) async fn overdue(conn: &mut PgConnection, now: Timestamp, limit: i64)
     Ok(done.rows_affected())
 }
 
-/// Has a value taken back that another takes the place of; whether it still worked.
+/// Queues a replaced value for revocation; returns whether it was live.
 pub(super) async fn replaced(
     conn: &mut PgConnection,
     (id, generation): (CredentialId, u32),
@@ -166,7 +169,8 @@ pub(super) async fn replaced(
     Ok(done.rows_affected() == 1)
 }
 
-/// Keeps a value that the job's worker brought. It is good where the one before was; what is enforced there is not known.
+/// Stores a value supplied by the worker; it is for the same endpoint as the previous one, with unknown
+/// constraints.
 pub(super) async fn give(
     conn: &mut PgConnection,
     (id, prior): (CredentialId, u32),
@@ -194,7 +198,7 @@ pub(super) async fn give(
     Ok(done.rows_affected() == 1)
 }
 
-/// Wipes up to `limit` values that nobody can ask for any more.
+/// Clears up to `limit` values that can no longer be asked for.
 pub(super) async fn wipe(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- credentials::wipe
@@ -210,7 +214,7 @@ pub(super) async fn wipe(conn: &mut PgConnection, now: Timestamp, limit: i64) ->
     Ok(done.rows_affected())
 }
 
-/// Writes down how an attempt at a revocation ended; whether it was still this one's to say.
+/// Records the result of a revocation attempt; returns false if a newer attempt has begun.
 pub(super) async fn attempted(
     conn: &mut PgConnection,
     (id, generation): (CredentialId, u32),
@@ -236,7 +240,7 @@ pub(super) async fn attempted(
     Ok(done.rows_affected() == 1)
 }
 
-/// Has the values of a credential tried again that could not be taken back, or wait to be.
+/// Retries the revocation of a credential's values that failed or wait for it.
 pub(super) async fn again(conn: &mut PgConnection, id: CredentialId, now: Timestamp) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- credentials::again
@@ -250,7 +254,6 @@ pub(super) async fn again(conn: &mut PgConnection, id: CredentialId, now: Timest
     Ok(done.rows_affected())
 }
 
-/// A value whose revocation is due.
 pub(super) struct Waiting {
     pub id: uuid::Uuid,
     pub generation: i32,
@@ -263,7 +266,7 @@ pub(super) struct Waiting {
     pub attempts: i32,
 }
 
-/// Takes up to `limit` values that are due to be taken back. Nobody else tries them before `until`.
+/// Claims up to `limit` values that are due for revocation; nobody else tries them before `until`.
 pub(super) async fn claim(
     conn: &mut PgConnection,
     now: Timestamp,

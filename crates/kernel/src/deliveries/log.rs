@@ -1,4 +1,5 @@
-//! What an endpoint's owner sees of its deliveries, and the delivery that only tests whether the receiver works.
+//! The owner's view of an endpoint's deliveries, and the test delivery that checks whether the receiver
+//! works.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::rows::{Queue, queue};
 use crate::webhooks::Post;
 use crate::{Caller, Ctx, Outcome, endpoints, not_found, unknown};
 
-/// When a delivery that is waited for is first looked at again, and how often at the least: many may wait at once.
+/// The first and the longest interval between checks for a delivery's result: many may wait at once.
 const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// A delivery.
@@ -23,17 +24,17 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 pub struct Delivery {
     /// The header `webhook-id`.
     pub webhook_id: String,
-    /// What it tells.
+    /// The type of its event.
     pub kind: String,
-    /// What has become of it.
+    /// Its status.
     pub status: DeliveryStatus,
     /// When it was queued.
     pub created_at: Timestamp,
-    /// When it is tried next.
+    /// When the next attempt is due.
     pub next_attempt_at: Option<Timestamp>,
-    /// When it was dealt with.
+    /// When it was finished.
     pub finished_at: Option<Timestamp>,
-    /// The attempts at it, oldest first.
+    /// Its attempts, oldest first.
     pub attempts: Vec<Attempt>,
 }
 
@@ -44,31 +45,31 @@ pub struct Attempt {
     pub id: AttemptId,
     /// When it was made.
     pub at: Timestamp,
-    /// The receiver's answer.
+    /// The status of the receiver's answer.
     pub status: Option<u16>,
-    /// Why it was no success.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// How long it took.
+    /// Its duration in milliseconds.
     pub millis: u32,
     /// The beginning of the answer's body.
     pub response: Option<String>,
 }
 
-/// Which deliveries to list.
+/// Filters for listing deliveries.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this status.
+    /// Only deliveries in this status.
     pub status: Option<DeliveryStatus>,
-    /// Only those queued before this one.
+    /// Only deliveries queued before this one.
     pub before: Option<String>,
-    /// How many at the most.
+    /// Maximum number of deliveries.
     pub limit: u32,
 }
 
-/// An endpoint's deliveries with their attempts, the newest first.
+/// Lists an endpoint's deliveries with their attempts, newest first.
 ///
 /// # Errors
-/// There is no such endpoint of the caller's.
+/// The caller has no such endpoint.
 pub async fn list(ctx: &Ctx, caller: &Caller, id: EndpointId, filter: &Filter) -> Outcome<Vec<Delivery>> {
     let mut conn = ctx.pool.acquire().await?;
     endpoints::reachable(&mut conn, caller, id).await?;
@@ -77,7 +78,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, id: EndpointId, filter: &Filter) -
 }
 
 async fn page(ctx: &Ctx, id: EndpointId, only: Option<&str>, filter: &Filter) -> Outcome<Vec<Delivery>> {
-    // What came of a delivery is written with its attempt, and seen with it.
+    // One snapshot: a delivery's status is committed with its attempt, and must be read with it.
     let mut tx = ctx.snapshot().await?;
     let rows = sqlx::query!(
         "-- deliveries::page
@@ -137,10 +138,10 @@ async fn attempts(conn: &mut PgConnection, ids: &[i64]) -> Outcome<HashMap<i64, 
     Ok(found)
 }
 
-/// Queues a delivery that only tests whether the receiver works; its `webhook-id`.
+/// Queues a delivery that only tests the receiver; returns its `webhook-id`.
 ///
 /// # Errors
-/// There is no such endpoint of the caller's, or it is not sent to.
+/// The caller has no such endpoint, or the endpoint is not live.
 pub async fn ping(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<String> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
@@ -169,10 +170,10 @@ pub async fn ping(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<String>
     Ok(webhook_id)
 }
 
-/// Waits up to `limit` until a delivery was tried; the delivery as it then is.
+/// Waits up to `limit` for the first attempt at a delivery; returns the delivery in any case.
 ///
 /// # Errors
-/// It is no longer there.
+/// The delivery no longer exists.
 pub async fn wait(ctx: &Ctx, id: EndpointId, webhook_id: &str, limit: Duration) -> Outcome<Delivery> {
     let deadline = Instant::now() + limit;
     let filter = Filter { limit: 1, ..Filter::default() };

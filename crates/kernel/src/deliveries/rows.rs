@@ -1,5 +1,5 @@
-//! The rows of deliveries: what is queued, what is due, what became of it. Tables `webhook_bodies`, `webhook_deliveries`,
-//! `webhook_attempts`.
+//! Rows of deliveries: queueing, loading due ones, recording results. Tables `webhook_bodies`,
+//! `webhook_deliveries`, `webhook_attempts`.
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
@@ -11,22 +11,22 @@ use super::{Attempted, Due, shifts};
 use crate::webhooks::Post;
 use crate::{Ctx, Outcome};
 
-/// Deliveries loaded for one shift at once, and bytes of their bodies beyond which no further one is: they are in memory
-/// together, in as many shifts as there are hands.
+/// Maximum number of deliveries loaded at once for a lease, and the size of their bodies in bytes after which
+/// no more are loaded: every lease in progress holds them in memory.
 const BATCH: i64 = 32;
 const BATCH_BYTES: i64 = 1 << 20;
 
-/// What is to be queued: posts, and to whom each of them, by its index.
+/// Deliveries to queue: webhook bodies, and the endpoints of each by its index.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// The posts.
+    /// The webhook bodies.
     pub posts: Vec<Post>,
-    /// Index of the post and endpoint, in the order of the log.
+    /// Index of the body and the endpoint, in the order of the log.
     pub pairs: Vec<(usize, EndpointId)>,
 }
 
-/// Queues deliveries that become due at `due`; with `again` also those that were dealt with before. Answers with the
-/// endpoints that have something to be sent now.
+/// Queues deliveries that become due at `due`, with `again` also those that are finished; returns the
+/// endpoints with something to send.
 pub(crate) async fn queue(
     conn: &mut PgConnection,
     what: &Queue,
@@ -38,8 +38,9 @@ pub(crate) async fn queue(
         return Ok(Vec::new());
     }
     if again {
-        // What is there already is locked, and in the order of a shift, its row before its deliveries: or each would wait for
-        // the other. What is new nobody else has locked, and shifts need not wait until all of it is written.
+        // Existing rows get locked, so lock the endpoint's row before its deliveries, as leases do, to avoid
+        // a deadlock. New rows are locked by nobody else, and leases need not wait until all of them are
+        // written.
         shifts::poke(conn, &endpoints(what.pairs.iter().map(|(_, endpoint)| endpoint.uuid())), now).await?;
     }
     insert_bodies(conn, &what.posts, now).await?;
@@ -68,16 +69,16 @@ pub(crate) async fn queue(
     Ok(woken)
 }
 
-/// How far apart the clocks of servers may be for the order to be kept. Beyond that a clock was wrong, and nobody waits until
-/// the others get there.
+/// Maximum clock difference between servers for which the order is kept; beyond it a clock was wrong, and new
+/// deliveries do not wait for it.
 const SKEW: TimeDelta = TimeDelta::minutes(1);
 
-/// When what is queued now becomes due: not before what was queued earlier, whatever servers' clocks say.
+/// Returns when a delivery queued now is due: not before earlier ones, whatever the servers' clocks say.
 pub(crate) fn in_order(before: Option<Timestamp>, now: Timestamp) -> Timestamp {
     before.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now))
 }
 
-/// When the last of what was queued for any of these endpoints was.
+/// Returns when the last delivery for any of these endpoints was queued.
 pub(crate) async fn latest(conn: &mut PgConnection, ids: &[EndpointId]) -> Outcome<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         "-- deliveries::latest
@@ -95,7 +96,7 @@ fn endpoints(ids: impl Iterator<Item = uuid::Uuid>) -> Vec<uuid::Uuid> {
     ids
 }
 
-/// A body that is there already is kept from being forgotten at the same moment.
+/// Inserts bodies; an existing one gets a new timestamp, so that it is not purged at the same moment.
 async fn insert_bodies(conn: &mut PgConnection, posts: &[Post], now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- deliveries::insert_bodies
@@ -120,7 +121,7 @@ async fn insert_bodies(conn: &mut PgConnection, posts: &[Post], now: Timestamp) 
     Ok(())
 }
 
-/// A delivery that is due, with what it tells of.
+/// A due delivery with its body.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub id: i64,
@@ -135,7 +136,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// The place of what it tells.
+    /// The position of the record that it reports.
     pub fn told(&self) -> Option<(IntentId, i64)> {
         Some((self.intent_id?.into(), self.seq?))
     }
@@ -189,7 +190,6 @@ pub(super) async fn drop_all(pool: &PgPool, ids: &[i64], now: Timestamp) -> Outc
     Ok(())
 }
 
-/// What becomes of a delivery.
 pub(super) struct Change {
     pub id: i64,
     pub attempts: u32,
@@ -239,7 +239,7 @@ pub(super) async fn insert_attempts(
     Ok(())
 }
 
-/// How many deliveries wait, counted up to `most`.
+/// Counts waiting deliveries, up to `most`.
 pub(super) async fn waiting(conn: &mut PgConnection, most: i64) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- deliveries::waiting
@@ -251,7 +251,7 @@ pub(super) async fn waiting(conn: &mut PgConnection, most: i64) -> Outcome<i64> 
     Ok(count)
 }
 
-/// Whether more than so many deliveries wait for an endpoint.
+/// Whether more than `most` deliveries wait for an endpoint.
 pub(super) async fn waits_more_than(conn: &mut PgConnection, id: EndpointId, most: i64) -> Outcome<bool> {
     let found = sqlx::query_scalar!(
         "-- deliveries::waits_more_than
@@ -264,11 +264,11 @@ pub(super) async fn waits_more_than(conn: &mut PgConnection, id: EndpointId, mos
     Ok(found == Some(true))
 }
 
-/// Forgets up to `limit` deliveries that were finished longer ago than they are kept, with their attempts, and bodies
-/// that nobody waits for any more; answers with how many deliveries that was.
+/// Deletes up to `limit` finished deliveries past their retention with their attempts, and bodies without
+/// deliveries; returns the number of deliveries.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub(super) async fn forget_finished(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - ctx.settings.webhooks.retention;
     let mut tx = ctx.begin(&[]).await?;
@@ -311,7 +311,7 @@ async fn forget_attempts(conn: &mut PgConnection, ids: &[i64]) -> Outcome<()> {
     Ok(())
 }
 
-/// Forgets up to `limit` deliveries of a removed endpoint, and in the end how it has been doing; answers with how many.
+/// Deletes up to `limit` deliveries of a removed endpoint, and finally its health; returns their number.
 pub(crate) async fn forget_all(conn: &mut PgConnection, id: EndpointId, limit: i64) -> Outcome<u64> {
     let ids = sqlx::query_scalar!(
         "-- deliveries::forget_all

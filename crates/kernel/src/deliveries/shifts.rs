@@ -1,4 +1,4 @@
-//! Whose shift it is, and how each receiver has been doing. Table `webhook_shifts`.
+//! Endpoint leases, and the health of each receiver. Table `webhook_shifts`.
 
 use std::collections::HashMap;
 
@@ -9,32 +9,32 @@ use sqlx::{PgConnection, PgPool};
 use super::Shift;
 use crate::Outcome;
 
-/// How an endpoint has been doing.
+/// An endpoint's health.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// Since when there was nothing else.
+    /// When they began.
     pub failing_since: Option<Timestamp>,
-    /// It is left alone until then.
+    /// When its pause ends.
     pub paused_until: Option<Timestamp>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
-    /// When.
+    /// When it occurred.
     pub last_error_at: Option<Timestamp>,
-    /// When something last arrived.
+    /// When a delivery last succeeded.
     pub last_success_at: Option<Timestamp>,
 }
 
 impl Health {
-    /// Something arrived.
+    /// Records a success.
     pub(super) fn succeeded(&mut self, at: Timestamp) {
         *self =
             Self { last_error: self.last_error.take(), last_error_at: self.last_error_at, ..Self::default() };
         self.last_success_at = Some(at);
     }
 
-    /// Something did not.
+    /// Records a failure.
     pub(super) fn failed(&mut self, at: Timestamp, error: Option<String>) {
         self.failures = self.failures.saturating_add(1);
         self.failing_since = self.failing_since.or(Some(at));
@@ -66,7 +66,7 @@ impl From<Row> for Health {
     }
 }
 
-/// How these endpoints have been doing; those that were never sent anything are left out.
+/// Returns the health of these endpoints; those that were never sent anything are left out.
 pub(crate) async fn health(
     conn: &mut PgConnection,
     ids: &[EndpointId],
@@ -108,7 +108,7 @@ pub(super) async fn claim(
     Ok(rows.into_iter().map(|row| (row.endpoint_id.into(), row.fence)).collect())
 }
 
-/// Locks the row of a shift; `None` when it is no longer this one's.
+/// Locks the row of a lease; `None` if another server holds it now.
 pub(super) async fn lock(conn: &mut PgConnection, shift: &Shift) -> Outcome<Option<Health>> {
     let row = sqlx::query_as!(
         Row,
@@ -149,8 +149,10 @@ pub(super) async fn prolong(
     Ok(())
 }
 
-/// Gives a shift back whose row is locked. The next one is due no earlier than `from`: shifts are claimed in the order in
-/// which they are due, so whoever just had one queues behind those who had none, however long its deliveries have waited.
+/// Releases a lease whose row is locked; the next one is due no earlier than `from`.
+///
+/// Leases are claimed in the order of their due times, so an endpoint that was just served queues behind the
+/// others, however long its deliveries have waited.
 pub(super) async fn give_back(
     conn: &mut PgConnection,
     shift: &Shift,
@@ -173,7 +175,7 @@ pub(super) async fn give_back(
     Ok(())
 }
 
-/// Says that something is due for these endpoints at `at`; those that are left alone get it when that is over.
+/// Marks these endpoints as due at `at`, or after their pause.
 pub(super) async fn poke(conn: &mut PgConnection, ids: &[uuid::Uuid], at: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- shifts::poke
@@ -189,7 +191,7 @@ pub(super) async fn poke(conn: &mut PgConnection, ids: &[uuid::Uuid], at: Timest
     Ok(())
 }
 
-/// Forgets an endpoint's failures, and has what waits for it sent: it was made active again, or is another.
+/// Clears an endpoint's failures and makes it due, after it was reactivated or got another URL.
 pub(crate) async fn begin_again(conn: &mut PgConnection, id: EndpointId, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- shifts::begin_again
@@ -203,7 +205,7 @@ pub(crate) async fn begin_again(conn: &mut PgConnection, id: EndpointId, now: Ti
     Ok(())
 }
 
-/// Has nothing more sent to an endpoint.
+/// Stops sending to an endpoint.
 pub(crate) async fn hold(conn: &mut PgConnection, id: EndpointId) -> Outcome<()> {
     sqlx::query!(
         "-- shifts::hold
@@ -215,7 +217,7 @@ pub(crate) async fn hold(conn: &mut PgConnection, id: EndpointId) -> Outcome<()>
     Ok(())
 }
 
-/// Forgets how a removed endpoint has been doing.
+/// Deletes the health of a removed endpoint.
 pub(super) async fn forget(conn: &mut PgConnection, id: EndpointId) -> Outcome<()> {
     sqlx::query!(
         "-- shifts::forget

@@ -1,5 +1,5 @@
-//! The audience: those who receive at this moment, each with the sight of its owner. What a server remembers of it is
-//! checked against the house's line, on which every change of an endpoint and of a key is logged.
+//! The audience: the endpoints that receive records now, each with its owner's view. The server's cache of it
+//! is checked against the system log, which records every change of an endpoint or a key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,30 +16,31 @@ use crate::keys::find_by_public_ids;
 use crate::streams::{Sight, View, know_members};
 use crate::{Caller, Ctx, Grant, Outcome, lines, seats};
 
-/// One who receives.
+/// An endpoint that receives records.
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// It hears what later transactions write.
+    /// It receives records of transactions after this one.
     pub hears_after: i64,
-    /// What its owner sees.
+    /// The view of its owner.
     pub sight: Sight,
 }
 
-/// Those who receive, as this server last knew them.
+/// The receiving endpoints, as cached by this server.
 #[derive(Debug, Default)]
 pub(crate) struct Audience {
-    /// The end of the house's line when they were loaded.
+    /// The end of the system log when they were loaded.
     seen: Option<i64>,
-    /// They.
+    /// The receiving endpoints.
     pub listeners: Vec<Listener>,
-    /// Where this server last left the cursor: when another has moved it since, something passed unseen.
+    /// The fan-out cursor as this server last left it; if another server has moved it, this one missed
+    /// records.
     pub left_at: Option<Place>,
 }
 
 impl Audience {
-    /// Loads the audience anew if anything has changed.
+    /// Reloads the audience if anything has changed.
     pub async fn refresh(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         let tail = lines::tails(conn, &[IntentId::HOUSE]).await?;
         let seen = tail.first().map_or(0, |(_, tail)| tail.seq);
@@ -64,12 +65,12 @@ impl Audience {
         Ok(())
     }
 
-    /// Forgets where everybody stands.
+    /// Clears the cached access levels.
     pub fn forget_seats(&mut self) {
         self.listeners.iter_mut().for_each(|one| one.sight.forget());
     }
 
-    /// Looks up where they stand with the intents of these records, all at once.
+    /// Loads the access levels of all listeners for the intents of these records, in one query.
     pub async fn take_seats<'a>(
         &mut self,
         ctx: &Ctx,
@@ -110,7 +111,7 @@ impl Audience {
 }
 
 impl Listener {
-    /// Whether this record, written as `kind`, is for it.
+    /// Whether the endpoint receives this record, written as `kind`.
     pub async fn hears(&mut self, ctx: &Ctx, record: &Record, kind: &str) -> Outcome<bool> {
         let asked = in_scope(&self.endpoint, record.intent_id()) && self.endpoint.wants(kind);
         Ok(asked && self.sight.sees(ctx, record).await?)
@@ -121,12 +122,12 @@ fn in_scope(endpoint: &Endpoint, intent: IntentId) -> bool {
     endpoint.intent_id.is_none_or(|only| only == intent)
 }
 
-/// What the owner of an endpoint sees with this key; `None` when the key may not act as the agent, or not read its
-/// mailbox if that is what it is sent.
+/// Returns the view of an endpoint's owner with this key; `None` if the key may not act as the agent, or may
+/// not read the mailbox of a mailbox endpoint.
 fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight> {
     let caller = Caller::new(grant, Some(&endpoint.agent_id), now).ok()?;
     let view = match (endpoint.kind, endpoint.channel_id, endpoint.intent_id) {
-        // What it gets is not looked for among what happens.
+        // Mailbox endpoints receive envelopes, not records; only the scope matters.
         (EndpointKind::Mailbox, _, _) if !caller.has(Scope::MailRead) => return None,
         (EndpointKind::Agent | EndpointKind::Mailbox, _, _) => View::Agent,
         (EndpointKind::Subscription, Some(channel), _) => View::Channel(channel),
@@ -136,7 +137,7 @@ fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight
     Some(Sight::new(caller, view))
 }
 
-/// The sight of a stored endpoint's owner; `None` when no key of it is in force.
+/// Returns the view of a stored endpoint's owner; `None` if its key is no longer in force.
 pub(crate) async fn powers(
     conn: &mut PgConnection,
     stored: &Stored,
@@ -146,7 +147,7 @@ pub(crate) async fn powers(
     Ok(grants.remove(&stored.key_id).and_then(|grant| sight(&stored.endpoint, grant, now)))
 }
 
-/// The powers of these keys, or of those that they were rotated to: the newest that is in force.
+/// Returns the grants of these keys, or of the newest keys in force that they were rotated to.
 pub(crate) async fn grants(
     conn: &mut PgConnection,
     keys: &[KeyId],

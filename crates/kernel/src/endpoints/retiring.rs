@@ -1,5 +1,5 @@
-//! Retiring: subscriptions that ended by themselves are removed when they have been ended for as long as deliveries are
-//! kept. They were sent nothing since the instant they ended; until then their owner still finds what they were sent.
+//! Removes expired subscriptions after the retention period of deliveries. Nothing is sent to them from the
+//! instant they expire; until their removal the owner can still list their deliveries.
 
 use entente_domain::ids::{EndpointId, IntentId};
 use entente_domain::principals::HOUSE;
@@ -8,10 +8,10 @@ use super::{find, rows, take_away};
 use crate::lines::Line;
 use crate::{Ctx, Outcome};
 
-/// Removes up to `limit` of them; answers with how many.
+/// Removes up to `limit` of them; returns their number.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub(crate) async fn retire(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - ctx.settings.webhooks.retention;
     let mut conn = ctx.pool.acquire().await?;
@@ -20,7 +20,8 @@ pub(crate) async fn retire(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut retired = 0;
     for id in ended {
         let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-        // Looked at again under the lock: another server was faster, or its owner gave it another end.
+        // Checked again under the lock: another server may have removed it, or its owner may have extended
+        // it.
         let found = find(&mut tx, EndpointId::from(id)).await?;
         let found = found.filter(|stored| stored.endpoint.expires_at.is_some_and(|end| end < before));
         let Some(stored) = found else { continue };

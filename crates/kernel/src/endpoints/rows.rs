@@ -1,4 +1,4 @@
-//! The rows of endpoints. Table `webhook_endpoints`.
+//! Rows of the table `webhook_endpoints`.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use sqlx::PgConnection;
 use super::Filter;
 use crate::{AppError, Ctx, Outcome, deliveries, unknown};
 
-/// What somebody subscribed to, and did not just register with.
+/// The kinds of endpoints created by subscribing, not by registering an agent.
 const SUBSCRIBED: [EndpointKind; 2] = [EndpointKind::Subscription, EndpointKind::Mailbox];
 
-/// An endpoint with what only sending to it needs.
+/// An endpoint with the data needed to send to it.
 #[derive(Debug)]
 pub(crate) struct Stored {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// What signs.
+    /// The signing secrets.
     pub secrets: Secrets,
-    /// By whose powers it sees.
+    /// The key whose permissions limit its deliveries.
     pub key_id: KeyId,
-    /// It hears what later transactions write.
+    /// It receives records of transactions after this one.
     pub hears_after: i64,
 }
 
@@ -94,7 +94,7 @@ impl TryFrom<Row> for Stored {
     }
 }
 
-/// An endpoint that was not removed.
+/// Loads an endpoint that was not removed.
 pub(crate) async fn find(conn: &mut PgConnection, id: EndpointId) -> Outcome<Option<Stored>> {
     let row = sqlx::query_as!(
         Row,
@@ -109,7 +109,7 @@ pub(crate) async fn find(conn: &mut PgConnection, id: EndpointId) -> Outcome<Opt
     row.map(Stored::try_from).transpose()
 }
 
-/// The endpoint that an agent registered with.
+/// Loads the endpoint that an agent registered with.
 pub(super) async fn of_agent(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Stored>> {
     let row = sqlx::query_as!(
         Row,
@@ -124,7 +124,7 @@ pub(super) async fn of_agent(conn: &mut PgConnection, agent_id: &str) -> Outcome
     row.map(Stored::try_from).transpose()
 }
 
-/// A principal's endpoints in the order of their ids.
+/// Loads a principal's endpoints in the order of their ids.
 pub(super) async fn list(
     conn: &mut PgConnection,
     principal_id: &str,
@@ -153,7 +153,7 @@ pub(super) async fn list(
     rows.into_iter().map(Stored::try_from).collect()
 }
 
-/// How many subscriptions a principal has that have not ended.
+/// Counts a principal's subscriptions that have not expired.
 pub(super) async fn count(conn: &mut PgConnection, principal_id: &str, now: Timestamp) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- endpoints::count
@@ -168,7 +168,7 @@ pub(super) async fn count(conn: &mut PgConnection, principal_id: &str, now: Time
     Ok(count)
 }
 
-/// All endpoints that what happens is sent to at this moment.
+/// Loads all endpoints that receive records now.
 pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<Stored>> {
     let rows = sqlx::query_as!(
         Row,
@@ -186,8 +186,10 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
     rows.into_iter().map(Stored::try_from).collect()
 }
 
-/// Those that what is put into these mailboxes is sent to at this moment, by whose mailbox it is. A person's is sent on for
-/// nobody else's key (`voices.rs`), also where somebody became a person after the endpoint was made.
+/// Returns the live endpoints of these mailboxes, by the mailbox's entity.
+///
+/// A person's mailbox is forwarded only to that person's own endpoints (`voices.rs`), even if the entity
+/// became a person after the endpoint was made.
 pub(crate) async fn of_mailboxes(
     conn: &mut PgConnection,
     entities: &[&str],
@@ -213,7 +215,8 @@ pub(crate) async fn of_mailboxes(
     Ok(found)
 }
 
-/// The keys in force that each of these keys is or was rotated to: the root, and by what the key is looked up.
+/// Returns the keys in force that each of these keys is or was rotated to: the original key, and the public
+/// id.
 pub(super) async fn heirs(
     conn: &mut PgConnection,
     roots: &[uuid::Uuid],
@@ -266,7 +269,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Writes an endpoint's changes, with the key by which it sees from now on; `begins`: it hears from now on.
+/// Stores an endpoint's changes with its key; with `begins` it receives only records from now on.
 pub(super) async fn save(
     conn: &mut PgConnection,
     endpoint: &Endpoint,
@@ -319,7 +322,7 @@ pub(super) async fn remove(conn: &mut PgConnection, id: EndpointId, now: Timesta
     Ok(())
 }
 
-/// Endpoints that ended before a time.
+/// Returns endpoints that expired before a time.
 pub(super) async fn ended(
     conn: &mut PgConnection,
     before: Timestamp,
@@ -336,10 +339,11 @@ pub(super) async fn ended(
     Ok(ids)
 }
 
-/// Deletes what is left of removed endpoints, up to `limit` deliveries of each; answers with how many.
+/// Deletes the rest of removed endpoints, up to `limit` deliveries of each per call; returns the number of
+/// deliveries.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub(crate) async fn sweep_removed(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let removed = sqlx::query_scalar!(
         "-- endpoints::removed

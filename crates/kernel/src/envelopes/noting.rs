@@ -1,9 +1,9 @@
-//! What the log says of envelopes (AEE §6.8): seven of their members, never what they say.
+//! Log output about envelopes (AEE §6.8): seven of their members, never the payload.
 
 use entente_domain::envelopes::Envelope;
 use entente_domain::refusal::Refusal;
 
-/// Writes down that an envelope went on: the seven members of AEE §6.8, never its payload.
+/// Logs the progress of an envelope: the seven members of AEE §6.8, never its payload.
 pub(crate) fn note(what: &str, envelope: &Envelope) {
     tracing::info!(
         target: "entente::aee",
@@ -13,10 +13,10 @@ pub(crate) fn note(what: &str, envelope: &Envelope) {
     );
 }
 
-/// Letters of a member that are written down of an envelope that was refused: it may be anything.
+/// Characters logged per member of a refused envelope, which may be of any size.
 const NOTED: usize = 200;
 
-/// Writes down that an envelope was refused, whatever it is.
+/// Logs that an envelope was refused, even if it is malformed.
 pub fn note_refusal(bytes: &[u8], refusal: &Refusal) {
     let members = entente_domain::envelopes::members(bytes).unwrap_or_default();
     let member = |name: &str| -> String {

@@ -1,5 +1,5 @@
-//! References from one envelope to another (AEE §10.2): what a writer has to know of what is referred to, without reading whole
-//! envelopes. Table `aee_envelopes`, which `rows.rs` writes.
+//! References from one envelope to another (AEE §10.2): the facts that a writer needs about a referenced
+//! envelope, without loading all of it. Table `aee_envelopes`, which `rows.rs` writes.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use sqlx::PgConnection;
 
 use crate::Outcome;
 
-/// What is known of an envelope that another one refers to.
+/// The facts about an envelope that another one references.
 #[derive(Debug)]
 pub(crate) struct Referred {
     sender: String,
     recipient: String,
     handed_out: bool,
-    /// What references name it by.
+    /// The hash by which references name it.
     pub hash: String,
 }
 
 impl Referred {
-    /// Whether an entity has the envelope.
+    /// Whether an entity is a party to the envelope.
     pub fn is_party(&self, entity: &str) -> bool {
         self.sender == entity || (self.handed_out && self.recipient == entity)
     }
 }
 
-/// What is known of envelopes that others refer to by their hash.
+/// Loads the facts about envelopes that are referenced by their hash.
 pub(crate) async fn referred(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, Referred>> {
     if ids.is_empty() {
         return Ok(HashMap::new());

@@ -1,4 +1,4 @@
-//! The rows of envelopes: table `aee_envelopes`. Who may see them is `envelopes.rs`.
+//! Rows of the table `aee_envelopes`. Access to them is checked in `envelopes.rs`.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use crate::post::Parcel;
 use crate::{AppError, Outcome};
 
-/// What is known of an envelope that was taken in before.
+/// The facts about an accepted envelope that detect duplicates.
 #[derive(Debug, Clone)]
 pub(crate) struct Stub {
     pub kind: EnvelopeType,
@@ -23,7 +23,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Of one that is being taken in.
+    /// Returns the stub of an envelope that is being accepted.
     pub fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
         Self {
             kind: parcel.envelope.kind,
@@ -33,8 +33,8 @@ impl Stub {
         }
     }
 
-    /// What is said of another one with its id: the first receipt, when it is the same from the same principal, so that a
-    /// retry is safe.
+    /// The refusal of another envelope with the same id: with the first receipt if it is the same envelope
+    /// from the same principal, so that a retry is safe.
     pub fn repeated(&self, parcel: &Parcel) -> Refusal {
         if self.digest == parcel.digest && self.principal == parcel.principal {
             let message =
@@ -45,7 +45,7 @@ impl Stub {
         Self::spent()
     }
 
-    /// What is said of an envelope whose id is another one's.
+    /// The refusal of an envelope whose id was used for another one.
     pub fn spent() -> Refusal {
         let message =
             "An envelope with this `id` was taken in before (AEE §11.1). Give each envelope a new id.";
@@ -53,38 +53,38 @@ impl Stub {
     }
 }
 
-/// An envelope as it is kept.
+/// A stored envelope.
 #[derive(Debug, Clone)]
 pub struct Kept {
     /// Its id.
     pub id: String,
     /// Its type.
     pub kind: EnvelopeType,
-    /// From whom.
+    /// The sender.
     pub sender: String,
-    /// To whom.
+    /// The recipient.
     pub recipient: String,
-    /// What it is about.
+    /// The AEE intent.
     pub purpose: String,
-    /// Its thread.
+    /// The thread.
     pub corr: String,
-    /// What it answers.
+    /// The envelope that it answers.
     pub reply_to: Option<String>,
-    /// What was said of it.
+    /// Its receipt.
     pub receipt: Receipt,
-    /// The envelope that the gateway made it from.
+    /// The envelope that the gateway derived it from.
     pub original_id: Option<String>,
-    /// The text it came in.
+    /// The text as received.
     pub body: String,
 }
 
 impl Kept {
-    /// Whether its recipient has it: not while it waits for a person, nor when something else is handed on instead.
+    /// Whether it was delivered to its recipient: neither held for approval nor replaced by a redacted copy.
     pub(crate) fn is_handed_out(&self) -> bool {
         !matches!(self.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted)
     }
 
-    /// One that is being taken in.
+    /// Returns the stored form of an envelope that is being accepted.
     pub(crate) fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
         let envelope = &parcel.envelope;
         Self {
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-/// A row, as every query of envelopes reads it.
+/// A row, as selected by every query of envelopes.
 pub(super) struct Row {
     pub id: String,
     pub r#type: String,
@@ -211,7 +211,7 @@ fn status(status: ReceiptStatus) -> &'static str {
     }
 }
 
-/// What is kept under these ids.
+/// Loads the stubs of these ids.
 pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, Stub>> {
     let rows = sqlx::query!(
         "-- aee_envelopes::stubs
@@ -248,7 +248,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
         .collect()
 }
 
-/// One envelope.
+/// Loads an envelope.
 pub(crate) async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<Kept>> {
     let row = sqlx::query_as!(
         Row,
@@ -263,12 +263,12 @@ pub(crate) async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<Ke
     row.map(Row::kept).transpose()
 }
 
-/// Keeps envelopes with what was said of them.
+/// Inserts envelopes with their receipts.
 pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)]) -> Outcome<()> {
     if all.is_empty() {
         return Ok(());
     }
-    // Always in this order: two batches that bring the same ids wait for each other in one direction.
+    // Always sorted by id, so that two batches with the same ids cannot deadlock.
     let mut all = all.to_vec();
     all.sort_unstable_by(|(_, one), (_, other)| one.id.cmp(&other.id));
     let text = |of: &dyn Fn(&Parcel, &Receipt) -> String| -> Vec<String> {
@@ -331,7 +331,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
     Ok(())
 }
 
-/// Those of these envelopes that are kept, by their ids.
+/// Loads those of these envelopes that are stored, by id.
 pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, Kept>> {
     let rows = sqlx::query_as!(
         Row,
@@ -346,7 +346,7 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<H
     rows.into_iter().map(|row| row.kept().map(|kept| (kept.id.clone(), kept))).collect()
 }
 
-/// Has a task that a person has agreed to count as sent to its channel by this transaction.
+/// Makes an approved task count as sent to its bus by this transaction.
 pub(crate) async fn agreed(conn: &mut PgConnection, id: &str) -> Outcome<()> {
     let agreed = sqlx::query!(
         "-- aee_envelopes::agreed
@@ -357,8 +357,8 @@ pub(crate) async fn agreed(conn: &mut PgConnection, id: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Deletes envelopes that came before a moment, up to `limit`; answers with their ids, and with those whose `ts` named no
-/// moment.
+/// Deletes up to `limit` envelopes received before a moment; returns their ids, and the ids of those without
+/// a valid `ts`.
 pub(super) async fn delete(
     conn: &mut PgConnection,
     before: Timestamp,

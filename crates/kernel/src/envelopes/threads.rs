@@ -1,7 +1,7 @@
-//! Threads: all that was said under one `corr`, as a tree of what answers what (AEE §5.3).
+//! Threads: all envelopes with the same `corr`, as a tree of answers (AEE §5.3).
 //!
-//! A thread is whoever's that knows its name, so it is looked through a stretch at a time: first who may see what, without
-//! the letters themselves, then so many of those as one answer may have.
+//! Anybody who knows a thread's name can add to it, so it is read in bounded steps: first without the bodies,
+//! to check access, then only the envelopes of one page.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,15 +16,15 @@ use crate::refutations::{self, Refutation};
 use crate::voices::Voices;
 use crate::{Caller, Ctx, Outcome, mailboxes, not_found, pairs};
 
-/// Envelopes of a thread that are looked at in one step, and steps of one request: what strangers have put there must not
-/// keep the server busy, and who reads goes on where the request ended.
+/// Envelopes of a thread examined per step, and steps per request: envelopes from strangers must not keep the
+/// server busy, and the reader continues with the cursor.
 const STRETCH: u16 = 1_000;
 const STRETCHES: usize = 10;
 
-/// Bytes of envelopes and their pairs that are shown at once; one envelope at least.
+/// Maximum size in bytes of a page's envelopes and exchanges; a page has at least one envelope.
 const BYTES: usize = 4 * 1024 * 1024;
 
-/// What a pair counts for.
+/// Bytes that an exchange counts for.
 const PAIR_BYTES: usize = 128;
 
 /// An envelope in its thread.
@@ -32,15 +32,15 @@ const PAIR_BYTES: usize = 128;
 pub struct Leaf {
     /// The envelope.
     pub envelope: Kept,
-    /// Where it stands: 0 for what answers nothing that is shown.
+    /// Its depth: 0 if it answers nothing on the page.
     pub depth: usize,
-    /// Its pairs, when it is a task: all for who asked, and for who was asked its own.
+    /// Its exchanges, if it is a task: all for the sender, only their own for respondents.
     pub pairs: Vec<(String, PairStatus)>,
-    /// Who rejects it, and why (AEE §9.2).
+    /// Its refutations: the entities and their reasons (AEE §9.2).
     pub refutations: Vec<Refutation>,
 }
 
-/// A place in a thread.
+/// A position in a thread.
 #[derive(Debug, Clone)]
 struct Place {
     at: Timestamp,
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// What is known of an envelope before it is read.
+/// An envelope's metadata, without its body.
 struct Outline {
     id: String,
     sender: String,
@@ -83,11 +83,11 @@ impl Outline {
     }
 }
 
-/// The thread as the caller may see it: what it is a party to, each after what it answers, the earlier first. With it, where
-/// the next page begins, when there may be more.
+/// Returns a page of a thread: the envelopes that the caller is a party to, each after the one that it
+/// answers, earlier ones first; and the cursor of the next page if there may be more.
 ///
 /// # Errors
-/// There is nothing that the caller may see; the cursor is none.
+/// The caller may see nothing in the thread; the cursor is invalid.
 pub async fn thread(
     ctx: &Ctx,
     caller: &Caller,
@@ -126,7 +126,7 @@ pub async fn thread(
     Ok((leaves, next.map(|place| place.text())))
 }
 
-/// The ids of what the caller may see after a place, as many as one answer may have, and where it goes on.
+/// Returns the ids of a page of visible envelopes after a position, and the next position.
 async fn page(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -161,7 +161,7 @@ async fn page(
     Ok((ids, from))
 }
 
-/// As `envelopes::between`, and whoever found it in a mailbox.
+/// As `envelopes::between`, or if it is in one of the caller's mailboxes.
 fn may_see(voices: &Voices, one: &Outline, held: &HashSet<String>) -> bool {
     let handed_out = !matches!(one.status.as_str(), "held" | "redacted");
     voices.speak_for(&one.sender)
@@ -169,13 +169,13 @@ fn may_see(voices: &Voices, one: &Outline, held: &HashSet<String>) -> bool {
         || held.contains(&one.id)
 }
 
-/// An admin sees what went on; what waits for a person to agree, or never was agreed to, went nowhere: it is between who asked
-/// and who decides.
+/// Whether an admin may see it: all but tasks that are held for approval or were declined, which concern only
+/// the sender and the approvers.
 fn may_oversee(caller: &Caller, one: &Outline) -> bool {
     caller.has(Scope::Admin) && !one.waits
 }
 
-/// Which of them lie in the caller's mailboxes, where that is not their recipient's.
+/// Returns the envelopes in the caller's mailboxes that have several recipients.
 async fn held(conn: &mut PgConnection, caller: &Caller, all: &[Outline]) -> Outcome<HashSet<String>> {
     let several = all.iter().filter(|one| one.seq.is_none()).map(|one| one.id.as_str());
     mailboxes::held_by(conn, &several.collect::<Vec<_>>(), caller).await
@@ -200,13 +200,13 @@ async fn outlines(conn: &mut PgConnection, corr: &str, from: Option<&Place>) -> 
     Ok(found.fetch_all(conn).await?)
 }
 
-/// Each envelope after the one that it answers, a step deeper.
+/// Sorts each envelope after the one that it answers, one level deeper.
 fn planted(all: Vec<Kept>) -> Vec<Leaf> {
     let places: HashMap<String, usize> =
         all.iter().enumerate().map(|(at, kept)| (kept.id.clone(), at)).collect();
     let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
     for (at, kept) in all.iter().enumerate() {
-        // An answer comes after what it answers; what claims otherwise stands for itself.
+        // An answer comes after the envelope that it answers; one that does not becomes a root.
         let parent =
             kept.reply_to.as_ref().and_then(|id| places.get(id).copied()).filter(|parent| *parent < at);
         below.entry(parent).or_default().push(at);

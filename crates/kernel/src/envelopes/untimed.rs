@@ -1,5 +1,5 @@
-//! Envelopes whose `ts` names no moment (AEE §11.1): the window cannot keep a replay of one from being taken in once the
-//! envelope is forgotten, so that its id is remembered. Table `aee_untimed`: digests, and nothing of what was said.
+//! Ids of envelopes whose `ts` is no valid time (AEE §11.1). The time window cannot reject a replay of such
+//! an envelope once it is deleted, so its id is remembered. Table `aee_untimed`, with digests only.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 
 use crate::Outcome;
 
-/// Remembers ids for good.
+/// Stores ids for good.
 pub(super) async fn remember(conn: &mut PgConnection, ids: &[String]) -> Outcome<()> {
     if ids.is_empty() {
         return Ok(());
@@ -24,7 +24,7 @@ pub(super) async fn remember(conn: &mut PgConnection, ids: &[String]) -> Outcome
     Ok(())
 }
 
-/// Those of these ids that are remembered.
+/// Returns those of these ids that are stored.
 pub(crate) async fn remembered(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashSet<String>> {
     if ids.is_empty() {
         return Ok(HashSet::new());

@@ -1,4 +1,4 @@
-//! Dispatching (RFC-0022): giving an intent of ours to a peer. Done is that it is written down; sending follows.
+//! Dispatches our intents to peers (RFC-0022). A dispatch is only recorded here; sending follows.
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
@@ -17,7 +17,7 @@ use crate::governance::Attempt;
 use crate::lines::Line;
 use crate::{Caller, Ctx, Outcome, governance, idempotency, intents, lock_key, not_found, seats};
 
-/// An intent of ours at a peer.
+/// Our intent at a peer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Dispatch {
     /// Its id.
@@ -28,28 +28,28 @@ pub struct Dispatch {
     pub peer: String,
     /// The peer's URL.
     pub target_server: String,
-    /// Which of its agents was asked for.
+    /// The agent of the peer that was requested.
     pub agent_id: Option<String>,
-    /// Who dispatched it.
+    /// The agent that dispatched it.
     pub requested_by: String,
-    /// Where it is.
+    /// Its state.
     pub state: State,
-    /// The peer's id of its copy.
+    /// The id of the peer's copy.
     pub remote_intent_id: Option<String>,
-    /// The last that was heard of it, in words.
+    /// The latest news of it, as text.
     pub message: String,
-    /// Callbacks that were heard.
+    /// Number of callbacks received.
     pub callbacks: i32,
     /// When it was dispatched.
     pub created_at: Timestamp,
-    /// When anything was last heard of it.
+    /// When the latest news of it arrived.
     pub heard_at: Timestamp,
-    /// When it was over.
+    /// When it ended.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Dispatch {
-    /// Notes some news, if it is any.
+    /// Applies news to the dispatch, unless it has ended.
     pub(super) fn hears(&mut self, next: State, message: &str, now: Timestamp) {
         if self.state.is_over() {
             return;
@@ -61,11 +61,11 @@ impl Dispatch {
     }
 }
 
-/// Dispatches an intent to a peer. What leaves is a copy as it is now; who may do that is who may do everything with it.
+/// Dispatches a copy of an intent, as it is now, to a peer; requires admin access to the intent.
 ///
 /// # Errors
-/// The intent is not there, over, or the caller is no admin of it; the target is no peer that may be dispatched to; the ask is
-/// not lawful; too many are open.
+/// The intent does not exist or is over, or the caller is no admin of it; the target is no peer that accepts
+/// dispatches; the request is invalid; too many dispatches are open.
 pub async fn dispatch(
     ctx: &Ctx,
     caller: &Caller,
@@ -130,12 +130,12 @@ pub async fn dispatch(
     Ok(dispatch)
 }
 
-/// The trace that the request belongs to: the work at the peer belongs to it too (RFC-0020).
+/// Returns the request's trace, to which the work at the peer belongs too (RFC-0020).
 fn trace_of(caller: &Caller) -> Option<Map<String, Value>> {
     caller.trace.map(|trace| Map::from_iter([("trace_id".to_owned(), Value::from(trace.id()))]))
 }
 
-/// What the log says: whom it went to and which parts of it, not what is in them.
+/// Builds the event of a dispatch: the peer and the names of the shared parts, without their content.
 fn dispatched(dispatch: &Dispatch, letter: &Map<String, Value>) -> Draft {
     let full = |name: &&str| match letter.get(*name) {
         Some(Value::Object(members)) => !members.is_empty(),
@@ -151,10 +151,10 @@ fn dispatched(dispatch: &Dispatch, letter: &Map<String, Value>) -> Draft {
     Draft::of(Kind::FederationDispatched, &dispatch.requested_by, payload)
 }
 
-/// A dispatch, for whoever may read its intent.
+/// Returns a dispatch, if its intent is readable.
 ///
 /// # Errors
-/// There is none, or its intent is not readable.
+/// The dispatch does not exist, or its intent is not readable.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: DispatchId) -> Outcome<Dispatch> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;

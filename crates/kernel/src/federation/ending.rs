@@ -1,5 +1,4 @@
-//! Everything ends: letters for peers that are gone, dispatches of which nothing is heard, and what is kept of those that are
-//! over.
+//! Expires undeliverable outbox messages and silent dispatches, and deletes old ones that ended.
 
 use chrono::TimeDelta;
 use entente_domain::events::{Draft, Kind};
@@ -14,10 +13,10 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
-/// Ends what is to end; answers with how much that was.
+/// Expires and deletes up to `limit` of each; returns their number.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let before = |days: i64| now - TimeDelta::days(days);
@@ -32,7 +31,7 @@ pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(done)
 }
 
-/// Gives a dispatch up of which nothing was heard for too long.
+/// Gives up a dispatch without news for too long.
 async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
     let mut tx = ctx.begin(&[found.intent_id]).await?;
     let current = rows::dispatch(&mut tx, found.id).await?;
@@ -55,8 +54,10 @@ async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
     Ok(1)
 }
 
-/// Calls off, within the deed that ends an intent, what of it is still on its way to peers. What they have taken goes on until they
-/// say that it is done: the RFC has no word to stop them with.
+/// Cancels the dispatches of an intent that no peer has accepted yet, within the operation that ends the
+/// intent.
+///
+/// Accepted dispatches continue until the peer reports their end: the RFC defines no way to stop them.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -1,5 +1,6 @@
-//! Hearing (RFC-0022): what a peer tells of an intent that we dispatched to it. It is an event on that intent's log, once; the
-//! intent's state and status are changed by those who work on it here, who can read the log.
+//! Receives callbacks (RFC-0022): a peer's reports about our intents. Each is recorded once in the intent's
+//! log; the intent's state and status are changed only by the agents working on it here, who can read the
+//! log.
 
 use entente_domain::events::{Draft, Kind};
 use entente_domain::federation::callbacks::{Callback, News, STAMP};
@@ -14,16 +15,16 @@ use super::{peer_of, rows, set_up};
 use crate::lines::Line;
 use crate::{Caller, Ctx, Outcome, not_found};
 
-/// What a peer is told of its callback.
+/// The response to a callback.
 #[derive(Debug, Clone, Copy)]
 pub struct Heard {
-    /// Of which dispatch.
+    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// What it told.
+    /// The event that it reported.
     pub event_type: News,
 }
 
-/// The peer that stands for a body: whoever signed it, or whose own API key here it came with.
+/// Authenticates a callback's peer, by its signature or by the peer's own API key here.
 fn authenticate<'a>(
     ctx: &Ctx,
     federation: &'a Federation,
@@ -40,10 +41,10 @@ fn authenticate<'a>(
     Ok(peer_of(federation, caller).ok_or_else(signing::unsigned)?)
 }
 
-/// Hears a callback. A dispatch of another peer's is none.
+/// Accepts a callback; another peer's dispatch counts as not found.
 ///
 /// # Errors
-/// It does not come from a peer; there is no such dispatch; it is not lawful; there were too many.
+/// It does not come from a peer; the dispatch does not exist; it is invalid; there were too many.
 pub async fn hear(
     ctx: &Ctx,
     caller: Option<&Caller>,
@@ -57,12 +58,12 @@ pub async fn hear(
     let heard = Heard { dispatch_id: id, event_type: callback.event_type };
     let intent_id = home(ctx, id, peer).await?.ok_or_else(|| not_found("dispatch"))?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    // Under the lock: it may have been forgotten meanwhile.
+    // Loaded again under the lock: it may have been deleted meanwhile.
     let mut dispatch = rows::dispatch(&mut tx, id).await?.ok_or_else(|| not_found("dispatch"))?;
     if !rows::note_callback(&mut tx, id, &callback.key(body)).await? {
         return Ok(heard);
     }
-    // The end is always heard, once.
+    // The final callback is always accepted, once.
     let ends = callback.event_type.state().is_over() && !dispatch.state.is_over();
     if dispatch.callbacks >= FEDERATION_CALLBACKS && !ends {
         let message = format!("{FEDERATION_CALLBACKS} callbacks of this dispatch were heard; no more are.");
@@ -86,7 +87,7 @@ pub async fn hear(
     Ok(heard)
 }
 
-/// The intent of a peer's dispatch.
+/// Returns the intent of a peer's dispatch.
 async fn home(ctx: &Ctx, id: DispatchId, peer: &Peer) -> Outcome<Option<IntentId>> {
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::dispatch(&mut conn, id).await?;

@@ -1,6 +1,6 @@
-//! Letters: what is on its way to peers (RFC-0022). Table `federation_letters`. A letter is signed anew for each attempt, so
-//! that it is always fresh; the letters of one dispatch go one after the other. What cannot be delivered is given up after about
-//! a day (`entente_domain::retries`), and somebody hears of it.
+//! The federation outbox (RFC-0022). Table `federation_letters`. Each attempt signs a message again, so that
+//! it is always fresh; the messages of one dispatch are sent one after the other. Undeliverable ones are
+//! given up after about a day (`entente_domain::retries`), which the system log records.
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
@@ -18,13 +18,13 @@ use super::{Dispatch, set_up};
 use crate::lines::Line;
 use crate::{Ctx, Outcome};
 
-/// Seconds that an attempt may take. When a server dies over it, another tries after that.
+/// Seconds that an attempt may take; if the server dies, another one tries after that.
 const HOLD_SECONDS: i64 = 90;
 
-/// Letters of an answer that are repeated on a log.
+/// Characters of an answer that are copied to a log.
 const SHOWN: usize = 300;
 
-/// A letter that is due.
+/// A due outbox message.
 #[derive(Debug, Clone)]
 pub struct Due {
     id: i64,
@@ -37,30 +37,30 @@ pub struct Due {
     attempts: i32,
 }
 
-/// What a peer answered, or why it did not.
+/// A peer's answer, or the error.
 #[derive(Debug, Clone)]
 pub struct Answered {
-    /// How it failed; `None` when it did not.
+    /// How the attempt failed; `None` if it did not.
     pub failure: Option<Failure>,
-    /// What it said, or why it said nothing.
+    /// The text of the answer, or of the error.
     pub text: String,
-    /// Seconds after which it wants to be asked again.
+    /// Seconds after which the peer asks to be retried.
     pub retry_after: Option<u32>,
 }
 
-/// What is the matter after an attempt.
+/// The result of an attempt.
 enum Verdict {
-    /// It has arrived, and was taken.
+    /// Delivered and accepted, with the peer's id for it and a text.
     Taken(Option<String>, String),
-    /// It has arrived, and was not taken.
+    /// Delivered, but refused by the peer.
     Refused(String),
-    /// It is tried again then.
+    /// To be retried at this time.
     Later(Timestamp),
-    /// It is given up.
+    /// Given up.
     Lost(String),
 }
 
-/// Writes the letter of a dispatch.
+/// Queues the message of a dispatch.
 pub(super) async fn post_dispatch(
     conn: &mut PgConnection,
     dispatch: &Dispatch,
@@ -71,7 +71,7 @@ pub(super) async fn post_dispatch(
     post(conn, &dispatch.peer, ("dispatch", &id), Some(dispatch.intent_id), None, letter, now).await
 }
 
-/// Writes the letter of a callback.
+/// Queues the message of a callback.
 pub(super) async fn post_callback(
     conn: &mut PgConnection,
     of: &Telling,
@@ -108,11 +108,11 @@ async fn post(
     Ok(())
 }
 
-/// Takes letters that are due, of each of these peers (by DID) at most so many, and of each dispatch the oldest only. Several
-/// servers share them.
+/// Claims due messages: for each of these peers (by DID) at most this many, and of each dispatch only the
+/// oldest; several servers share them.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn claim(ctx: &Ctx, free: &[(String, i64)]) -> Outcome<Vec<Due>> {
     let now = ctx.now();
     let rows = sqlx::query!(
@@ -148,18 +148,18 @@ pub async fn claim(ctx: &Ctx, free: &[(String, i64)]) -> Outcome<Vec<Due>> {
 }
 
 impl Due {
-    /// The DID of the peer that it is for.
+    /// Returns the DID of the receiving peer.
     #[must_use]
     pub fn peer(&self) -> &str {
         &self.peer
     }
 }
 
-/// Signs a letter as of now: where it goes, and what is sent. `None` when there is no such peer any more, or the place is no
-/// longer the peer's.
+/// Signs a message as of now; returns its URL and body, or `None` if the peer is no longer configured or the
+/// URL is no longer the peer's.
 ///
 /// # Errors
-/// What is stored is no letter.
+/// The stored message is malformed.
 pub fn letter(ctx: &Ctx, due: &Due) -> Outcome<Option<(String, String)>> {
     let federation = set_up(ctx)?;
     let Some(peer) = federation.peers.iter().find(|peer| peer.did == due.peer) else { return Ok(None) };
@@ -174,10 +174,10 @@ pub fn letter(ctx: &Ctx, due: &Due) -> Outcome<Option<(String, String)>> {
     Ok(Some((url, signing::sign(body, stamp, &ctx.server_keys.signer, ctx.now()))))
 }
 
-/// Writes down what came of an attempt.
+/// Records the result of an attempt.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn record(ctx: &Ctx, due: &Due, answered: &Answered) -> Outcome<()> {
     let verdict = judge(ctx, due, answered);
     if let Verdict::Later(at) = verdict {
@@ -203,7 +203,7 @@ fn judge(ctx: &Ctx, due: &Due, answered: &Answered) -> Verdict {
                     why.chars().filter(|letter| !letter.is_control()).take(SHOWN).collect(),
                 );
             }
-            // It may have been taken; asked again, the peer answers alike.
+            // The peer may have accepted it; a repeated request gets the same answer.
             _ => Failure::Unreachable,
         },
         Some(Failure::Status(status)) if is_final(status, &answered.text) => {
@@ -223,16 +223,17 @@ fn judge(ctx: &Ctx, due: &Due, answered: &Answered) -> Verdict {
     }
 }
 
-/// Gives a letter up that waits for nobody.
+/// Gives up a message that has waited too long.
 pub(super) async fn give_up(ctx: &Ctx, due: Due) -> Outcome<u64> {
     let why = "it has waited for days, for a peer that is none any more or behind what the peer did not take";
     settle(ctx, &due, Verdict::Lost(why.to_owned())).await?;
     Ok(1)
 }
 
-/// Ends a letter's way, with what follows from that: on the intent's log, and when it was lost on the house's too.
+/// Removes a message and records its result in the intent's log, and in the system log if it was refused or
+/// lost.
 async fn settle(ctx: &Ctx, due: &Due, verdict: Verdict) -> Outcome<()> {
-    // Of a callback only what is lost, or not heard there, is to be told.
+    // Of a callback, only a refusal or a loss is recorded.
     let failed = !matches!(verdict, Verdict::Taken(..));
     let mut lines: Vec<IntentId> = due.intent_id.into_iter().collect();
     if failed {
@@ -240,7 +241,7 @@ async fn settle(ctx: &Ctx, due: &Due, verdict: Verdict) -> Outcome<()> {
     }
     let mut tx = ctx.begin(&lines).await?;
     if !delete(&mut tx, due).await? {
-        // Another server was faster: what it found counts.
+        // Another server was faster; its result counts.
         return Ok(());
     }
     if let (Some(intent_id), Ok(id)) = (due.intent_id, due.dispatch_id.parse::<DispatchId>()) {
@@ -267,7 +268,7 @@ async fn settle(ctx: &Ctx, due: &Due, verdict: Verdict) -> Outcome<()> {
     Ok(())
 }
 
-/// Writes down what a peer said to a dispatch.
+/// Records a peer's answer to a dispatch.
 async fn answer(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -309,7 +310,7 @@ async fn put_off(conn: &mut PgConnection, due: &Due, at: Timestamp) -> Outcome<(
     Ok(())
 }
 
-/// Takes a letter off its way; whether it was still on it, at this very attempt.
+/// Removes a message; returns whether it was still queued at this attempt.
 async fn delete(conn: &mut PgConnection, due: &Due) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- federation::delete
@@ -322,7 +323,7 @@ async fn delete(conn: &mut PgConnection, due: &Due) -> Outcome<bool> {
     Ok(done.rows_affected() == 1)
 }
 
-/// Takes the letter of a dispatch off its way, whoever may have it in hand.
+/// Removes the message of a dispatch, even if a server is sending it.
 pub(super) async fn call_off(conn: &mut PgConnection, peer: &str, dispatch_id: &str) -> Outcome<()> {
     sqlx::query!(
         "-- federation::call_off
@@ -335,7 +336,7 @@ pub(super) async fn call_off(conn: &mut PgConnection, peer: &str, dispatch_id: &
     Ok(())
 }
 
-/// Letters that were written before that, and are under way still.
+/// Returns messages that were queued before a time and are not delivered yet.
 pub(super) async fn older(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<Vec<Due>> {
     let rows = sqlx::query!(
         "-- federation::older

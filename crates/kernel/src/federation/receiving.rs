@@ -1,5 +1,5 @@
-//! Receiving (RFC-0022): an intent of a peer's that is to be worked on here. It becomes an intent of ours whose owner is the
-//! peer, by its DID; the same delivery is taken once, and answered alike as often as it comes.
+//! Accepts peers' intents to be worked on here (RFC-0022). Each becomes an intent owned by the peer, by its
+//! DID; a repeated delivery is accepted once, and gets the same answer each time.
 
 use chrono::TimeDelta;
 use entente_domain::access::Level;
@@ -23,18 +23,18 @@ use crate::{Caller, Ctx, Outcome, access, agents, intents, lock_key};
 
 const TAKEN: &str = "Intent received and accepted for processing";
 
-/// What a peer is told of its delivery.
+/// The response to a peer's delivery.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// The peer's name for it.
+    /// The peer's id for it.
     pub dispatch_id: String,
-    /// The intent here, when it was taken.
+    /// The intent here, if it was accepted.
     pub local_intent_id: Option<IntentId>,
-    /// In words.
+    /// The answer as text.
     pub message: String,
 }
 
-/// The peer that stands for a body: by its signature, or by its own API key here.
+/// Authenticates a delivery's peer, by its signature or by the peer's own API key here.
 fn authenticate<'a>(
     ctx: &Ctx,
     federation: &'a Federation,
@@ -55,10 +55,11 @@ fn authenticate<'a>(
     Err(signing::unsigned().into())
 }
 
-/// Takes a delivery.
+/// Accepts a delivery.
 ///
 /// # Errors
-/// It does not come from a peer that may deliver; it is not lawful; its id was used for another one; too many are open.
+/// It does not come from a peer that may deliver; it is invalid; its id was used for another one; too many
+/// are open.
 pub async fn receive(
     ctx: &Ctx,
     caller: Option<&Caller>,
@@ -109,7 +110,7 @@ pub async fn receive(
         let line = take(&mut tx, ctx, peer, delivery, id).await?;
         row.local_intent_id = Some(id);
         row.reported_seq = line.tail.seq;
-        // Over when the intent is, whether the peer wants to hear of it or not.
+        // It ends with the intent, whether or not the peer wants callbacks.
         row.ended_at = None;
     }
     rows::insert_delivery(&mut tx, &row).await?;
@@ -123,7 +124,7 @@ pub async fn receive(
     Ok(received)
 }
 
-/// Whether the agent that a delivery names is here, and exported to that peer. Naming none is lawful.
+/// Whether a delivery's agent is available here and exported to that peer; true if it names none.
 async fn serves(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -136,7 +137,7 @@ async fn serves(
     Ok(found.is_some_and(|agent| agent.status.takes_work() && federation.shows(&agent, Some(peer))))
 }
 
-/// Makes the intent, and assigns the agent that was named.
+/// Creates the intent, and assigns the agent that was named.
 async fn take(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -150,7 +151,7 @@ async fn take(
     intents::insert(conn, &intent).await?;
     line.record(ctx, traced(Draft::of(Kind::IntentCreated, &peer.did, created_payload(&intent)), delivery));
     let assigned: Vec<&str> = delivery.agent_id.as_deref().into_iter().collect();
-    // Its creator is not here: whoever is asked to work on it brings it to its end, too.
+    // The creator is not here, so the assigned agent must be able to complete the intent.
     access::of_new(conn, ctx, &mut line, &peer.did, &assigned, Level::Admin).await?;
     let payload = json!({
         "dispatch_id": delivery.dispatch_id, "peer": peer.did, "source_server": peer.url,
@@ -177,7 +178,7 @@ async fn take(
     Ok(line)
 }
 
-/// An event of the peer's trace.
+/// Adds the peer's trace to an event.
 fn traced(draft: Draft, delivery: &Delivery) -> Draft {
     Draft { trace_id: delivery.trace_id(), ..draft }
 }

@@ -1,5 +1,5 @@
-//! Reporting (RFC-0022): telling peers what becomes of their intents here. It is read off the lines, like webhooks: nothing that
-//! changes an intent has to think of peers, and what is told is what happened.
+//! Reports to peers on their intents here (RFC-0022). Reports are derived from the logs, like webhooks:
+//! operations on an intent need not know about peers, and reports match the facts.
 
 use entente_domain::federation::Part;
 use entente_domain::federation::callbacks::{self as law, is_last};
@@ -12,13 +12,13 @@ use super::{letters, set_up};
 use crate::rounds::round;
 use crate::{Ctx, Outcome, events, intents, lines};
 
-/// Events of one intent that are looked at together.
+/// Maximum number of events of an intent examined at once.
 const STRETCH: i64 = 500;
 
-/// Writes letters about what happened on peers' intents since they were told; answers with how many intents that concerned.
+/// Queues callbacks about new events on peers' intents; returns the number of intents.
 ///
 /// # Errors
-/// The database.
+/// A database error.
 pub async fn report(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if ctx.settings.federation.is_none() {
         return Ok(0);
@@ -29,12 +29,12 @@ pub async fn report(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     round(due.into_iter().map(|one| tell(ctx, one))).await
 }
 
-/// Tells of one intent, when everything that was written to its peer before has arrived: what happens while a letter waits
-/// becomes one letter.
+/// Reports on one intent, once all earlier callbacks about it are delivered: events that arrive meanwhile are
+/// combined into one report.
 async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
     let federation = set_up(ctx)?;
     let mut tx = ctx.begin(&[]).await?;
-    // Whoever else is at it tells it.
+    // Skipped while another server reports it.
     let Some(told) = rows::hold_delivery(&mut tx, &one).await? else { return Ok(0) };
     let tail = lines::tails(&mut tx, &[one.intent_id]).await?.pop().map_or(0, |(_, tail)| tail.seq);
     let found = events::of_line(&mut tx, one.intent_id, told.reported_seq, tail, STRETCH).await?;
@@ -51,7 +51,7 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
         let state = peer.shares(Part::State) && scope.allows("state.patch");
         for mut callback in law::news(&one.dispatch_id, &events, &intent, state) {
             told_all |= is_last(&callback);
-            // More the peer would not hear; the end it does.
+            // A peer refuses callbacks over the limit, except the final one.
             if callbacks >= FEDERATION_CALLBACKS && !is_last(&callback) {
                 continue;
             }
@@ -60,7 +60,8 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
             letters::post_callback(&mut tx, &one, url, &callback, ctx.now()).await?;
         }
     } else {
-        // Nobody is told: the peer did not want to be, or is none any more. It is open as long as the intent is.
+        // No callback is sent: the peer wanted none, or is no longer configured. The delivery ends with the
+        // intent.
         told_all = over;
     }
     rows::told(&mut tx, &one, (seq, callbacks), told_all, ctx.now()).await?;

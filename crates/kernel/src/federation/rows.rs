@@ -1,4 +1,4 @@
-//! The rows of what is at peers and of what came from them. Letters are `letters.rs`.
+//! Rows of dispatches to peers and of deliveries from them. `letters.rs` has the outbox.
 
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use super::{Counts, Dispatch};
 use crate::{Outcome, lines, unknown};
 
-/// Everything that is kept.
+/// Counts everything stored.
 pub async fn counts(conn: &mut PgConnection) -> Outcome<Counts> {
     let row = sqlx::query!(
         r#"-- federation::counts
@@ -22,7 +22,7 @@ pub async fn counts(conn: &mut PgConnection) -> Outcome<Counts> {
     Ok(Counts { active: row.active, dispatches: row.dispatches, received: row.received })
 }
 
-/// What a peer gave us.
+/// Counts a peer's accepted deliveries.
 pub async fn counts_of_peer(conn: &mut PgConnection, peer: &str) -> Outcome<Counts> {
     let received = sqlx::query_scalar!(
         r#"-- federation::counts_of_peer
@@ -34,7 +34,7 @@ pub async fn counts_of_peer(conn: &mut PgConnection, peer: &str) -> Outcome<Coun
     Ok(Counts { received, ..Counts::default() })
 }
 
-/// What an agent dispatched, and was given.
+/// Counts an agent's dispatches, and the accepted deliveries for it.
 pub async fn counts_of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Counts> {
     let row = sqlx::query!(
         r#"-- federation::counts_of_agent
@@ -48,7 +48,7 @@ pub async fn counts_of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Co
     Ok(Counts { active: row.active, dispatches: row.dispatches, received: row.received })
 }
 
-/// How many dispatches to a peer are not over.
+/// Counts a peer's dispatches in progress.
 pub async fn open(conn: &mut PgConnection, peer: &str) -> Outcome<i64> {
     let open = sqlx::query_scalar!(
         r#"-- federation::open
@@ -58,7 +58,7 @@ pub async fn open(conn: &mut PgConnection, peer: &str) -> Outcome<i64> {
     Ok(open.fetch_one(conn).await?)
 }
 
-/// How many deliveries of a peer are not over, and how many were rejected after that.
+/// Counts a peer's deliveries that are in progress or were rejected after `after`.
 pub async fn pressing(conn: &mut PgConnection, peer: &str, after: Timestamp) -> Outcome<i64> {
     let pressing = sqlx::query_scalar!(
         r#"-- federation::pressing
@@ -108,7 +108,7 @@ impl TryFrom<DispatchRow> for Dispatch {
     }
 }
 
-/// A dispatch by its id.
+/// Loads a dispatch by id.
 pub async fn dispatch(conn: &mut PgConnection, id: DispatchId) -> Outcome<Option<Dispatch>> {
     let row = sqlx::query_as!(
         DispatchRow,
@@ -123,7 +123,7 @@ pub async fn dispatch(conn: &mut PgConnection, id: DispatchId) -> Outcome<Option
     row.map(Dispatch::try_from).transpose()
 }
 
-/// Writes a dispatch that has just been asked for, or what has become of it.
+/// Inserts a new dispatch, or updates its state.
 pub async fn save_dispatch(conn: &mut PgConnection, one: &Dispatch) -> Outcome<()> {
     sqlx::query!(
         "-- federation::save_dispatch
@@ -152,7 +152,7 @@ pub async fn save_dispatch(conn: &mut PgConnection, one: &Dispatch) -> Outcome<(
     Ok(())
 }
 
-/// The dispatches of an intent that no peer has answered yet.
+/// Loads the dispatches of an intent that no peer has answered yet.
 pub async fn on_their_way(conn: &mut PgConnection, intent: IntentId) -> Outcome<Vec<Dispatch>> {
     let rows = sqlx::query_as!(
         DispatchRow,
@@ -167,7 +167,7 @@ pub async fn on_their_way(conn: &mut PgConnection, intent: IntentId) -> Outcome<
     rows.into_iter().map(Dispatch::try_from).collect()
 }
 
-/// Notes a callback; whether it is the first of its key.
+/// Records a callback; returns whether it is the first with its key.
 pub async fn note_callback(conn: &mut PgConnection, id: DispatchId, key: &str) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- federation::note_callback
@@ -180,7 +180,7 @@ pub async fn note_callback(conn: &mut PgConnection, id: DispatchId, key: &str) -
     Ok(done.rows_affected() == 1)
 }
 
-/// A delivery, as it is written when it comes.
+/// A new delivery.
 pub struct NewDelivery<'a> {
     pub peer: &'a str,
     pub dispatch_id: &'a str,
@@ -197,7 +197,7 @@ pub struct NewDelivery<'a> {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Writes a delivery.
+/// Inserts a delivery.
 pub async fn insert_delivery(conn: &mut PgConnection, one: &NewDelivery<'_>) -> Outcome<()> {
     sqlx::query!(
         "-- federation::insert_delivery
@@ -223,7 +223,7 @@ pub async fn insert_delivery(conn: &mut PgConnection, one: &NewDelivery<'_>) -> 
     Ok(())
 }
 
-/// What became of a delivery: its fingerprint, the intent here, what was said.
+/// Loads a delivery's fingerprint, its intent here, and the answer.
 pub async fn delivery(
     conn: &mut PgConnection,
     peer: &str,
@@ -243,7 +243,7 @@ pub async fn delivery(
     row.map(|row| read((row.fingerprint, row.local_intent_id, row.message))).transpose()
 }
 
-/// What came along with an intent that is a peer's; `None` of one that is our own.
+/// Loads the limits that came with a peer's intent; `None` for our own.
 pub async fn origin(conn: &mut PgConnection, intent: IntentId) -> Outcome<Option<Origin>> {
     let row = sqlx::query!(
         "-- federation::origin
@@ -259,15 +259,15 @@ pub async fn origin(conn: &mut PgConnection, intent: IntentId) -> Outcome<Option
     }))
 }
 
-/// A peer's intent on whose line there may be something to tell.
+/// A peer's intent that may have news for the peer.
 pub struct Telling {
     pub peer: String,
     pub dispatch_id: String,
     pub intent_id: IntentId,
 }
 
-/// The peers' intents whose lines went on since their peers were told, and of which nothing is on its way; those that came
-/// first come first.
+/// Returns peers' intents with log entries not yet reported and without queued callbacks, oldest delivery
+/// first.
 pub async fn to_tell(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Telling>> {
     let rows = sqlx::query!(
         r#"-- federation::to_tell
@@ -287,8 +287,8 @@ pub async fn to_tell(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Telling
         .collect())
 }
 
-/// Of a peer's intent: up to where the peer was told, how often, and where and what it is told. Nobody else tells it meanwhile;
-/// `None` when somebody does, something is on its way still, or nothing is to be told any more.
+/// The reporting state of a peer's intent, locked; `None` if another server has it locked, a callback is
+/// queued, or reporting has ended.
 pub struct Told {
     pub reported_seq: i64,
     pub callbacks: i32,
@@ -312,7 +312,7 @@ pub async fn hold_delivery(conn: &mut PgConnection, one: &Telling) -> Outcome<Op
     Ok(row.fetch_optional(conn).await?)
 }
 
-/// Writes up to where a peer was told and how often, and whether that was all.
+/// Stores the last reported position and the number of callbacks, and whether reporting has ended.
 pub async fn told(
     conn: &mut PgConnection,
     one: &Telling,
@@ -337,7 +337,7 @@ pub async fn told(
     Ok(())
 }
 
-/// Dispatches of which nothing was heard since `before`, those of longest ago first.
+/// Returns dispatches without news since `before`, longest silent first.
 pub async fn silent(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<Vec<Dispatch>> {
     let rows = sqlx::query_as!(
         DispatchRow,
@@ -353,7 +353,7 @@ pub async fn silent(conn: &mut PgConnection, before: Timestamp, limit: i64) -> O
     rows.into_iter().map(Dispatch::try_from).collect()
 }
 
-/// Ends the telling of intents to which nothing has happened since `before`.
+/// Ends the reporting on intents without activity since `before`.
 pub async fn stop_telling(
     conn: &mut PgConnection,
     before: Timestamp,
@@ -374,8 +374,8 @@ pub async fn stop_telling(
     Ok(done.rows_affected())
 }
 
-/// Forgets what was over before that. What was taken stays with its intent, which may be worked on again, and passed on: its
-/// scope holds as long.
+/// Deletes dispatches and rejected deliveries that ended before a time; accepted deliveries stay with their
+/// intent, which may be worked on and dispatched again within its delegation scope.
 pub async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let dispatches = sqlx::query!(
         "-- federation::forget_dispatches

@@ -1,6 +1,6 @@
-//! Bells: waking those who wait for a job, a session or work, without telling them anything. What is rung for is committed;
-//! whoever is woken reads it from the database, so a bell may be rung for nothing and once too often. Like the rest of the
-//! feed this knows no SQL.
+//! Wake-ups for tasks that wait for a job, a session or work. A wake-up carries no data: the change is
+//! committed, and the woken task reads it from the database, so spurious and repeated wake-ups do no harm.
+//! Like the rest of the feed this knows no SQL.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,26 +13,26 @@ use entente_domain::ids::{IntentId, JobId, MomentId, SessionId, WorkerId};
 use entente_domain::versions::AgentRef;
 use tokio::sync::Notify;
 
-/// What went on.
+/// A wake-up key: the thing that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Touch {
-    /// An intent's line.
+    /// An intent's log.
     Intent(IntentId),
     /// A job.
     Job(JobId),
     /// A job that its worker should stop or drop.
     Stop(JobId),
-    /// A worker that is told something else.
+    /// Another notice to a worker.
     Worker(WorkerId),
     /// A session's own events.
     Session(SessionId),
-    /// A job of this agent waits for a worker.
+    /// A job of this agent that waits for a worker.
     Work(String),
     /// The mailbox of an entity.
     Mailbox(String),
     /// A binding moment.
     Moment(MomentId),
-    /// The binding moments that somebody asked, or is asked.
+    /// The binding moments that somebody asked or is to answer.
     Inbox(String),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Touch {
             Self::Worker(id) => id.fmt(f),
             Self::Session(id) => id.fmt(f),
             Self::Work(agent) => write!(f, "@{agent}"),
-            // Any text may be an entity; words of a notification have no blanks.
+            // An entity's name may be any text, but the words of a notification contain no blanks.
             Self::Mailbox(entity) => write!(f, "#{}", URL_SAFE_NO_PAD.encode(entity)),
             Self::Moment(id) => id.fmt(f),
             Self::Inbox(party) => write!(f, "?{}", URL_SAFE_NO_PAD.encode(party)),
@@ -53,7 +53,7 @@ impl fmt::Display for Touch {
     }
 }
 
-/// The text names nothing that a server of this version knows of.
+/// The text is no wake-up key known to this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unknown;
 
@@ -84,18 +84,18 @@ impl FromStr for Touch {
     }
 }
 
-/// The bells of one server.
+/// The wake-up registry of one server.
 #[derive(Debug, Default)]
 pub struct Bells {
     listeners: Mutex<HashMap<Touch, Vec<Weak<Notify>>>>,
-    /// Where workers wait, by agent: one is woken per job.
+    /// The queues of waiting workers, by agent: one worker is woken per job.
     queues: Mutex<HashMap<String, Arc<Notify>>>,
-    /// How far what is listened for had gone when it was last looked at.
+    /// The last known position of each key with listeners.
     seen: Mutex<HashMap<Touch, i64>>,
 }
 
 impl Bells {
-    /// Rings: all who listen for a job or a session, or one who waits for work.
+    /// Wakes all listeners of a key; for [`Touch::Work`] one waiting worker.
     pub fn ring(&self, what: &Touch) {
         if let Touch::Work(agent) = what {
             if let Some(queue) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(agent) {
@@ -111,18 +111,18 @@ impl Bells {
         }
     }
 
-    /// Somebody who will listen.
+    /// Creates a listener without keys.
     #[must_use]
     pub fn listener(self: &Arc<Self>) -> Listener {
         Listener { bells: Arc::clone(self), ear: Arc::default(), hears: HashSet::new() }
     }
 
-    /// What jobs and sessions are listened for: for the look around that finds what nobody rang for.
+    /// Returns the keys with listeners, for the poll that finds missed wake-ups.
     pub fn listened(&self) -> Vec<Touch> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// Rings for those that have gone on since the last look. What nobody listens for any more is forgotten.
+    /// Wakes the listeners of keys that changed since the last poll, and forgets keys without listeners.
     pub fn look(&self, found: Vec<(Touch, i64)>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let moved: Vec<Touch> = found
@@ -135,21 +135,22 @@ impl Bells {
         moved.iter().for_each(|touch| self.ring(touch));
     }
 
-    /// The agents for whose jobs workers wait.
+    /// Returns the agents with waiting workers.
     pub fn awaited(&self) -> Vec<String> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         queues.keys().cloned().collect()
     }
 
-    /// Where a worker waits for jobs of an agent. A wake-up that came while nobody waited is kept for the next.
+    /// Returns the queue in which workers wait for an agent's jobs; a wake-up without a waiting worker is
+    /// kept for the next.
     pub fn queue(&self, agent: &str) -> Arc<Notify> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(queues.entry(agent.to_owned()).or_default())
     }
 }
 
-/// Somebody who listens for some jobs and sessions; no longer when dropped.
+/// A listener for some keys; dropping it ends that.
 #[derive(Debug)]
 pub struct Listener {
     bells: Arc<Bells>,
@@ -158,7 +159,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens for this too. What is rung from now on resolves [`Self::rung`].
+    /// Adds a key; later wake-ups of it resolve [`Self::rung`].
     pub fn add(&mut self, what: Touch) {
         if !self.hears.insert(what.clone()) {
             return;
@@ -167,13 +168,13 @@ impl Listener {
         listeners.entry(what).or_default().push(Arc::downgrade(&self.ear));
     }
 
-    /// Listens for this no more.
+    /// Removes a key.
     pub fn remove(&mut self, what: &Touch) {
         self.hears.remove(what);
         self.forget([what]);
     }
 
-    /// Resolves when something was rung since the last time.
+    /// Resolves at the first wake-up since the last time.
     pub async fn rung(&self) {
         self.ear.notified().await;
     }

@@ -1,5 +1,5 @@
-//! A frame: one thing that happened, and its encodings for the wire. Each encoding is made once, by whichever follower
-//! needs it first; the door says how (`api/src/http/frames.rs`).
+//! Frames: a record with its wire encodings. Each encoding is made once, by the first follower that needs it;
+//! the API supplies the encoder (`api/src/http/frames.rs`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,16 +14,17 @@ use entente_domain::receipts::Receipt;
 
 use super::Place;
 
-/// Which of the two families of subscription paths a stream was opened on; their event names differ (contract 11).
+/// The family of subscription paths that a stream was opened on; event names differ between them (contract
+/// 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// `/subscribe/…`, the reference server's.
+    /// `/subscribe/…`, of the reference server.
     Reference,
-    /// `/…/subscribe`, the SDK's.
+    /// `/…/subscribe`, of the SDK.
     Sdk,
 }
 
-/// How a frame is written for a stream.
+/// How frames are encoded for a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
     /// The family of the stream's path.
@@ -48,28 +49,28 @@ impl Wire {
     }
 }
 
-/// Something that happened.
+/// An entry of an intent's log.
 #[derive(Debug, Clone)]
 pub enum Record {
     /// A message was sent.
     Message {
         /// The message.
         message: Arc<Message>,
-        /// Its channel as it was then.
+        /// Its channel at that time.
         channel: Arc<Channel>,
     },
     /// An event was recorded.
     Event {
         /// The event.
         event: Event,
-        /// The intent around it, when it changed the intent.
+        /// The intent before and after, if the event changed it.
         turn: Option<Arc<Turn>>,
     },
-    /// Something happened to a message.
+    /// A message's status changed.
     Receipt {
-        /// What happened.
+        /// The receipt.
         receipt: Receipt,
-        /// The message as it is since.
+        /// The message after the change.
         message: Arc<Message>,
         /// Its channel.
         channel: Arc<Channel>,
@@ -77,7 +78,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// Its place in the intent's line.
+    /// Returns the record's position in the intent's log.
     #[must_use]
     pub fn seq(&self) -> i64 {
         match self {
@@ -87,7 +88,7 @@ impl Record {
         }
     }
 
-    /// Its intent.
+    /// Returns the record's intent.
     #[must_use]
     pub fn intent_id(&self) -> IntentId {
         match self {
@@ -98,34 +99,34 @@ impl Record {
     }
 }
 
-/// What a stream's `id:` says: where to resume.
+/// A stream's resume token, sent as `id:`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// A number of the one intent's line.
+    /// A position in one intent's log.
     Line(i64),
-    /// A place among all intents.
+    /// A position among all intents.
     House(Place),
 }
 
-/// A record with its mark and its encodings.
+/// A record with its resume token and encodings.
 #[derive(Debug)]
 pub struct Frame {
-    /// Where to resume after it.
+    /// The resume token after it.
     pub mark: Mark,
-    /// What happened.
+    /// The record.
     pub record: Record,
     encodings: [OnceLock<Bytes>; Wire::KINDS],
 }
 
 impl Frame {
-    /// A frame that nobody has encoded yet.
+    /// Creates a frame without encodings.
     #[must_use]
     pub fn new(mark: Mark, record: Record) -> Self {
         Self { mark, record, encodings: Default::default() }
     }
 
-    /// The frame as it goes over the wire, made by `encode` the first time. Empty: this kind of stream has no word for
-    /// the record.
+    /// Returns the wire encoding, made by `encode` the first time; empty if this kind of stream has no event
+    /// for the record.
     pub fn encoded(&self, wire: Wire, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         // The index is below the array's length by construction.
         self.encodings[wire.index()].get_or_init(|| encode(self)).clone()

@@ -1,9 +1,9 @@
-//! The live feed: what was committed, handed to whoever follows, without asking the database again.
+//! The live feed: delivers committed records to followers without another database query.
 //!
-//! Deeds publish here after their commit. A follower holds a position, not a queue: it reads from its topic's ring, and
-//! from the database (`src/app/streams.rs`) when the ring no longer reaches back to it. What is published here is a
-//! convenience; the truth is in the database, and a missed or doubled publication does no harm. This module knows no
-//! SQL and no HTTP.
+//! Operations publish here after their commit. A follower holds a position, not a queue: it reads from its
+//! topic's ring, and from the database (`streams.rs`) when the ring no longer reaches back to it. The feed is
+//! a convenience; the database is authoritative, and a missed or repeated publication does no harm. This
+//! module knows no SQL and no HTTP.
 
 mod bells;
 mod frame;
@@ -20,11 +20,12 @@ pub use bells::{Bells, Listener, Touch};
 pub use frame::{Family, Frame, Mark, Record, Wire};
 pub use topic::{Follower, Glance, Topic};
 
-/// Locks per map of topics: more than cores, so that writers of different intents do not meet.
+/// Locks per map of topics: more than cores, so that writers of different intents do not contend.
 const SHARDS: usize = 16;
 
-/// Where a follower of many intents is: the writing transaction, and within it the intent and its line. Transactions
-/// take the locks of all their intents before their first write, so this order agrees with every intent's own
+/// The position of a follower of many intents: the writing transaction, and within it the intent and its log.
+///
+/// Transactions lock all their intents before their first write, so this order agrees with every intent's own
 /// (ARCHITECTURE.md, "One order").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -32,13 +33,13 @@ pub struct Place {
     pub xid: i64,
     /// The intent.
     pub intent_id: IntentId,
-    /// The number in the intent's line.
+    /// The position in the intent's log.
     pub seq: i64,
 }
 
-/// The topics of one intent's line.
+/// The topic of one intent's log.
 pub type IntentTopic = Topic<i64>;
-/// The topic of everything.
+/// The topic of all intents.
 pub type HouseTopic = Topic<Place>;
 
 /// The live feed of one server.
@@ -46,18 +47,18 @@ pub type HouseTopic = Topic<Place>;
 pub struct Feed {
     intents: Vec<Mutex<HashMap<IntentId, Weak<IntentTopic>>>>,
     house: Arc<HouseTopic>,
-    /// Something was committed, and somebody follows everything.
+    /// Signals a commit while all intents are followed.
     activity: Notify,
-    /// Something was committed, and somebody receives webhooks.
+    /// Signals a commit while there are receivers of webhooks.
     stir: Notify,
     stirring: AtomicBool,
-    /// Whether other servers share the database and want to be woken.
+    /// Whether other servers share the database and need wake-ups.
     has_peers: AtomicBool,
     touched: Mutex<HashSet<Touch>>,
     touch: Notify,
-    /// Who waits for jobs.
+    /// Wake-ups for jobs, sessions and work.
     bells: Arc<Bells>,
-    /// Followed intents of which something is known to be in the database that was not published.
+    /// Followed intents with committed records that were not published here.
     stale: Mutex<HashSet<IntentId>>,
     staleness: Notify,
 }
@@ -69,7 +70,7 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// A feed that nobody follows yet.
+    /// Creates a feed without followers.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -93,7 +94,7 @@ impl Feed {
         &self.intents[index]
     }
 
-    /// Follows an intent from a position on.
+    /// Follows an intent from a position.
     pub fn follow(&self, intent: IntentId, position: i64) -> Follower<i64> {
         let mut topics = self.shard(intent).lock().unwrap_or_else(PoisonError::into_inner);
         let topic = topics.get(&intent).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -104,30 +105,30 @@ impl Feed {
         Topic::follow(&topic, position)
     }
 
-    /// Follows everything from a place on.
+    /// Follows all intents from a position.
     pub fn follow_house(&self, place: Place) -> Follower<Place> {
         let follower = Topic::follow(&self.house, place);
         self.activity.notify_one();
         follower
     }
 
-    /// The topic of everything; its one writer is `kernel::streams::tail`.
+    /// Returns the topic of all intents; its only writer is `kernel::streams::tail`.
     pub fn house(&self) -> &HouseTopic {
         &self.house
     }
 
-    /// Whether anybody follows everything.
+    /// Whether anybody follows all intents.
     pub fn house_is_followed(&self) -> bool {
         Arc::strong_count(&self.house) > 1
     }
 
-    /// Resolves when something was committed while somebody follows everything, or somebody began to.
+    /// Resolves at a commit while all intents are followed, or when somebody starts to follow them.
     pub async fn activity(&self) {
         self.activity.notified().await;
     }
 
-    /// Publishes what a transaction has committed for one intent, in the order of its line. `records` is only asked
-    /// for when somebody follows.
+    /// Publishes a transaction's records of one intent, in the order of its log; `records` is only called if
+    /// the intent is followed.
     pub fn publish(&self, intent: IntentId, records: impl FnOnce() -> Vec<Record>) {
         self.signal(intent);
         if let Some(topic) = self.topic(intent) {
@@ -138,13 +139,13 @@ impl Feed {
         }
     }
 
-    /// Says that something was committed for an intent; who follows it will read it from the database.
+    /// Announces a commit for an intent without its records; followers read them from the database.
     pub fn news(&self, intent: IntentId) {
         self.signal(intent);
         self.look_at(intent);
     }
 
-    /// Says that an intent may have gone on without this server's doing.
+    /// Announces that another server may have written to an intent.
     pub fn look_at(&self, intent: IntentId) {
         if self.topic(intent).is_some() {
             self.stale.lock().unwrap_or_else(PoisonError::into_inner).insert(intent);
@@ -165,13 +166,13 @@ impl Feed {
         }
     }
 
-    /// Wakes those who wait for a job, a session or work that went on, here and on the other servers.
+    /// Wakes the tasks waiting for this key, here and on other servers.
     pub fn ring(&self, what: Touch) {
         self.bells.ring(&what);
         self.tell_peers(what);
     }
 
-    /// The bells of jobs, sessions and work.
+    /// Returns the wake-up registry.
     pub fn bells(&self) -> &Arc<Bells> {
         &self.bells
     }
@@ -181,7 +182,7 @@ impl Feed {
         self.has_peers.load(Ordering::Relaxed)
     }
 
-    /// Wakes those who read all lines behind the commits, where there are any.
+    /// Wakes the readers of all logs, if there are any.
     fn wake_readers(&self) {
         if self.house_is_followed() {
             self.activity.notify_one();
@@ -191,17 +192,18 @@ impl Feed {
         }
     }
 
-    /// Resolves when something was committed since the last time, if [`Self::set_stirring`] says that it matters.
+    /// Resolves at the next commit, if enabled by [`Self::set_stirring`].
     pub async fn stirred(&self) {
         self.stir.notified().await;
     }
 
-    /// Says whether somebody receives webhooks.
+    /// Sets whether there are receivers of webhooks.
     pub fn set_stirring(&self, matters: bool) {
         self.stirring.store(matters, Ordering::Relaxed);
     }
 
-    /// Waits until a followed intent has something in the database that was not published, and takes all such intents.
+    /// Waits until followed intents have committed records that were not published here; takes and returns
+    /// these intents.
     pub async fn stale(&self) -> HashSet<IntentId> {
         loop {
             self.staleness.notified().await;
@@ -212,7 +214,7 @@ impl Feed {
         }
     }
 
-    /// The topic of an intent, if anybody follows it.
+    /// Returns the topic of an intent, if it is followed.
     pub fn topic(&self, intent: IntentId) -> Option<Arc<IntentTopic>> {
         let mut topics = self.shard(intent).lock().unwrap_or_else(PoisonError::into_inner);
         let topic = topics.get(&intent)?.upgrade();
@@ -222,7 +224,7 @@ impl Feed {
         topic
     }
 
-    /// The intents that somebody follows, for the look into the database that finds what was missed.
+    /// Returns the followed intents, for the poll that finds missed records.
     pub fn followed(&self) -> Vec<IntentId> {
         let mut followed = Vec::new();
         for shard in &self.intents {
@@ -233,17 +235,17 @@ impl Feed {
         followed
     }
 
-    /// Says whether other servers share the database.
+    /// Sets whether other servers share the database.
     pub fn set_peers(&self, present: bool) {
         self.has_peers.store(present, Ordering::Relaxed);
     }
 
-    /// Takes what was touched since other servers last heard.
+    /// Takes the keys touched since other servers were last notified.
     pub fn take_touched(&self) -> HashSet<Touch> {
         std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until something was committed that other servers should hear of, and takes what it touched.
+    /// Waits until there are keys to notify other servers of, and takes them.
     pub async fn touched(&self) -> HashSet<Touch> {
         loop {
             self.touch.notified().await;

@@ -1,4 +1,5 @@
-//! A topic: the last frames of one line in a ring, and the followers that read from it, each at its own position.
+//! A topic: the last frames of one log in a ring, and the followers that read from it, each at its own
+//! position.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,32 +8,32 @@ use tokio::sync::watch;
 
 use super::Frame;
 
-/// Frames kept per topic. A follower further behind reads from the database; one that keeps up never gets near.
+/// Frames kept per topic; a follower further behind reads from the database.
 const RING: usize = 2_048;
 
-/// Frames read at a glance, so that one follower does not hold the ring's lock for long.
+/// Maximum number of frames per read, so that one follower does not hold the ring's lock for long.
 const GLANCE: usize = 128;
 
-/// What a follower finds.
+/// The result of a follower's read.
 #[derive(Debug)]
 pub enum Glance {
     /// Frames after its position.
     Frames(Vec<Arc<Frame>>),
     /// Nothing new.
     UpToDate,
-    /// The ring does not reach back to its position: the database has to be asked.
+    /// The ring does not reach back to its position: it must read from the database.
     Behind,
 }
 
-/// The ring holds every frame of the line with `floor < position ≤ head`.
+/// The ring, with every frame of the log with `floor < position ≤ head`.
 #[derive(Debug)]
 struct Ring<P> {
     frames: VecDeque<(P, Arc<Frame>)>,
-    /// `None` until something was published: then nothing is known of the line.
+    /// `None` until the first publication: nothing is known of the log.
     span: Option<(P, P)>,
 }
 
-/// One line that is followed.
+/// A followed log.
 #[derive(Debug)]
 pub struct Topic<P> {
     ring: Mutex<Ring<P>>,
@@ -40,7 +41,7 @@ pub struct Topic<P> {
 }
 
 impl<P: Copy + Ord> Topic<P> {
-    /// A topic on which nothing was published yet.
+    /// Creates a topic without publications.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -49,13 +50,15 @@ impl<P: Copy + Ord> Topic<P> {
         }
     }
 
-    /// Follows the topic from a position on.
+    /// Follows the topic from a position.
     pub fn follow(topic: &Arc<Self>, position: P) -> Follower<P> {
         Follower { position, changed: topic.changed.subscribe(), topic: Arc::clone(topic) }
     }
 
-    /// Publishes that `position` follows `previous` in the line with nothing between them, and the frame there, if any
-    /// was kept. Publishing again what is known does nothing; publishing over a gap makes followers ask the database.
+    /// Publishes that `position` directly follows `previous` in the log, with its frame if it was kept.
+    ///
+    /// Publishing a known position again has no effect; publishing after a gap makes followers read from the
+    /// database.
     pub fn publish(&self, previous: P, position: P, frame: Option<Arc<Frame>>) {
         {
             let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,25 +83,25 @@ impl<P: Copy + Ord> Topic<P> {
         self.changed.send_replace(());
     }
 
-    /// Says where the line stands, if nothing was known of it: what is published next is then no gap.
+    /// Sets the current position of the log, if it was unknown, so that the next publication is no gap.
     pub fn start_at(&self, position: P) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.span.get_or_insert((position, position));
     }
 
-    /// Forgets everything; the next to follow begins anew.
+    /// Clears the ring; the next follower starts from the database.
     pub fn reset(&self) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.frames.clear();
         ring.span = None;
     }
 
-    /// The last position known, `None` when nothing is.
+    /// Returns the last known position; `None` if it is unknown.
     pub fn head(&self) -> Option<P> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).span.map(|(_, head)| head)
     }
 
-    /// Wakes every follower, for instance because the line went on elsewhere.
+    /// Wakes every follower, for instance because another server wrote to the log.
     pub fn wake(&self) {
         self.changed.send_replace(());
     }
@@ -110,18 +113,18 @@ impl<P: Copy + Ord> Default for Topic<P> {
     }
 }
 
-/// One who follows a topic.
+/// A follower of a topic.
 #[derive(Debug)]
 pub struct Follower<P> {
-    /// The position up to which everything was seen.
+    /// The position up to which everything was read.
     pub position: P,
     changed: watch::Receiver<()>,
     topic: Arc<Topic<P>>,
 }
 
 impl<P: Copy + Ord> Follower<P> {
-    /// Looks at what is there after the position; moves the position past what it returns. What comes after the look
-    /// resolves [`Self::changed`].
+    /// Reads the frames after the position, and moves the position past them; later publications resolve
+    /// [`Self::changed`].
     pub fn glance(&mut self) -> Glance {
         self.changed.mark_unchanged();
         let ring = self.topic.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,13 +144,13 @@ impl<P: Copy + Ord> Follower<P> {
         }
     }
 
-    /// Resolves when something was published since the last glance.
+    /// Resolves at a publication since the last glance.
     pub async fn changed(&mut self) {
         // The follower keeps its topic alive, and with it the sender.
         let _open = self.changed.changed().await;
     }
 
-    /// The topic.
+    /// Returns the topic.
     pub fn topic(&self) -> &Topic<P> {
         &self.topic
     }

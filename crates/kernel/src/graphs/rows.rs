@@ -1,5 +1,5 @@
-//! The rows of graphs. Table `intent_dependencies`; walks over it and over the tree of parts, which leave out what the
-//! caller may not read.
+//! Rows of graphs: table `intent_dependencies`, and walks over it and over the tree of children. The walks
+//! leave out intents that the caller may not read.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::graphs::Readiness;
@@ -12,23 +12,22 @@ use uuid::Uuid;
 use super::Node;
 use crate::{Outcome, unknown};
 
-/// What is looked for, by whom.
+/// Parameters of a graph query.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look<'a> {
-    /// From where.
+    /// Starting intent.
     pub of: IntentId,
-    /// Who looks.
+    /// Agent to check access for.
     pub agent: &'a str,
-    /// When.
+    /// Time at which access is checked.
     pub now: Timestamp,
-    /// Only after this one.
+    /// Cursor: only intents after this one.
     pub after: Option<IntentId>,
-    /// How many at the most.
+    /// Maximum number of ids.
     pub limit: i64,
 }
 
-/// Ids of intents that the one who looks may read: `$1` is from where, `$2` who looks, `$3` when, `$4` after which, `$5` how
-/// many.
+/// Selects ids of intents readable by the agent: `$1` start, `$2` agent, `$3` time, `$4` cursor, `$5` limit.
 macro_rules! select {
     ($name:literal, $which:literal, $look:ident $(, $more:expr)*) => {
         sqlx::query_scalar!(
@@ -56,12 +55,12 @@ fn ids(found: Vec<Uuid>) -> Vec<IntentId> {
     found.into_iter().map(IntentId::from).collect()
 }
 
-/// The parts of an intent.
+/// Direct children of an intent.
 pub(super) async fn children(conn: &mut PgConnection, look: Look<'_>) -> Outcome<Vec<IntentId>> {
     Ok(ids(select!("graphs::children", "i.parent_id = $1", look).fetch_all(conn).await?))
 }
 
-/// What an intent waits for.
+/// Direct dependencies of an intent.
 pub(super) async fn dependencies(conn: &mut PgConnection, look: Look<'_>) -> Outcome<Vec<IntentId>> {
     let found = select!(
         "graphs::dependencies",
@@ -71,7 +70,7 @@ pub(super) async fn dependencies(conn: &mut PgConnection, look: Look<'_>) -> Out
     Ok(ids(found.fetch_all(conn).await?))
 }
 
-/// What waits for an intent.
+/// Intents that depend directly on an intent.
 pub(super) async fn dependents(conn: &mut PgConnection, look: Look<'_>) -> Outcome<Vec<IntentId>> {
     let found = select!(
         "graphs::dependents",
@@ -81,8 +80,9 @@ pub(super) async fn dependents(conn: &mut PgConnection, look: Look<'_>) -> Outco
     Ok(ids(found.fetch_all(conn).await?))
 }
 
-/// The parts of an intent that are not over, ready or blocked: what the law calls so (`entente_domain::graphs::readiness`),
-/// asked of the database so that a page has only such.
+/// Unfinished children of an intent that are ready, or blocked.
+///
+/// The SQL repeats `entente_domain::graphs::readiness`, so that a page holds only matching intents.
 pub(super) async fn parts(
     conn: &mut PgConnection,
     look: Look<'_>,
@@ -99,7 +99,7 @@ pub(super) async fn parts(
     Ok(ids(found.fetch_all(conn).await?))
 }
 
-/// What an intent is a part of, the nearest first; after the cursor, what that one is a part of.
+/// Ancestors of an intent, nearest first; after the cursor, the ancestors above it.
 pub(super) async fn ancestors(conn: &mut PgConnection, look: Look<'_>) -> Outcome<Vec<IntentId>> {
     let found = sqlx::query_scalar!(
         r#"-- graphs::ancestors
@@ -117,7 +117,7 @@ pub(super) async fn ancestors(conn: &mut PgConnection, look: Look<'_>) -> Outcom
         look.agent,
         look.now,
         look.after.map(IntentId::uuid),
-        // Deeper trees than may be made now were made once; they too have an end.
+        // Bounds the walk: older data may be deeper than the current limit.
         i64::try_from(GRAPH_NODES).unwrap_or(i64::MAX),
         look.limit
     )
@@ -126,7 +126,7 @@ pub(super) async fn ancestors(conn: &mut PgConnection, look: Look<'_>) -> Outcom
     Ok(ids(found))
 }
 
-/// The parts of an intent, theirs, and so on, in no order: one more than a walk visits, if there are so many.
+/// Descendants of an intent, unordered; at most one more than a walk may visit.
 pub(super) async fn descendants(conn: &mut PgConnection, look: Look<'_>) -> Outcome<Vec<IntentId>> {
     let found = sqlx::query_scalar!(
         r#"-- graphs::descendants
@@ -149,7 +149,7 @@ pub(super) async fn descendants(conn: &mut PgConnection, look: Look<'_>) -> Outc
     Ok(ids(found))
 }
 
-/// An intent, all that is below it and all that any of those waits for.
+/// An intent, its descendants and all of their dependencies.
 pub(super) async fn connected(conn: &mut PgConnection, look: Look<'_>) -> Outcome<Vec<IntentId>> {
     let found = sqlx::query_scalar!(
         r#"-- graphs::connected
@@ -175,8 +175,9 @@ pub(super) async fn connected(conn: &mut PgConnection, look: Look<'_>) -> Outcom
     Ok(ids(found))
 }
 
-/// An intent and all that it waits for, directly or through others, whoever may read it: one more than the law looks at, if
-/// there are so many.
+/// An intent and its direct and indirect dependencies, regardless of who may read them.
+///
+/// Returns at most one more than the domain rules look at.
 pub(super) async fn reached(conn: &mut PgConnection, from: IntentId) -> Outcome<Vec<IntentId>> {
     let found = sqlx::query_scalar!(
         r#"-- graphs::reached
@@ -193,7 +194,7 @@ pub(super) async fn reached(conn: &mut PgConnection, from: IntentId) -> Outcome<
     Ok(ids(found))
 }
 
-/// On which level an intent is, counted from 1; one more than may be, if it is deeper.
+/// Level of an intent in its tree, counted from 1; at most one more than the allowed depth.
 pub(crate) async fn levels(conn: &mut PgConnection, id: IntentId) -> Outcome<usize> {
     let levels = sqlx::query_scalar!(
         r#"-- graphs::levels
@@ -233,8 +234,9 @@ pub(super) async fn nodes(conn: &mut PgConnection, of: &[IntentId]) -> Outcome<V
         .collect()
 }
 
-/// What each of these intents waits for that is not completed: who waits, for whom, and that one's status. Of one that who
-/// looks may not read, no more is told than that it is waited for.
+/// Incomplete dependencies of these intents, as (dependent, dependency, status of the dependency).
+///
+/// The status of a dependency that the agent may not read is shown as `active`.
 pub(super) async fn statuses(
     conn: &mut PgConnection,
     of: &[IntentId],
@@ -260,7 +262,7 @@ pub(super) async fn statuses(
         .collect()
 }
 
-/// Writes down that an intent waits for these.
+/// Adds dependencies to an intent.
 pub(crate) async fn add_all(conn: &mut PgConnection, id: IntentId, on: &[IntentId]) -> Outcome<()> {
     if on.is_empty() {
         return Ok(());
@@ -277,7 +279,7 @@ pub(crate) async fn add_all(conn: &mut PgConnection, id: IntentId, on: &[IntentI
     Ok(())
 }
 
-/// Writes down that an intent waits for that one no longer.
+/// Removes a dependency from an intent.
 pub(super) async fn remove(conn: &mut PgConnection, id: IntentId, dependency: IntentId) -> Outcome<()> {
     sqlx::query!(
         "-- graphs::remove

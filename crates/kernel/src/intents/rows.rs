@@ -1,4 +1,4 @@
-//! The rows of intents: table `intents` is written here and nowhere else.
+//! Rows of intents: the only code that writes table `intents`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
@@ -48,7 +48,7 @@ impl TryFrom<Row> for Intent {
     }
 }
 
-/// An intent by its id.
+/// Loads an intent by its id.
 pub(crate) async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Intent>> {
     let row = sqlx::query_as!(
         Row,
@@ -63,7 +63,7 @@ pub(crate) async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Optio
     row.map(Intent::try_from).transpose()
 }
 
-/// The intents of these ids, in the order of the ids.
+/// Loads the intents of these ids, in the given order.
 pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<Vec<Intent>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -81,7 +81,7 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outco
     rows.into_iter().map(Intent::try_from).collect()
 }
 
-/// How many of the first of these intents a page may show: by the bytes that they have, and at least one.
+/// Number of leading intents that fit into a page's byte limit; at least one.
 pub(crate) async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<usize> {
     if ids.len() < 2 {
         return Ok(ids.len());
@@ -99,7 +99,7 @@ pub(crate) async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcom
     Ok(usize::try_from(fitting.fetch_one(conn).await?).unwrap_or(0).max(1))
 }
 
-/// Writes a new intent.
+/// Inserts a new intent.
 pub(crate) async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
@@ -127,7 +127,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<
     Ok(())
 }
 
-/// Writes an intent's governance policy, and its version with it.
+/// Writes an intent's governance policy with its new version.
 pub(crate) async fn set_policy(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let updated = sqlx::query!(
         "-- intents::set_policy
@@ -143,7 +143,7 @@ pub(crate) async fn set_policy(conn: &mut PgConnection, intent: &Intent) -> Outc
     one_row(updated.rows_affected(), intent.id)
 }
 
-/// Writes the next version of an intent, whose lock is held since the one before it was read.
+/// Writes the next version of an intent; the caller has held its lock since it read the previous one.
 pub(crate) async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     let updated = sqlx::query!(
@@ -162,7 +162,7 @@ pub(crate) async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<
     one_row(updated.rows_affected(), intent.id)
 }
 
-/// The lock of the intent was held since its version was read.
+/// Requires that one row changed: the intent's lock was held since its version was read.
 fn one_row(updated: u64, id: IntentId) -> Outcome<()> {
     if updated == 1 { Ok(()) } else { Err(AppError::Inconsistent(format!("{id} changed under its lock"))) }
 }

@@ -1,5 +1,5 @@
-//! The beginning of a call: under which grant it is made, whether that allows it, and what is written down before anything is
-//! sent. All of it is decided under the vault's lock, so that a grant which was taken back lets nothing more begin.
+//! Start of a tool call: choice of the grant, check of its constraints, and the record written before
+//! anything is sent. All of it happens under the vault's lock, so a revoked grant starts no further call.
 
 use std::net::IpAddr;
 
@@ -21,37 +21,37 @@ use sqlx::PgConnection;
 use super::{find, limited, owner, rows, uses};
 use crate::{Caller, Ctx, Outcome, Tx, idempotency, not_found, tool_credentials, tool_grants, vaults};
 
-/// Requests that a call may come to, and may wait for: one for a token, one that is refused for its token, another token, and the
-/// call again; and each time that it needs a token, one that another call is asking for.
+/// Maximum number of requests that a call makes or waits for: a token, a rejected attempt, another token and
+/// the second attempt; and, each time a token is needed, one that another call is fetching.
 const REQUESTS: i64 = 6;
 
-/// Seconds that whoever makes a call has besides, to write down what came of it.
+/// Extra seconds in the deadline for recording the outcome.
 const WRITING_SECONDS: i64 = 120;
 
-/// What an agent asks to have called.
+/// Request to call a tool.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Who calls; the acting agent when nothing is said.
+    /// Calling agent; defaults to the acting agent.
     pub agent_id: Option<String>,
-    /// What the tool is told.
+    /// Parameters of the tool.
     pub parameters: Map<String, Value>,
-    /// Under which grant; the first that fits when nothing is said.
+    /// Grant to use; defaults to the first that fits.
     pub grant_id: Option<ToolGrantId>,
-    /// Where the request comes from.
+    /// Network address of the client.
     pub peer: Option<IpAddr>,
 }
 
-/// A call that was written down, and is to be made now. It has the secret in it, and no `Debug`.
+/// A recorded call that is ready to be made; it contains the secret and so has no `Debug`.
 pub struct Started {
-    /// The call.
+    /// Id of the call.
     pub id: InvocationId,
-    /// The credential that it is made with.
+    /// Credential of the call.
     pub credential: ToolCredential,
-    /// Where it goes.
+    /// Connection to the service.
     pub connection: Connection,
-    /// What opens it.
+    /// Secret of the credential.
     pub secret: ToolSecret,
     tool: String,
     parameters: Map<String, Value>,
@@ -60,7 +60,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// The request that it comes to; `token` is one that was fetched for it.
+    /// Builds the HTTP request; `token` is an access token fetched for it.
     ///
     /// # Errors
     /// As [`Connection::call`].
@@ -71,20 +71,20 @@ impl Started {
     }
 }
 
-/// What became of the wish to call a tool.
+/// Result of [`begin`].
 pub enum Begun {
-    /// It was called before, under the same idempotency key.
+    /// The same idempotency key already made this call.
     Before(Box<Invocation>),
-    /// It is to be called now.
+    /// The call is to be made now.
     Now(Box<Started>),
 }
 
-/// Writes down that a tool is about to be called.
+/// Records that a tool is about to be called.
 ///
 /// # Errors
-/// No grant lets the agent use the tool like this, now; its credential cannot be used.
+/// No grant in force allows the agent this call; the credential is unusable.
 pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempotency>) -> Outcome<Begun> {
-    // It may have waited since the key was looked at.
+    // The call may have waited in the queue since its API key was checked.
     caller.require_key(ctx.now())?;
     caller.require(Scope::ToolsUse)?;
     let agent = caller.speaker("agent_id", ask.agent_id.as_deref(), ctx.settings.strict)?;
@@ -119,7 +119,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
         return Err(deny(tx, record, owner, refusal).await?.into());
     }
     let started = start(ctx, &mut tx, id, credential, &chain, ask, now).await?;
-    // What comes of it is tried before it counts: what cannot be asked for is not written down as asked.
+    // Build the request before recording it: a call that cannot be built must not be recorded as made.
     let token =
         started.connection.wants_token(started.credential.auth_type, &started.secret).then_some("token");
     let call = started.call(token)?;
@@ -134,7 +134,7 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     Ok(Begun::Now(Box::new(started)))
 }
 
-/// A call that was begun before, under the same key.
+/// Returns an earlier call under the same idempotency key.
 async fn before(conn: &mut PgConnection, id: InvocationId, now: Timestamp) -> Outcome<Begun> {
     let invocation = find(conn, id, now).await?;
     if invocation.status == InvocationStatus::Running {
@@ -146,8 +146,10 @@ async fn before(conn: &mut PgConnection, id: InvocationId, now: Timestamp) -> Ou
     Ok(Begun::Before(Box::new(invocation)))
 }
 
-/// Requires that few enough calls into somebody's vaults are under way. Of two that begin at the same moment in two vaults,
-/// neither counts the other: there may be as many more as one owner has vaults.
+/// Requires that the owner's vaults have few enough calls under way.
+///
+/// Two calls that start at once in different vaults do not see each other, so the limit can be exceeded by
+/// the number of the owner's vaults.
 async fn require_room(conn: &mut PgConnection, owner: &str, now: Timestamp) -> Outcome<()> {
     if rows::running(conn, owner, now).await? < CALLS_AT_ONCE {
         return Ok(());
@@ -158,8 +160,10 @@ async fn require_room(conn: &mut PgConnection, owner: &str, now: Timestamp) -> O
     Err(Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::RateLimited, message) }.into())
 }
 
-/// The grant that a call is made under: the one that is named, or the first that fits. Anybody may grant an agent anything, to
-/// hear what it tells its tools: between vaults of several others the server chooses none that was not called before.
+/// Chooses the grant of a call: the named one, or the first that fits.
+///
+/// Any principal may grant an agent a tool in order to see the parameters sent to it. So when several other
+/// owners offer the tool, the server chooses only a grant with an earlier successful call.
 async fn choose(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -200,7 +204,7 @@ fn nothing(agent: &str, tool: &str) -> Refusal {
     )
 }
 
-/// Requires that a grant, all above it and its credential are in force.
+/// Requires that a grant, all grants above it and its credential are in force.
 fn require_usable(chain: &[ToolGrant], credential: &ToolCredential, now: Timestamp) -> Result<(), Refusal> {
     let standing = together(chain.iter().map(|grant| grant.status(now)));
     if chain.is_empty() || standing != GrantStatus::Active {
@@ -216,7 +220,7 @@ fn require_usable(chain: &[ToolGrant], credential: &ToolCredential, now: Timesta
     }
 }
 
-/// What a call is made of.
+/// Assembles the parts of a call.
 async fn start(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -236,7 +240,8 @@ async fn start(
     Ok(Started { id, credential, connection, secret, tool: ask.tool, parameters: ask.parameters, hosts, at })
 }
 
-/// What is kept of the parameters: nothing that is called a secret, and not the credential's own, should an agent know it.
+/// Redacts the parameters for the record: secret-looking members, and the credential's own secret if the
+/// agent knows it.
 fn scrubbed(started: &Started) -> Map<String, Value> {
     let kept = Value::Object(redacted(started.parameters.clone()));
     match started.secret.scrubber().value(kept) {
@@ -276,7 +281,7 @@ fn record(
     }
 }
 
-/// Writes down that a call was denied, for whoever watches over the grant; answers with what its agent is told.
+/// Records a denied call, so that the owner of the grant sees it, and returns the refusal.
 async fn deny(mut tx: Tx, record: Invocation, owner: &str, refusal: Refusal) -> Outcome<Refusal> {
     let denied = Invocation {
         status: InvocationStatus::Denied,

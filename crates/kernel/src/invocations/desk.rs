@@ -1,5 +1,5 @@
-//! The desk where calls of tools are handed in. They are made by tasks of the server's own: a client that hangs up, or the end
-//! of the thread that served it, leaves no call without what came of it.
+//! Queue of tool calls. Background tasks of the server make them, so that every call is recorded even if the
+//! client disconnects or the request's task ends.
 
 use std::time::Duration;
 
@@ -12,44 +12,44 @@ use tokio::sync::{mpsc, oneshot};
 use super::Ask;
 use crate::{AppError, Caller, Outcome};
 
-/// Calls that may wait to be taken up; they are taken up at once, so that more would only be lost together.
+/// Capacity of the queue; calls are taken at once, and a longer queue would only lose more of them together.
 const WAITING: usize = 256;
 
-/// How long whoever waits for a call may wait for the service, at the most.
+/// Maximum time that a request waits for the service.
 const CALL: Duration = Duration::from_mins(5);
 
-/// A call that somebody waits for.
+/// A queued call.
 pub struct Order {
-    /// Who asks.
+    /// Caller of the request.
     pub caller: Caller,
-    /// What for.
+    /// Requested call.
     pub ask: Ask,
-    /// The key against doing it twice.
+    /// Idempotency key of the request.
     pub once: Option<Idempotency>,
-    /// Who waits.
+    /// Channel that returns the outcome.
     pub told: oneshot::Sender<Outcome<Invocation>>,
 }
 
-/// Where calls are handed in.
+/// Sender of the queue.
 #[derive(Clone)]
 pub struct Desk {
     orders: mpsc::Sender<Order>,
 }
 
 impl Desk {
-    /// A desk, and where its orders come out.
+    /// Creates a queue with its receiver.
     #[must_use]
     pub fn new() -> (Self, mpsc::Receiver<Order>) {
         let (orders, taken) = mpsc::channel(WAITING);
         (Self { orders }, taken)
     }
 
-    /// Has a tool called; answers with what came of it.
+    /// Queues a tool call and returns its outcome.
     ///
     /// # Errors
-    /// As [`super::begin`]; there are too many calls under way, or the server is stopping.
+    /// As [`super::begin`]; too many calls are under way, or the server is stopping.
     pub async fn invoke(&self, caller: Caller, ask: Ask, once: Option<Idempotency>) -> Outcome<Invocation> {
-        // The service that is called has its own time, once more with another token.
+        // The called service has a time limit of its own, and a second one after a token refresh.
         extend(CALL);
         let (told, hears) = oneshot::channel();
         let order = Order { caller, ask, once, told };
@@ -59,12 +59,12 @@ impl Desk {
                 mpsc::error::TrySendError::Closed(_) => stopping(),
             });
         }
-        // Who drops an order without a word was given up with the server.
+        // An order dropped without an answer was lost in the shutdown.
         hears.await.unwrap_or_else(|_dropped| Err(stopping()))
     }
 }
 
-/// What is said when no hand is free.
+/// Refusal when the server makes as many calls as it can at once.
 #[must_use]
 pub fn busy() -> Refusal {
     let message = "This server makes as many calls of tools as it can at once. Try again shortly.";

@@ -1,4 +1,4 @@
-//! The rows of uses of tools. Table `tool_invocations`.
+//! Rows of tool invocations: table `tool_invocations`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{InvocationId, ToolGrantId};
@@ -69,7 +69,7 @@ impl TryFrom<Row> for Invocation {
     }
 }
 
-/// One use of a tool.
+/// Loads an invocation.
 pub(super) async fn find(conn: &mut PgConnection, id: InvocationId) -> Outcome<Option<Invocation>> {
     let row = sqlx::query_as!(
         Row,
@@ -84,7 +84,7 @@ pub(super) async fn find(conn: &mut PgConnection, id: InvocationId) -> Outcome<O
     row.map(Invocation::try_from).transpose()
 }
 
-/// The uses of a grant, the newest first.
+/// Lists the invocations of a grant, newest first.
 pub(super) async fn list(
     conn: &mut PgConnection,
     grant: ToolGrantId,
@@ -111,7 +111,7 @@ pub(super) async fn list(
     rows.into_iter().map(Invocation::try_from).collect()
 }
 
-/// How many calls into somebody's vaults are under way.
+/// Number of running calls into an owner's vaults.
 pub(super) async fn running(conn: &mut PgConnection, owner: &str, now: Timestamp) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- tool_invocations::running
@@ -125,7 +125,7 @@ pub(super) async fn running(conn: &mut PgConnection, owner: &str, now: Timestamp
     Ok(count)
 }
 
-/// Writes a use down.
+/// Inserts an invocation.
 pub(super) async fn insert(conn: &mut PgConnection, one: &Invocation, owner: &str) -> Outcome<()> {
     sqlx::query!(
         "-- tool_invocations::insert
@@ -157,7 +157,7 @@ pub(super) async fn insert(conn: &mut PgConnection, one: &Invocation, owner: &st
     Ok(())
 }
 
-/// Whether a call under a grant has come to something.
+/// Whether a call under the grant has succeeded.
 pub(super) async fn worked(conn: &mut PgConnection, grant: ToolGrantId) -> Outcome<bool> {
     let worked = sqlx::query_scalar!(
         r#"-- tool_invocations::worked
@@ -169,7 +169,7 @@ pub(super) async fn worked(conn: &mut PgConnection, grant: ToolGrantId) -> Outco
     Ok(worked)
 }
 
-/// Writes down what came of a call: once, and also when it was given up for lost meanwhile.
+/// Records the outcome of a call, once; also replaces a premature `interrupted` mark.
 pub(super) async fn finish(conn: &mut PgConnection, id: InvocationId, made: &Made) -> Outcome<()> {
     sqlx::query!(
         "-- tool_invocations::finish
@@ -189,7 +189,7 @@ pub(super) async fn finish(conn: &mut PgConnection, id: InvocationId, made: &Mad
     Ok(())
 }
 
-/// Writes down that nobody will finish calls any more; answers with how many.
+/// Marks calls past their deadline as interrupted and returns their number.
 pub(super) async fn interrupt(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
     let error = serde_json::to_string(&Mishap::Interrupted.told(INTERRUPTED))?;
     let done = sqlx::query!(
@@ -206,7 +206,7 @@ pub(super) async fn interrupt(conn: &mut PgConnection, now: Timestamp, limit: i6
     Ok(done.rows_affected())
 }
 
-/// Forgets uses that were kept for long enough; answers with how many.
+/// Deletes expired invocations and returns their number.
 pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- tool_invocations::forget

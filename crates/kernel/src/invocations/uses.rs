@@ -1,5 +1,5 @@
-//! Calls by the hour. Table `tool_grant_uses`: one number for each minute of a grant that is limited, in the database, so that
-//! all servers count together. It is read and written under the vault's lock.
+//! Hourly limits of tool calls. Table `tool_grant_uses` holds one counter per minute of a limited grant, in
+//! the database so that all servers count together; it is read and written under the vault's lock.
 
 use chrono::{DurationRound as _, TimeDelta};
 use entente_domain::clock::Timestamp;
@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use crate::Outcome;
 
-/// Minutes that a call counts: an hour, and what may be left of the minute that it was made in. So in no hour there are more
-/// than the limit, though there may be a few less.
+/// Minutes that a call counts: an hour plus the rest of the minute in which it was made.
+///
+/// So no hour exceeds the limit, though slightly fewer calls may be allowed.
 const COUNTED_MINUTES: i64 = 61;
 
 fn minute(now: Timestamp) -> Timestamp {
@@ -21,7 +22,7 @@ fn minute(now: Timestamp) -> Timestamp {
 /// Requires that each of these grants has room for one more call in this hour.
 ///
 /// # Errors
-/// [`Code::RateLimited`], with how long to wait.
+/// [`Code::RateLimited`], with the time to wait.
 pub(super) async fn require(
     conn: &mut PgConnection,
     limits: &[(ToolGrantId, u32)],
@@ -82,7 +83,7 @@ pub(super) async fn add(
     Ok(())
 }
 
-/// Forgets minutes that count no more; answers with how many.
+/// Deletes counters outside the window and returns their number.
 pub(super) async fn forget(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- tool_grant_uses::forget

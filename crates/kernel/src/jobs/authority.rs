@@ -1,5 +1,5 @@
-//! Authority before the act (ARCP §9.3): a worker asks whether an operation is allowed before it is made, and can set aside
-//! what it will cost (an extension: fails closed). What is only looked at takes no lock.
+//! Authorisation before an operation (ARCP §9.3): a worker asks whether an operation is allowed, and can
+//! reserve its cost (an extension: fails closed). An operation allowed without a reservation takes no lock.
 
 use std::collections::BTreeMap;
 
@@ -18,29 +18,29 @@ use super::reports::token_digest;
 use super::{budgets, log, rows};
 use crate::{AppError, Caller, Ctx, Outcome};
 
-/// An operation that a worker is about to make.
+/// An operation that a worker is about to perform.
 #[derive(Debug, Clone)]
 pub struct OperationAsk {
-    /// A namespace of §9.2.
+    /// Capability: a namespace of §9.2.
     pub capability: String,
-    /// On what.
+    /// Target of the operation.
     pub target: String,
-    /// Which call it is: a refusal is then an event of the job too (§9.6).
+    /// Id of the call; with it, a refusal is also recorded as an event of the job (§9.6).
     pub call_id: Option<String>,
-    /// What to set aside for it.
+    /// Amounts to reserve for the operation.
     pub reserve: Option<Budget>,
 }
 
-/// The operation is allowed.
+/// Approval of an operation.
 #[derive(Debug)]
 pub struct Allowed {
-    /// What the job has left.
+    /// Remaining budget of the job.
     pub budget: Budget,
-    /// Under which name the amounts were set aside.
+    /// Id of the reservation, if amounts were reserved.
     pub reservation_id: Option<ReservationId>,
 }
 
-/// Judges an operation before it is made.
+/// Authorises an operation before it is performed.
 ///
 /// # Errors
 /// [`Code::ClaimLost`], [`Code::Cancelled`], [`Code::LeaseExpired`], [`Code::PermissionDenied`],
@@ -79,7 +79,7 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     Ok(Allowed { budget, reservation_id })
 }
 
-/// Looks whether an operation is plainly allowed; `None` when somebody has to be told that it is not.
+/// Checks an operation without locks; returns `None` if a refusal has to be recorded in the job.
 async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcome<Option<Budget>> {
     let mut conn = ctx.pool.acquire().await?;
     let job = rows::load(&mut conn, &[id]).await?.pop().ok_or_else(no_job)?;
@@ -95,16 +95,18 @@ async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcom
     }
     match judged {
         Ok(()) => Ok(Some(counters.get(&id).cloned().unwrap_or_default())),
-        // Nothing of it has to be written down.
+        // Such a refusal is not recorded.
         Err(refusal) if ask.call_id.is_none() && refusal.code != Code::LeaseExpired => Err(refusal.into()),
         Err(_) => Ok(None),
     }
 }
 
-/// Settles what was set aside: `cost` is taken off instead, nothing when it is empty. What is left of the job's budget.
+/// Settles a reservation and returns the job's remaining budget.
+///
+/// The reserved amounts are put back and `cost` is charged instead; an empty cost charges nothing.
 ///
 /// # Errors
-/// The claim is lost; nothing is set aside under that name; a cost is below zero.
+/// The claim is lost; there is no such reservation; a cost is below zero.
 pub async fn settle(
     ctx: &Ctx,
     caller: &Caller,
@@ -126,7 +128,7 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
     if let Err(unknown) = hold.put_back(id, reservation) {
-        // The answer to the first time was lost: settled once, it is not settled again.
+        // The first answer was lost and this is a retry: the reservation is settled only once.
         let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
         return if settled.is_empty() { Err(unknown.into()) } else { Ok(hold.remaining(id)) };
     }
@@ -148,7 +150,7 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
     Ok(left)
 }
 
-/// The name of the event that says how a reservation ended.
+/// Event key of the event that settles a reservation.
 fn settling(reservation: &str) -> String {
     format!("settle:{reservation}")
 }

@@ -1,5 +1,5 @@
-//! Jobs that wait for a person (binding moments): the job says so to its followers, and says that it goes on. What is asked,
-//! and what is answered, is `kernel/src/moments.rs`; nothing of it gets into a job's events.
+//! Job events while a job waits for a person (binding moments): one `status` event when it begins to wait,
+//! one when it resumes. Questions and answers stay in `kernel/src/moments.rs` and never enter a job's events.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, MomentId};
@@ -12,40 +12,41 @@ use super::hold::Hold;
 use super::rows;
 use crate::{Caller, Ctx, Outcome, workers};
 
-/// The `phase` of a job's `status` event (ARCP §8.2) while a person is asked, and when that is over.
+/// The `phase` of a job's `status` event (ARCP §8.2) while a person is asked, and afterwards.
 const AWAITING: &str = "awaiting_decision";
 const RESUMED: &str = "resumed";
 
-/// The jobs of moments in hand, locked: until this is committed, none of them ends. Their rows are locked after the locks of
-/// lines, as everywhere (`hold.rs`), and before the clock of moments.
+/// The locked jobs of the moments being processed: none of them can end before the commit.
+///
+/// Their rows are locked after the intents, as everywhere (`hold.rs`), and before the clock of moments.
 pub(crate) struct Waiting {
     hold: Option<Hold>,
     said: bool,
 }
 
 impl Waiting {
-    /// Locks jobs.
+    /// Locks these jobs.
     pub async fn take(conn: &mut PgConnection, ids: &[JobId], now: Timestamp) -> Outcome<Self> {
         let hold = if ids.is_empty() { None } else { Some(Hold::take(conn, ids, &[], now).await?) };
         Ok(Self { hold, said: false })
     }
 
-    /// One of the jobs.
+    /// Returns one of the locked jobs.
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.hold.as_ref()?.job(id).ok()
     }
 
-    /// The job says that it waits for a person.
+    /// Appends the event that the job waits for a person.
     pub fn awaits(&mut self, id: JobId, moment: MomentId) {
         self.say(id, AWAITING, moment);
     }
 
-    /// The job says that it goes on: nobody is asked for it any more.
+    /// Appends the event that the job resumes.
     pub fn resumes(&mut self, id: JobId, moment: MomentId) {
         self.say(id, RESUMED, moment);
     }
 
-    /// One that is over says nothing.
+    /// Appends a `status` event, unless the job is over.
     fn say(&mut self, id: JobId, phase: &str, moment: MomentId) {
         let goes_on = self.job(id).is_some_and(|job| !job.status.is_terminal());
         if let Some(hold) = self.hold.as_mut().filter(|_| goes_on) {
@@ -54,7 +55,7 @@ impl Waiting {
         }
     }
 
-    /// Writes what was said.
+    /// Writes the appended events.
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         match self.hold.as_mut().filter(|_| self.said) {
             Some(hold) => hold.save(ctx, conn).await,
@@ -62,17 +63,18 @@ impl Waiting {
         }
     }
 
-    /// Wakes the followers of those that said something; once that is committed.
+    /// Wakes the followers of these jobs; call after the commit.
     pub fn announce(&self, ctx: &Ctx) {
         self.hold.iter().filter(|_| self.said).for_each(|hold| hold.announce(ctx));
     }
 }
 
-/// A job that the caller works on at this moment: it runs, and a worker of the caller's holds it. Any other is as one that is
-/// not there.
+/// Loads a job that the caller works on now: it runs, and one of the caller's workers holds its claim.
+///
+/// Any other job counts as missing.
 ///
 /// # Errors
-/// There is no such job of the caller's.
+/// The caller works on no such job.
 pub(crate) async fn worked_on(conn: &mut PgConnection, caller: &Caller, id: JobId) -> Outcome<Job> {
     let none = || {
         let message = "`job_id` names no job that you work on at this moment. Name one that a worker of yours has claimed, \

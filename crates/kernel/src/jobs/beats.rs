@@ -1,4 +1,4 @@
-//! Heartbeats of workers (contract 11.2): they move the ends of claims on, and bring what the worker is to do.
+//! Heartbeats of workers (contract 11.2): they extend claims and return instructions to the worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,60 +15,61 @@ use crate::feed::Touch;
 use crate::workers::{self, Directive};
 use crate::{Caller, Ctx, Outcome};
 
-/// What a worker is told with its heartbeat.
+/// Response to a worker's heartbeat.
 #[derive(Debug)]
 pub struct Beat {
-    /// To go on, or not.
+    /// Whether the worker continues.
     pub directive: Directive,
-    /// Which of its jobs it is to stop.
+    /// Jobs that the worker has to stop.
     pub cancel: Vec<JobId>,
-    /// Which of them it has lost: to be dropped without a word.
+    /// Jobs whose claims are lost, to be dropped silently.
     pub lost: Vec<JobId>,
-    /// Until when it holds the others.
+    /// New expiry of the other claims.
     pub claim_expires_at: Timestamp,
 }
 
-/// Jobs that a heartbeat may name: as many as a worker has slots.
+/// Maximum number of jobs in a heartbeat: as many as a worker has slots.
 const HELD: usize = 10_000;
 
-/// A job that a worker says that it holds.
+/// A job that a worker reports as held.
 #[derive(Debug, Clone)]
 pub struct Held {
     /// The job.
     pub job_id: JobId,
-    /// Its claim's token.
+    /// Claim token.
     pub token: String,
-    /// Whether the worker knows already that it is to stop.
+    /// Whether the worker already knows that it has to stop.
     pub stopping: bool,
 }
 
-/// A sign that a worker is there.
+/// Request of a heartbeat.
 #[derive(Debug, Clone)]
 pub struct BeatAsk {
     /// The worker.
     pub worker: WorkerId,
-    /// What it says of itself.
+    /// Reported state of the worker.
     pub state: Option<String>,
-    /// The jobs that it holds.
+    /// Jobs held by the worker.
     pub held: Vec<Held>,
-    /// The directive that it knows of.
+    /// Last directive known to the worker.
     pub obeyed: Directive,
-    /// How long the answer may wait for news.
+    /// How long the response may wait for news.
     pub wait: Duration,
 }
 
-/// Keeps a worker's claims. An answer that may wait comes as soon as there is news for the worker, or the server is
-/// `stopping`.
+/// Extends a worker's claims.
+///
+/// A response that may wait is sent as soon as there is news for the worker or the server is `stopping`.
 ///
 /// # Errors
-/// There is no such worker of the caller's; it names too many jobs.
+/// The caller has no such worker; the request names too many jobs.
 pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &CancellationToken) -> Outcome<Beat> {
     caller.require(Scope::JobsWork)?;
     if ask.held.len() > HELD {
         let message = format!("`jobs` has more than {HELD} items, more than a worker has slots.");
         return Err(Refusal::field(Code::InvalidRequest, "jobs", "too_long", message).into());
     }
-    // Never so long that the claims, which are moved on at the beginning, run out meanwhile.
+    // Wait less than a claim lasts: the claims are extended only before the wait.
     let until = Instant::now() + ask.wait.min(ctx.settings.jobs.claim / 3);
     let mut listener = ctx.feed.bells().listener();
     ask.held.iter().for_each(|one| listener.add(Touch::Stop(one.job_id)));

@@ -1,4 +1,4 @@
-//! What jobs may spend (ARCP §9.6): counters in exact decimals, and amounts that are set aside. Tables `job_budgets` and
+//! Budgets of jobs (ARCP §9.6): exact decimal counters and reservations. Tables `job_budgets` and
 //! `job_reservations`.
 
 use std::collections::BTreeMap;
@@ -12,18 +12,18 @@ use uuid::Uuid;
 
 use crate::{Outcome, unknown};
 
-/// An amount that is set aside.
+/// An amount reserved by a job.
 #[derive(Debug, Clone)]
 pub(super) struct Reservation {
     /// Its id.
     pub id: ReservationId,
     /// The job that set it aside.
     pub job_id: JobId,
-    /// In which of the job's attempts.
+    /// Attempt of the job that made it.
     pub attempt: u32,
-    /// How much, by currency.
+    /// Amounts by currency.
     pub amounts: Budget,
-    /// For which call.
+    /// Call that it is for.
     pub call_id: Option<String>,
 }
 
@@ -39,7 +39,7 @@ fn gather(rows: Vec<(Uuid, String, String)>) -> Outcome<BTreeMap<JobId, Budget>>
     Ok(budgets)
 }
 
-/// What these jobs have left; those without a budget are left out.
+/// Loads the remaining budgets of these jobs; jobs without a budget are left out.
 pub(super) async fn load(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<BTreeMap<JobId, Budget>> {
     if jobs.is_empty() {
         return Ok(BTreeMap::new());
@@ -55,7 +55,7 @@ pub(super) async fn load(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<BTr
     gather(rows.into_iter().map(|row| (row.job_id, row.currency, row.remaining)).collect())
 }
 
-/// As [`load`], and nobody else changes them until the transaction ends.
+/// Like [`load`], and locks them until the transaction ends.
 pub(super) async fn lock(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<BTreeMap<JobId, Budget>> {
     if jobs.is_empty() {
         return Ok(BTreeMap::new());
@@ -84,7 +84,7 @@ fn columns(budgets: &[(JobId, &Budget)]) -> (Vec<Uuid>, Vec<String>, Vec<String>
     (ids, currencies, amounts)
 }
 
-/// Writes the counters of new jobs.
+/// Inserts the counters of new jobs.
 pub(super) async fn insert(conn: &mut PgConnection, budgets: &[(JobId, &Budget)]) -> Outcome<()> {
     let (ids, currencies, amounts) = columns(budgets);
     if ids.is_empty() {
@@ -104,7 +104,7 @@ pub(super) async fn insert(conn: &mut PgConnection, budgets: &[(JobId, &Budget)]
     Ok(())
 }
 
-/// Writes what these jobs have left.
+/// Writes the remaining budgets of these jobs.
 pub(super) async fn update(conn: &mut PgConnection, budgets: &[(JobId, &Budget)]) -> Outcome<()> {
     let (ids, currencies, amounts) = columns(budgets);
     if ids.is_empty() {
@@ -124,7 +124,7 @@ pub(super) async fn update(conn: &mut PgConnection, budgets: &[(JobId, &Budget)]
     Ok(())
 }
 
-/// Writes what is set aside.
+/// Inserts reservations.
 pub(super) async fn reserve(conn: &mut PgConnection, made: &[Reservation], now: Timestamp) -> Outcome<()> {
     if made.is_empty() {
         return Ok(());
@@ -149,7 +149,7 @@ pub(super) async fn reserve(conn: &mut PgConnection, made: &[Reservation], now: 
     Ok(())
 }
 
-/// What these jobs have set aside.
+/// Loads and locks the reservations of these jobs.
 pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<Reservation>> {
     if jobs.is_empty() {
         return Ok(Vec::new());
@@ -175,7 +175,7 @@ pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome
         .collect()
 }
 
-/// Forgets what was set aside, because it was settled or let go.
+/// Deletes reservations that were settled or put back.
 pub(super) async fn forget(conn: &mut PgConnection, gone: &[ReservationId]) -> Outcome<()> {
     if gone.is_empty() {
         return Ok(());
@@ -187,7 +187,7 @@ pub(super) async fn forget(conn: &mut PgConnection, gone: &[ReservationId]) -> O
     Ok(())
 }
 
-/// Forgets the counters of jobs that are no more.
+/// Deletes the counters of deleted jobs.
 pub(super) async fn drop_all(conn: &mut PgConnection, ids: &[Uuid]) -> Outcome<()> {
     sqlx::query!(
         "-- job_budgets::drop

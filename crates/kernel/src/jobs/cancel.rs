@@ -1,5 +1,5 @@
-//! Cancelling jobs (ARCP §7.4): only the session that submitted one may (§7.6), or an operator. One that waits ends at once;
-//! one that runs is asked to stop, and ended after a while whatever its worker does.
+//! Cancellation of jobs (ARCP §7.4), allowed to the submitting session (§7.6) and to operators. A pending job
+//! ends at once; a running one is asked to stop, and ended after a grace period in any case.
 
 use entente_domain::faults::Fault;
 use entente_domain::ids::{JobId, SessionId};
@@ -13,19 +13,19 @@ use super::hold::{Hold, over};
 use super::reading::observable;
 use crate::{Caller, Ctx, Outcome};
 
-/// As whom a job is cancelled.
+/// Authority under which a job is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canceller {
-    /// The session that submitted it.
+    /// The session that submitted the job.
     Session(SessionId),
-    /// Somebody with the scope `admin`.
+    /// A caller with the scope `admin`.
     Operator,
 }
 
 /// Cancels a job.
 ///
 /// # Errors
-/// There is no such job; it is another session's; it is over.
+/// There is no such job; it belongs to another session; it is over.
 pub async fn cancel(
     ctx: &Ctx,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! Claims: workers take jobs and give them back (contract 11.2); that they keep them is `beats.rs`. A job goes to one worker at a time; its token
-//! fences off whoever had it before.
+//! Claims: workers take jobs and give them back (contract 11.2); `beats.rs` extends claims. One worker holds
+//! a job at a time; the claim token fences off earlier holders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,66 +30,68 @@ use crate::lines::Line;
 use crate::workers::{self, Directive};
 use crate::{Caller, Ctx, Outcome, credentials};
 
-/// Jobs that are claimed in one request at the most: each may have an input of 768 KiB.
+/// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
 pub const CLAIMS: i64 = 100;
 
-/// A job that a worker has taken.
+/// A job claimed by a worker.
 #[derive(Debug)]
 pub struct Claimed {
     /// The job.
     pub job_id: JobId,
-    /// As which agent it is to be run.
+    /// Agent that runs the job.
     pub agent: String,
-    /// What it is to work on, as it came.
+    /// Input as submitted.
     pub input: Option<String>,
-    /// What it may touch, as JSON.
+    /// Authority of the job, as JSON.
     pub lease: String,
-    /// When that ends.
+    /// Expiry of that authority.
     pub expires_at: Option<Timestamp>,
-    /// What it has left.
+    /// Remaining budget.
     pub budget: Option<Budget>,
-    /// What was provisioned for it.
+    /// Provisioned credentials.
     pub credentials: Vec<Credential>,
-    /// The trace.
+    /// Trace id.
     pub trace_id: String,
-    /// Its parent.
+    /// Parent job.
     pub parent_id: Option<JobId>,
-    /// The delegation's name.
+    /// Name of the delegation.
     pub delegate_id: Option<String>,
-    /// The intent that it works for.
+    /// Intent of the job.
     pub intent_id: Option<IntentId>,
-    /// Who submitted it.
+    /// Principal that submitted the job.
     pub principal: String,
-    /// The how-manieth time it was claimed.
+    /// Attempt number, starting at 1.
     pub attempt: u32,
-    /// When it is timed out.
+    /// Time at which the job times out.
     pub deadline: Option<Timestamp>,
-    /// What every report must carry.
+    /// Token that every report must carry.
     pub claim_token: String,
-    /// Until when it is the worker's, unless it is heard of.
+    /// Expiry of the claim, unless a heartbeat extends it.
     pub claim_expires_at: Timestamp,
-    /// Under which name a result can be streamed.
+    /// Name under which the result can be streamed.
     pub result_id: ResultId,
 }
 
-/// What a worker asks for.
+/// Request to claim jobs.
 #[derive(Debug, Clone)]
 pub struct ClaimAsk {
-    /// Who asks.
+    /// Claiming worker.
     pub worker_id: WorkerId,
-    /// Of which agents; all of the worker's when nothing is said.
+    /// Agents to claim for; defaults to all of the worker's.
     pub agents: Option<Vec<String>>,
-    /// How many at the most.
+    /// Maximum number of jobs.
     pub max: i64,
-    /// How long to wait when there are none.
+    /// How long to wait for a job.
     pub wait: Duration,
 }
 
-/// Takes jobs that wait, the oldest first; waits for one when there is none, until the server is `stopping` or nobody waits for the
-/// answer any more.
+/// Claims pending jobs, oldest first.
+///
+/// If there is none, waits until one comes, the time is up, the server is `stopping` or the client
+/// disconnects.
 ///
 /// # Errors
-/// There is no such worker of the caller's; it names agents that are not its.
+/// The caller has no such worker; the worker is not registered for a named agent.
 pub async fn claim(
     ctx: &Ctx,
     caller: &Caller,
@@ -115,10 +117,10 @@ pub async fn claim(
     agents.sort_unstable();
     agents.dedup();
     let until = Instant::now() + ask.wait;
-    // The bell that woke it: it may have been for a job that is still there afterwards.
+    // The notification that woke this request, by agent: its job may still be pending afterwards.
     let mut woken_by: Option<&str> = None;
     loop {
-        // First the ear, then the look: what comes in between is heard.
+        // Register for notifications before looking, so that none is missed in between.
         let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.bells().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
         let (taken, cut) = take(ctx, worker.id, &agents, ask.max).await?;
@@ -130,8 +132,8 @@ pub async fn claim(
         }
         tokio::select! {
             biased;
-            // Whoever waits asks again, and is answered by another server; whoever has hung up takes nothing. A bell that rang
-            // meanwhile is heard by the next.
+            // A waiting client asks again and another server answers; a disconnected one claims nothing. A
+            // concurrent notification goes to the next waiter.
             () = stopping.cancelled() => return Ok(taken),
             heard = timeout_at(until, heard) => match heard {
                 Ok(((), index, _others)) => woken_by = agents.get(index).map(String::as_str),
@@ -139,7 +141,7 @@ pub async fn claim(
             },
         }
         caller.require_key(ctx.now())?;
-        // It may have left meanwhile, or been told to claim nothing more.
+        // The worker may have left meanwhile, or been told to claim nothing more.
         let mut conn = ctx.pool.acquire().await?;
         if workers::mine(&mut conn, caller, ask.worker_id).await?.directive != Directive::Run {
             agents.iter().for_each(|agent| ctx.feed.bells().ring(&Touch::Work(agent.clone())));
@@ -148,13 +150,13 @@ pub async fn claim(
     }
 }
 
-/// A bell is for one: whoever could take only a part of what waits passes it on.
+/// Passes a notification on: it wakes one waiter, which may have taken only a part of the pending jobs.
 fn pass_on(ctx: &Ctx, taken: &[Claimed], woken_by: Option<&str>) {
     let agents: BTreeSet<&str> = taken.iter().map(|job| job.agent.as_str()).chain(woken_by).collect();
     agents.into_iter().for_each(|agent| ctx.feed.bells().ring(&Touch::Work(agent.to_owned())));
 }
 
-/// Takes jobs that wait; and whether it was cut short, so that there may be others.
+/// Claims pending jobs; the flag says whether it stopped early, so that more may be pending.
 async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<(Vec<Claimed>, bool)> {
     let mut taken = take_plain(ctx, worker, agents, max).await?;
     let left = max - i64::try_from(taken.len()).unwrap_or(max);
@@ -166,7 +168,7 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
                 cut = full;
             }
             Err(failure) if taken.is_empty() => return Err(failure),
-            // What was taken is the worker's; the others wait for the next.
+            // The claimed jobs belong to the worker; the rest wait for the next request.
             Err(failure) => {
                 tracing::warn!(error = %failure, "jobs of intents could not be claimed");
                 cut = true;
@@ -179,7 +181,7 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
     Ok((taken, cut))
 }
 
-/// Takes jobs without an intent. What cannot be handed over whole is not taken.
+/// Claims jobs without an intent; claims nothing if their details cannot be loaded.
 async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
     let (now, tokens) = (ctx.now(), Tokens::mint(ctx, max));
     let until = now + ctx.settings.jobs.claim;
@@ -193,8 +195,9 @@ async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) ->
     Ok(claimed)
 }
 
-/// Takes jobs that work for intents, under the locks of those, for their logs tell of it; and whether it saw as many as it
-/// may take. Of those that it saw somebody else may have had some before.
+/// Claims jobs of intents under the intents' locks, because the logs record each claim.
+///
+/// The flag says whether it found as many as it may take; other workers may have claimed some of these first.
 async fn take_of_intents(
     ctx: &Ctx,
     worker: WorkerId,
@@ -211,7 +214,7 @@ async fn take_of_intents(
     Ok((take_with_intents(ctx, worker, &waiting, &Tokens::mint(ctx, max)).await?, full))
 }
 
-/// What a worker needs of the jobs that it has taken.
+/// Loads the details that a worker needs of its claimed jobs.
 async fn dress(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -287,7 +290,9 @@ async fn take_with_intents(
     Ok(claimed)
 }
 
-/// Gives a job back: another worker may take it, at once. What was set aside of its budget comes back with it.
+/// Gives a job back for other workers to claim at once, or ends it if it was cancelled.
+///
+/// Its reservations are put back.
 ///
 /// # Errors
 /// The claim is lost.
@@ -305,7 +310,7 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
             hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?;
         } else {
             hold.requeue(id)?;
-            // Nobody was lost over it.
+            // No worker was lost: the attempt does not count.
             let job = hold.change(id)?;
             job.attempt = job.attempt.saturating_sub(1);
         }
@@ -314,8 +319,9 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
     .await
 }
 
-/// Gives jobs back whose worker hung up while they became its own: others may take them at once, and it counts as no attempt.
-/// What cannot be given back is another's when the claim runs out.
+/// Gives back jobs after their worker disconnected during the claim; this counts as no attempt.
+///
+/// A job that cannot be given back becomes available when its claim expires.
 pub async fn return_unheard(ctx: &Ctx, caller: &Caller, claimed: &[Claimed]) {
     for job in claimed {
         match release(ctx, caller, job.job_id, &job.claim_token).await {
@@ -327,14 +333,14 @@ pub async fn return_unheard(ctx: &Ctx, caller: &Caller, claimed: &[Claimed]) {
     }
 }
 
-/// A worker leaves: what it still holds goes to others, and it is forgotten.
+/// Removes a worker; its jobs are requeued, or ended if cancelled or if their `on_lost` policy says so.
 ///
 /// # Errors
-/// There is no such worker of the caller's.
+/// The caller has no such worker.
 pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> {
     let mut conn = ctx.pool.acquire().await?;
     workers::mine(&mut conn, caller, worker).await?;
-    // First, so that a claim that is just waiting takes nothing more in its name.
+    // Remove the worker first, so that a concurrent claim takes nothing more in its name.
     workers::forget(&mut conn, worker).await?;
     let held = sqlx::query_scalar!(
         "-- job_clock::of_worker
@@ -356,7 +362,7 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
                     }
                     (None, OnLost::Requeue) => {
                         hold.requeue(id)?;
-                        // It went of its own accord: nobody was lost.
+                        // The worker left by itself: the attempt does not count.
                         let job = hold.change(id)?;
                         job.attempt = job.attempt.saturating_sub(1);
                     }

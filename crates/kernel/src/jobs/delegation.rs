@@ -1,5 +1,5 @@
-//! Delegation by a worker (ARCP §10): a part of a job's authority goes to another agent, as a job of its own in the same
-//! session.
+//! Delegation by a worker (ARCP §10): a part of a job's authority goes to another agent, as a child job in
+//! the same session.
 
 use entente_domain::budgets::Budget;
 use entente_domain::ids::{JobId, SessionId};
@@ -20,10 +20,10 @@ use super::{budgets, rows, writes};
 use crate::feed::Touch;
 use crate::{AppError, Caller, Ctx, Outcome, credentials, inventory};
 
-/// Makes a child of a job. Under the same `delegate_id` it is made once.
+/// Creates a child of a job, once per `delegate_id`.
 ///
 /// # Errors
-/// The claim is lost; the job may not delegate to that agent; the child would have more than the job.
+/// The claim is lost; the job may not delegate to that agent; the child would exceed the job's authority.
 pub async fn delegate(ctx: &Ctx, caller: &Caller, id: JobId, token: &str, said: Submit) -> Outcome<Accepted> {
     caller.require(Scope::JobsWork)?;
     let done = delegate_held(ctx, id, token, said).await;
@@ -42,7 +42,7 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     drop(conn);
     let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
     hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    // It works for what its parent works for.
+    // A child has its parent's intent.
     ask.intent_id = hold.job(id)?.intent_id;
     if rows::child_preparing(&mut tx, id, &delegate_id).await? {
         return Err(being_prepared().into());
@@ -62,7 +62,7 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     };
     let made = match judged {
         Ok(made) => Ok(made),
-        // What the parent's followers should hear is written down; what else went wrong is not theirs.
+        // Refusals are recorded for the parent's followers; other errors are not.
         Err(AppError::Refused(refusal)) => {
             hold.refuse(id, Some(&delegate_id), &refusal)?;
             Err(refusal)
@@ -83,14 +83,14 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     let made = made?;
     if made.preparing {
         let by = Delegation { parent: id, token: token_digest(token) };
-        // The child's worker gets its credentials; the parent's has its own.
+        // Only the child's worker gets the child's credentials.
         return Ok(Accepted::new(&provide(ctx, made.job, Some(by)).await?.job, Vec::new()));
     }
     ctx.feed.ring(Touch::Work(made.job.agent.clone()));
     Ok(Accepted::new(&made.job, Vec::new()))
 }
 
-/// What a session is told of a child that a job of its own has, when it is the session's too (ARCP §10).
+/// Returns the acceptance of a job's child, if it belongs to the same session (ARCP §10).
 pub(crate) async fn delegated(
     conn: &mut PgConnection,
     session: SessionId,
@@ -102,7 +102,7 @@ pub(crate) async fn delegated(
     Ok(found.filter(own).map(|job| Accepted::new(&job, Vec::new())))
 }
 
-/// What the parent's followers are told of a child.
+/// Body of the parent's `delegate` event.
 pub(super) fn told(child: &Job) -> Value {
     json!({
         "delegate_id": child.delegate_id, "agent": child.agent, "child_job_id": child.id, "lease": child.lease,

@@ -1,8 +1,8 @@
-//! Jobs in hand: those that a transaction has locked, as they change, and all that is to be written with them. Every deed
-//! that changes a job goes through here, so that an event always has its numbers, a cost its counters, an end its
-//! consequences, and the intent that the job works for its line.
+//! Jobs locked by a transaction, with all changes to be written with them. Every change of a single job goes
+//! through here, so that each event gets its numbers, each cost reaches its counters, each end has its
+//! consequences, and the intent's log is kept. Claims and heartbeats change many at once (`writes.rs`).
 //!
-//! Order of locks: intents, jobs by id, sessions by id, counters by job.
+//! Lock order: intents, jobs by id, sessions by id, counters by job.
 
 mod ends;
 pub(super) mod purses;
@@ -31,16 +31,16 @@ use crate::lines::Line;
 use crate::sessions::counters::{self, Counter};
 use crate::{AppError, Ctx, Outcome, Tx};
 
-/// Jobs in hand.
+/// The locked jobs of a transaction.
 pub(super) struct Hold {
     now: Timestamp,
     jobs: BTreeMap<JobId, Job>,
     counters: BTreeMap<SessionId, Counter>,
     budgets: BTreeMap<JobId, Budget>,
     reserved: Vec<Reservation>,
-    /// Of the intents that the jobs work for, those that may cost so much and no more.
+    /// Spending limits of those intents that have one.
     purses: BTreeMap<IntentId, Purse>,
-    /// What the intents are to bear.
+    /// Costs to record on the intents.
     bills: Bills,
     pub lines: BTreeMap<IntentId, Line>,
     touched: BTreeSet<JobId>,
@@ -52,7 +52,7 @@ pub(super) struct Hold {
     events: Vec<Stored>,
 }
 
-/// A job as it was, to go back to when the law refuses what was begun with it.
+/// Snapshot of a job, restored if the domain rules refuse a change.
 pub(super) struct Before {
     job: Job,
     counter: Option<Counter>,
@@ -67,7 +67,7 @@ pub(super) struct Before {
 }
 
 impl Hold {
-    /// Takes one job in hand, in a transaction that begins with the lock of the intent that it works for.
+    /// Locks one job, in a transaction that first locks the job's intent.
     pub async fn begin(ctx: &Ctx, id: JobId) -> Outcome<(Tx, Self)> {
         let mut conn = ctx.pool.acquire().await?;
         let intents = rows::intents(&mut conn, &[id]).await?;
@@ -77,7 +77,7 @@ impl Hold {
         Ok((tx, hold))
     }
 
-    /// Takes jobs in hand within a transaction that holds the locks of `intents`: all those that the jobs work for.
+    /// Locks jobs within a transaction that holds the locks of `intents`, which are all the jobs' intents.
     pub async fn take(
         conn: &mut PgConnection,
         ids: &[JobId],
@@ -123,7 +123,7 @@ impl Hold {
         })
     }
 
-    /// The intents that jobs in hand work for and whose locks are not held.
+    /// Intents of the locked jobs that are not locked themselves.
     pub fn intents_missing(&self) -> Vec<IntentId> {
         let mut missing: Vec<IntentId> = self
             .jobs
@@ -136,33 +136,33 @@ impl Hold {
         missing
     }
 
-    /// The jobs in hand that work for an intent, with it.
+    /// The locked jobs that have an intent, with it.
     pub fn works_for(&self) -> impl Iterator<Item = (JobId, IntentId)> {
         self.jobs.values().filter_map(|job| Some((job.id, job.intent_id?)))
     }
 
-    /// The time of whatever is done here.
+    /// Time of all changes in this transaction.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// A job in hand.
+    /// Returns a locked job.
     pub fn job(&self, id: JobId) -> Result<&Job, Refusal> {
         self.jobs.get(&id).ok_or_else(no_job)
     }
 
-    /// A job in hand, to be changed.
+    /// Returns a locked job for a change.
     pub fn change(&mut self, id: JobId) -> Result<&mut Job, Refusal> {
         self.touched.insert(id);
         self.jobs.get_mut(&id).ok_or_else(no_job)
     }
 
-    /// What the job itself has left.
+    /// Remaining budget of the job itself.
     pub fn remaining(&self, id: JobId) -> Budget {
         self.budgets.get(&id).cloned().unwrap_or_default()
     }
 
-    /// The job as it is, before something is tried with it.
+    /// Takes a snapshot of the job before a change.
     pub fn before(&self, id: JobId) -> Result<Before, Refusal> {
         let job = self.job(id)?.clone();
         Ok(Before {
@@ -183,7 +183,7 @@ impl Hold {
         })
     }
 
-    /// Goes back to how it was.
+    /// Restores a snapshot.
     pub fn restore(&mut self, before: Before) {
         if let Some(counter) = before.counter {
             self.counters.insert(before.job.session_id, counter);
@@ -201,7 +201,7 @@ impl Hold {
         self.jobs.insert(before.job.id, before.job);
     }
 
-    /// Appends an event: gives it its numbers.
+    /// Appends an event and assigns its numbers.
     pub fn append(&mut self, id: JobId, kind: &str, ts: Timestamp, body: String, key: Option<String>) {
         let feature = events::Kind::parse(kind).and_then(events::Kind::feature);
         self.push(id, EVENT, Some(kind), feature, ts, body, key);
@@ -224,7 +224,8 @@ impl Hold {
         let counter = self.counters.get_mut(&job.session_id).filter(|_| job.counted);
         let mut session_id = None;
         match counter {
-            // The session's one space; what it is not sent has the number of what came before (contract 9, decision 1).
+            // The session has one number space; an event not sent to it repeats the last number
+            // (contract 9, decision 1).
             Some(counter) => {
                 let sent =
                     feature.is_none_or(|feature| counter.features.iter().any(|known| known == feature));
@@ -251,7 +252,7 @@ impl Hold {
         });
     }
 
-    /// Appends an event of the runtime's own.
+    /// Appends an event of the runtime itself.
     pub fn say(&mut self, id: JobId, kind: &str, body: &Value) {
         self.append(id, kind, self.now, body.to_string(), None);
     }
@@ -259,11 +260,11 @@ impl Hold {
     /// Judges an operation of the job (ARCP §9.3).
     pub fn may(&self, id: JobId, capability: &str, target: &str) -> Result<(), Refusal> {
         may::operate(self.job(id)?, &self.payers(id), capability, target, self.now)?;
-        // A look at one counter is about that one (contract 10).
+        // A check of one counter concerns only that counter (contract 10).
         self.purse(id).map_or(Ok(()), |purse| purse.require_left((capability == BUDGET).then_some(target)))
     }
 
-    /// Says to the job's followers that an operation was refused; when the lease has ended, the job has too (§9.5).
+    /// Records a refused operation as an event; if the lease has ended, the job ends as well (§9.5).
     pub fn refuse(&mut self, id: JobId, call_id: Option<&str>, refusal: &Refusal) -> Outcome<()> {
         if let Some(call) = call_id {
             self.say(id, "tool_result", &refused_call(call, refusal.code.fault(), &refusal.message));
@@ -274,14 +275,14 @@ impl Hold {
         Ok(())
     }
 
-    /// Gives the job back to be claimed again.
+    /// Returns the job to the queue.
     pub fn requeue(&mut self, id: JobId) -> Result<(), Refusal> {
         self.put_back_all(id);
         self.change(id)?.give_back();
         Ok(())
     }
 
-    /// Records on the intent's line what became of a job that works for it.
+    /// Records a change of the job in its intent's log.
     pub fn record(&mut self, ctx: &Ctx, id: JobId, kind: Kind, actor: &str) -> Outcome<()> {
         let job = self.job(id)?;
         let Some(intent) = job.intent_id else { return Ok(()) };
@@ -296,7 +297,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Writes everything into a transaction that somebody else commits.
+    /// Writes all changes; the caller commits.
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
@@ -321,7 +322,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Writes everything, commits it, and wakes whoever waits for it.
+    /// Writes all changes, commits and wakes waiters.
     pub async fn conclude(&mut self, ctx: &Ctx, mut tx: Tx) -> Outcome<()> {
         self.save(ctx, &mut tx).await?;
         tx.commit().await?;
@@ -329,7 +330,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Wakes whoever waits for what was committed.
+    /// Wakes the waiters of all committed changes.
     pub fn announce(&self, ctx: &Ctx) {
         for id in &self.touched {
             let Some(job) = self.jobs.get(id) else { continue };
@@ -361,7 +362,7 @@ impl Hold {
     }
 }
 
-/// The job is over.
+/// Refusal for a job that is over.
 pub(super) fn over() -> Refusal {
     Refusal::new(Code::JobEnded, "The job is over; nothing can happen to it any more.")
 }

@@ -1,4 +1,4 @@
-//! The events of jobs (ARCP §8): writing and reading them. Table `job_events`.
+//! Events of jobs (ARCP §8). Table `job_events`.
 
 use std::collections::HashSet;
 
@@ -11,29 +11,29 @@ use uuid::Uuid;
 
 use crate::Outcome;
 
-/// The type of an event that is not the job's end.
+/// Type of every event except a job's end.
 pub(crate) const EVENT: &str = "job.event";
 
-/// One event of a job, or its end.
+/// A stored event or end of a job.
 #[derive(Debug, Clone)]
 pub struct Stored {
     /// The job.
     pub job_id: JobId,
-    /// Its number in the job, from 1.
+    /// Number within the job, from 1.
     pub job_seq: i64,
-    /// Its number in the submitting session.
+    /// Number within the submitting session.
     pub origin_seq: i64,
-    /// That session, when it counts and is sent this.
+    /// That session, if it counts events and is sent this one.
     pub session_id: Option<SessionId>,
     /// `job.event`, `job.result` or `job.error`.
     pub type_: String,
-    /// The kind, of a `job.event`.
+    /// Kind of a `job.event`.
     pub kind: Option<String>,
-    /// When it happened.
+    /// Time of the event.
     pub ts: Timestamp,
-    /// Of a `job.event` the body, else the payload: JSON as it came.
+    /// Body of a `job.event`, else the payload: JSON as received.
     pub body: String,
-    /// Its worker's name for it.
+    /// The worker's idempotency key for it.
     pub event_key: Option<String>,
 }
 
@@ -44,10 +44,10 @@ impl Stored {
         self.type_ != EVENT
     }
 
-    /// The envelope's payload, in the strict form.
+    /// Returns the envelope's payload in the strict form.
     ///
     /// # Errors
-    /// What is stored is no JSON.
+    /// The stored text is not JSON.
     pub fn payload(&self) -> Outcome<Box<RawValue>> {
         let Some(kind) = &self.kind else { return Ok(RawValue::from_string(self.body.clone())?) };
         let body = RawValue::from_string(self.body.clone())?;
@@ -84,10 +84,10 @@ impl From<Row> for Stored {
     }
 }
 
-/// Bytes of bodies that are read at once: chunks of results are large, and nobody needs all of them in memory.
+/// Byte limit of one read: chunks of results are large and need not be in memory all at once.
 pub(crate) const BYTES: i64 = 4 * 1024 * 1024;
 
-/// Reads whole events: the query's name, and what follows its `FROM`.
+/// Selects whole events: the query's name, and the text after its `FROM`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -100,7 +100,7 @@ macro_rules! select {
     };
 }
 
-/// Writes events.
+/// Inserts events.
 pub(super) async fn insert(conn: &mut PgConnection, events: &[Stored]) -> Outcome<()> {
     if events.is_empty() {
         return Ok(());
@@ -129,7 +129,7 @@ pub(super) async fn insert(conn: &mut PgConnection, events: &[Stored]) -> Outcom
     Ok(())
 }
 
-/// Which of these names of events a job has already.
+/// Returns those of these event keys that the jobs already have.
 pub(super) async fn known(
     conn: &mut PgConnection,
     named: &[(JobId, String)],
@@ -151,7 +151,7 @@ pub(super) async fn known(
     Ok(rows.into_iter().map(|row| (row.job_id.into(), row.event_key)).collect())
 }
 
-/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than `bytes`.
+/// Events of a job after a number, oldest first: up to `limit`, and little more than `bytes` bytes.
 pub(crate) async fn after(
     conn: &mut PgConnection,
     job: JobId,
@@ -174,7 +174,7 @@ pub(crate) async fn after(
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
-/// The ends of these jobs, where they have come.
+/// The end events of those jobs that have ended.
 pub(crate) async fn ends(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<Stored>> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.uuid()).collect();
     let rows = select!("job_events::ends", "WHERE e.job_id = ANY($1) AND e.type <> 'job.event'", &ids)
@@ -183,7 +183,7 @@ pub(crate) async fn ends(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
-/// Where events stand among those of all jobs, and whose they are.
+/// Position of an event among those of all jobs, with its ownership.
 pub(super) struct Placed {
     pub xid: i64,
     pub job_id: Uuid,
@@ -192,7 +192,8 @@ pub(super) struct Placed {
     pub bytes: i32,
 }
 
-/// Where the events after a place stand, below the oldest transaction still under way; whether they are of a principal's jobs.
+/// Positions of events after a given one, below the oldest running transaction; `mine` marks the principal's
+/// jobs.
 pub(super) async fn places(
     conn: &mut PgConnection,
     (xid, job, seq): (i64, JobId, i64),
@@ -219,7 +220,7 @@ pub(super) async fn places(
     Ok(rows)
 }
 
-/// The events that stand at these places.
+/// Events at these positions.
 pub(super) async fn at(conn: &mut PgConnection, places: &[(Uuid, i64)]) -> Outcome<Vec<Stored>> {
     let (jobs, seqs): (Vec<Uuid>, Vec<i64>) = places.iter().copied().unzip();
     let rows = select!(

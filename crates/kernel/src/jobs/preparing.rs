@@ -1,6 +1,6 @@
-//! Jobs that get credentials (ARCP §9.8.2): between their submission and their acceptance they wait for those, outside of any
-//! transaction, and nobody sees them. Without their credentials they are not accepted, and leave nothing behind; of those
-//! whose server died meanwhile the sweep takes care (`credentials/revoking.rs`).
+//! Jobs with provisioned credentials (ARCP §9.8.2). Between submission and acceptance they wait for their
+//! credentials, invisible and outside any transaction. If provisioning fails, the job is not accepted and
+//! leaves nothing behind; if the server dies meanwhile, the sweep cleans up (`credentials/revoking.rs`).
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ use crate::credentials::{self, Failed, Made};
 use crate::feed::Touch;
 use crate::{AppError, Ctx, Outcome};
 
-/// How long a repeated submission waits for the first, and how often it looks: clients wait no longer (contract 2).
+/// Maximum wait of a repeated submission and its polling interval; clients wait no longer (contract 2).
 const PATIENCE: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Whose child is prepared: the claim under which it was delegated.
+/// Parent and claim token under which a child was delegated.
 pub(super) struct Delegation {
     pub parent: JobId,
     pub token: Digest,
 }
 
-/// The same is being accepted at this moment.
+/// Refusal while the same job is being accepted.
 pub(super) fn being_prepared() -> Refusal {
     Refusal::new(
         Code::Unavailable,
@@ -38,7 +38,7 @@ pub(super) fn being_prepared() -> Refusal {
     )
 }
 
-/// Hands a job in, and waits for its credentials if it gets any. Who asks the same while it is being prepared waits with it.
+/// Submits a job and waits for its credentials, if it gets any; a concurrent repetition waits with it.
 pub(super) async fn submit(works: &Works, submission: Submission) -> Outcome<Submitted> {
     let until = Instant::now() + PATIENCE;
     let submitted = loop {
@@ -60,10 +60,10 @@ pub(super) async fn submit(works: &Works, submission: Submission) -> Outcome<Sub
     Ok(submitted)
 }
 
-/// Has a job's credentials made, and the job accepted with them.
+/// Provisions a job's credentials and accepts the job with them.
 ///
 /// # Errors
-/// They are not to be had; the job it was delegated by is no longer its worker's.
+/// Provisioning fails; the parent job's claim is lost.
 pub(super) async fn provide(ctx: &Ctx, job: Job, by: Option<Delegation>) -> Outcome<Submitted> {
     let mut conn = ctx.pool.acquire().await?;
     let prepared = credentials::waiting(&mut conn, job.id).await?;
@@ -82,7 +82,7 @@ pub(super) async fn provide(ctx: &Ctx, job: Job, by: Option<Delegation>) -> Outc
     }
 }
 
-/// Accepts the job, if nobody has given it up meanwhile.
+/// Accepts the job, unless it was given up meanwhile.
 async fn keep(
     ctx: &Ctx,
     job: &Job,
@@ -109,7 +109,7 @@ async fn keep(
     Ok(Some(shown))
 }
 
-/// Takes the job away again, and has taken back what may be out.
+/// Deletes the job and schedules the revocation of credentials that may have been issued.
 async fn give_up(ctx: &Ctx, job: &Job, failed: Failed) -> Outcome<Refusal> {
     let mut tx = ctx.begin(&[]).await?;
     writes::drop_preparing(&mut tx, &[job.id]).await?;

@@ -1,4 +1,5 @@
-//! Looking at jobs (ARCP §6.6, §7.6): lists, one job, its result. What may not be seen is as what is not there.
+//! Reading jobs (ARCP §6.6, §7.6): lists, single jobs, events. A job that the caller may not see counts as
+//! missing.
 
 use chrono::TimeDelta;
 use entente_domain::budgets::Budget;
@@ -18,32 +19,32 @@ use super::rows::{Row, select};
 use super::{budgets, rows};
 use crate::{AppError, Caller, Ctx, Outcome, inventory, moments};
 
-/// Whether the caller may observe a job: its own; with the scope `admin` or under an open policy anybody's.
+/// Whether the caller may observe a job: its own, or any with the scope `admin` or under an open policy.
 pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
     job.principal == caller.agent || caller.has(Scope::Admin) || ctx.settings.jobs.policy.lists()
 }
 
-/// Which jobs to list.
+/// Filter of a list of jobs.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in one of these.
+    /// Only jobs in one of these statuses.
     pub statuses: Vec<JobStatus>,
-    /// Only of this agent, or this version of it.
+    /// Only jobs of this agent, or of this version of it.
     pub agent: Option<AgentRef>,
-    /// Only those accepted after this.
+    /// Only jobs accepted after this time.
     pub created_after: Option<Timestamp>,
-    /// Only those accepted before this.
+    /// Only jobs accepted before this time.
     pub created_before: Option<Timestamp>,
-    /// How many at the most.
+    /// Maximum number of jobs.
     pub limit: u32,
-    /// Where to go on: what the last page answered with.
+    /// Cursor returned with the previous page.
     pub cursor: Option<String>,
 }
 
-/// The jobs that the caller may observe, the latest first, and where to go on when there are more.
+/// Lists the jobs that the caller may observe, newest first, with the cursor of the next page.
 ///
 /// # Errors
-/// The cursor is none.
+/// The cursor or the limit is invalid.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<Job>, Option<String>)> {
     caller.require(Scope::JobsRead)?;
     if filter.limit == 0 || filter.limit > PAGE {
@@ -104,7 +105,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<J
     Ok((jobs, next))
 }
 
-/// Between which ids a page lies: from the first, below the second.
+/// Range of ids of a page: from the first, below the second.
 fn bounds(filter: &Filter) -> Result<(Uuid, Uuid), Refusal> {
     let wrong = |_no_id| {
         let message = "`cursor` is none of this list's. Begin without one.";
@@ -115,28 +116,28 @@ fn bounds(filter: &Filter) -> Result<(Uuid, Uuid), Refusal> {
         .as_deref()
         .map(|text| text.replacen("cur_", "job_", 1).parse().map_err(wrong))
         .transpose()?;
-    // An id says its age: the times bound what is read of the index, and the page before does.
+    // Ids contain their creation time, so the times and the cursor bound the range of the index.
     let newest = filter.created_before.map_or(Uuid::max(), |at| floor(at + TimeDelta::milliseconds(1)));
     Ok((filter.created_after.map_or(Uuid::nil(), floor), after.map_or(newest, |id| id.uuid().min(newest))))
 }
 
-/// A job as somebody who may observe it finds it.
+/// A job as shown to an observer.
 #[derive(Debug)]
 pub struct Description {
     /// The job.
     pub job: Job,
-    /// What it has left.
+    /// Remaining budget.
     pub remaining: Budget,
-    /// How it ended, when it has.
+    /// End event, if the job has ended.
     pub terminal: Option<Stored>,
-    /// The questions to people that it waits for.
+    /// Questions to people that the job waits for.
     pub awaiting: Vec<MomentId>,
 }
 
-/// One job.
+/// Returns one job.
 ///
 /// # Errors
-/// There is no such job, or it is not the caller's to see.
+/// There is no such job, or the caller may not see it.
 pub async fn describe(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Description> {
     let mut conn = ctx.pool.acquire().await?;
     let job = visible(ctx, &mut conn, caller, id).await?;
@@ -147,7 +148,7 @@ pub async fn describe(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Descript
     Ok(Description { job, remaining, terminal, awaiting })
 }
 
-/// A job that the caller may observe.
+/// Loads a job that the caller may observe.
 ///
 /// # Errors
 /// As [`describe`].
@@ -162,7 +163,7 @@ pub(crate) async fn visible(ctx: &Ctx, conn: &mut PgConnection, caller: &Caller,
     Err(Refusal::new(Code::PermissionDenied, message).into())
 }
 
-/// The events of a job after a number, the oldest first: up to `limit` of them, and not many more bytes than `bytes`.
+/// Events of a job after a number, oldest first: up to `limit`, and little more than `bytes` bytes.
 ///
 /// # Errors
 /// As [`describe`].
@@ -179,8 +180,10 @@ pub async fn events(
     Ok((job, events))
 }
 
-/// Makes "the claim is lost" of a job that the caller could not know of into "no such job". A worker of the job's agent may
-/// have held it once and is told; to anybody else a wrong token says nothing (ARCP §6.6).
+/// Replaces "the claim is lost" by "no such job" for a caller that may not know of the job.
+///
+/// A worker of the job's agent may once have held it and gets the true error. To others a wrong token reveals
+/// nothing (ARCP §6.6).
 pub(super) async fn conceal<T>(ctx: &Ctx, caller: &Caller, id: JobId, done: Outcome<T>) -> Outcome<T> {
     let Err(AppError::Refused(refusal)) = &done else { return done };
     if refusal.code != Code::ClaimLost {

@@ -1,5 +1,5 @@
-//! What workers report of their jobs (ARCP §8, §9): events, results, errors. Each carries the token of its claim, and is kept
-//! whole or not at all.
+//! Reports of workers on their jobs (ARCP §8, §9): events, results, errors. Each carries its claim token and
+//! is stored as a whole or not at all.
 
 use std::collections::HashSet;
 
@@ -24,20 +24,20 @@ use super::reading::conceal;
 use super::works::Works;
 use crate::{Caller, Ctx, Outcome};
 
-/// An event as a worker hands it in.
+/// An event as sent by a worker.
 #[derive(Debug, Clone)]
 pub struct EventAsk {
-    /// Its kind.
+    /// Kind of the event.
     pub kind: String,
-    /// When it happened; now when nothing is said.
+    /// Time of the event; defaults to now.
     pub ts: Option<String>,
-    /// What.
+    /// Body of the event.
     pub body: Box<RawValue>,
-    /// The worker's name for it: one that is sent twice is kept once.
+    /// Idempotency key: an event sent twice is stored once.
     pub event_key: Option<String>,
 }
 
-/// An event that was checked.
+/// A validated event.
 #[derive(Debug, Clone)]
 struct Checked {
     kind: String,
@@ -47,34 +47,34 @@ struct Checked {
     meaning: Meaning,
 }
 
-/// How a job ends, as its worker says.
+/// End of a job as reported by its worker.
 #[derive(Debug, Clone)]
 pub enum End {
-    /// With a result in the message, or the name of a streamed one.
+    /// Success, with an inline result or the id of a streamed one.
     Result {
-        /// What came of it.
+        /// Inline result.
         result: Option<Box<RawValue>>,
-        /// Which streamed result.
+        /// Id of the streamed result.
         result_id: Option<String>,
-        /// Its bytes.
+        /// Size of the streamed result in bytes.
         result_size: Option<u64>,
-        /// In a sentence.
+        /// One-sentence summary.
         summary: Option<String>,
     },
-    /// With a fault.
+    /// Failure.
     Error {
-        /// Which.
+        /// Error code.
         code: String,
-        /// Why.
+        /// Error message.
         message: String,
-        /// Whether the same may be tried again.
+        /// Whether a retry can succeed.
         retryable: Option<bool>,
-        /// More of it.
+        /// Additional details.
         details: Option<Map<String, Value>>,
     },
 }
 
-/// A report that is handed in.
+/// A submitted report.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub job_id: JobId,
@@ -89,7 +89,7 @@ enum What {
 }
 
 impl Report {
-    /// The names of its events.
+    /// Event keys of the report.
     pub fn event_keys(&self) -> impl Iterator<Item = &str> {
         let events = match &self.what {
             What::Events(events) => events.as_slice(),
@@ -99,43 +99,43 @@ impl Report {
     }
 }
 
-/// An operation that an event told of and that the job may not do.
+/// A reported operation that the job may not perform.
 #[derive(Debug, Clone)]
 pub struct Denied {
-    /// Which event of the request.
+    /// Index of the event in the request.
     pub index: usize,
-    /// Which call.
+    /// Id of the call.
     pub call_id: Option<String>,
-    /// Why.
+    /// Reason.
     pub refusal: Refusal,
 }
 
-/// What a worker is told of its report.
+/// Response to a report.
 #[derive(Debug, Clone, Default)]
 pub struct Reported {
-    /// The number of the job's last event.
+    /// Number of the job's last event.
     pub last_seq: i64,
-    /// What the job has left.
+    /// Remaining budget of the job.
     pub budget: Budget,
-    /// Whether it is to stop.
+    /// Whether the job has to stop.
     pub cancel_requested: bool,
-    /// Whether its lease has ended, and with that the job.
+    /// Whether the job's lease has expired, which ends the job.
     pub lease_expired: bool,
-    /// What it may not do.
+    /// Operations that the job may not perform.
     pub denied: Vec<Denied>,
 }
 
-/// The digest of a claim's token: what is stored of it.
+/// Digest of a claim token, which is stored in its place.
 #[must_use]
 pub(super) fn token_digest(token: &str) -> Digest {
     sha256(token)
 }
 
 impl Works {
-    /// Keeps events of a job, all of them or none.
+    /// Stores events of a job, all or none.
     ///
     /// # Errors
-    /// The claim is lost; an event is not lawful.
+    /// The claim is lost; an event is invalid.
     pub async fn post(
         &self,
         ctx: &Ctx,
@@ -158,7 +158,7 @@ impl Works {
     /// Ends a job.
     ///
     /// # Errors
-    /// The claim is lost; the result does not fit what was streamed.
+    /// The claim is lost; the result does not match the streamed chunks.
     pub async fn end(
         &self,
         ctx: &Ctx,
@@ -214,12 +214,12 @@ fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
         return Err(wrong("event_key", "must have 1 to 200 bytes"));
     }
     let meaning = events::check(index, kind, &event.body)?;
-    // No credential's value gets into the log, whoever tells of it (§14).
+    // No credential's value enters the log, whichever event carries it (§14).
     let body = redact(&event.kind, event.body.get()).unwrap_or_else(|| event.body.get().to_owned());
     Ok(Checked { kind: event.kind, ts, body, event_key: event.event_key, meaning })
 }
 
-/// Does what a report says with a job in hand; a refusal leaves it as it was.
+/// Applies a report to a locked job; a refusal leaves the job unchanged.
 pub(super) fn report(
     hold: &mut Hold,
     report: &Report,
@@ -230,7 +230,7 @@ pub(super) fn report(
         && claim.token == report.token
         && said_before(end, job.status)
     {
-        // The answer to the first time was lost on its way.
+        // The first answer was lost and this is a retry.
         return Ok(told(hold, report.job_id, Vec::new()));
     }
     job.hold(&report.token, hold.now())?;
@@ -319,7 +319,8 @@ fn keep(
 fn finish(hold: &mut Hold, id: JobId, end: &End) -> Outcome<()> {
     let job = hold.job(id)?;
     if let Some(cancel) = &job.cancel {
-        // Its submitter was told that it is cancelled: that is how it ends, whatever its worker had to say (§7.4).
+        // The submitter was told of the cancellation, so the job ends as cancelled whatever the report says
+        // (§7.4).
         let reason = cancel.reason.clone();
         return hold.fail(id, Fault::Cancelled, &reason, None, None);
     }
@@ -350,7 +351,7 @@ fn finish(hold: &mut Hold, id: JobId, end: &End) -> Outcome<()> {
     }
 }
 
-/// A result that is nothing is there all the same: clients look for the member.
+/// An empty result is sent as `null`: clients look for the member.
 fn null() -> Option<Box<RawValue>> {
     RawValue::from_string("null".to_owned()).ok()
 }

@@ -1,5 +1,5 @@
-//! Results (ARCP §8.4): what a job came to, inline or put together of what was streamed. A streamed one is read in pieces, so
-//! that its size costs nobody memory.
+//! Results of jobs (ARCP §8.4), inline or streamed. A streamed result is read in pieces, so that its size
+//! costs no memory.
 
 use entente_domain::chunks::Encoding;
 use entente_domain::ids::JobId;
@@ -12,21 +12,21 @@ use super::log;
 use super::reading::visible;
 use crate::{AppError, Caller, Ctx, Outcome};
 
-/// Events read at once while a streamed result is put together.
+/// Events read at once while a streamed result is reassembled.
 const STEP: i64 = 8;
 
-/// What a job came to.
+/// Result of a job.
 #[derive(Debug)]
 pub enum Result {
     /// JSON.
     Inline(String),
-    /// Bytes, to be read with [`pieces`].
+    /// Bytes, read with [`pieces`].
     Streamed {
-        /// Under which name.
+        /// Id of the streamed result.
         result_id: String,
-        /// How many.
+        /// Size in bytes.
         size: u64,
-        /// Whether they are text.
+        /// Whether the bytes are text.
         text: bool,
     },
 }
@@ -45,7 +45,7 @@ struct ChunkBody {
     encoding: Encoding,
 }
 
-/// What a job came to.
+/// Returns a job's result.
 ///
 /// # Errors
 /// There is no such job; it has no result, or none yet.
@@ -74,19 +74,19 @@ pub async fn result(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Result> {
     })
 }
 
-/// Some of a streamed result.
+/// A part of a streamed result.
 #[derive(Debug)]
 pub struct Piece {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// After which event to go on; `None` when this was the last.
+    /// Event number to continue after; `None` after the last piece.
     pub next: Option<i64>,
 }
 
-/// The bytes of a streamed result that stand in the events after a number.
+/// Returns the bytes of a streamed result in the events after a number.
 ///
 /// # Errors
-/// The database; what is stored is no chunk.
+/// The database query fails; a stored chunk is invalid.
 pub async fn pieces(ctx: &Ctx, id: JobId, result_id: &str, after: i64) -> Outcome<Piece> {
     let mut conn = ctx.pool.acquire().await?;
     let events = log::after(&mut conn, id, after, (STEP, log::BYTES)).await?;

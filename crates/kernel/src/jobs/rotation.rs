@@ -1,5 +1,6 @@
-//! Rotating a job's credential (ARCP §9.8.2): its worker brings a new value, or has one made. The event that tells of it has no
-//! value; the submitter's session is told it (`credentials::reveal`), and the value before is taken back.
+//! Rotation of a job's credential (ARCP §9.8.2): the worker supplies a new value or has the provisioner make
+//! one. The event carries no value; the submitter's session reads it through `credentials::reveal`, and the
+//! old value is revoked.
 
 use entente_domain::credentials::{ROTATED, rotated};
 use entente_domain::ids::{CredentialId, JobId};
@@ -14,19 +15,19 @@ use super::rows;
 use crate::credentials::{self, Rotation};
 use crate::{Caller, Ctx, Outcome};
 
-/// A credential that was rotated.
+/// A rotated credential.
 #[derive(Debug)]
 pub struct Rotated {
-    /// As it works now.
+    /// The credential with its new value.
     pub credential: Credential,
-    /// The number of the event that tells of it.
+    /// Number of the rotation's event.
     pub last_seq: i64,
 }
 
-/// Replaces the value of a credential: by `value`, or by one that its provisioner makes.
+/// Replaces a credential's value by `value`, or by a new one of its provisioner.
 ///
 /// # Errors
-/// The claim is lost; the job has no such credential; the value cannot be used; no new one is to be had.
+/// The claim is lost; the job has no such credential; the value is unusable; the provisioner fails.
 pub async fn rotate(
     ctx: &Ctx,
     caller: &Caller,

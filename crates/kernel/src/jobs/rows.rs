@@ -1,4 +1,4 @@
-//! Reading the rows of jobs: `jobs`, what was asked, and `job_clock`, where it stands. Writing them is `writes.rs`.
+//! Reads rows of jobs: `jobs` (the request) and `job_clock` (the current state); `writes.rs` writes them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,8 +12,9 @@ use uuid::Uuid;
 use crate::lines::digest;
 use crate::{AppError, Outcome, unknown};
 
-/// Reads whole jobs, without their inputs: the query's name, and what follows its `FROM`. One that waits for its credentials
-/// is not there yet.
+/// Selects whole jobs without their inputs: the query's name, and the text after its `FROM`.
+///
+/// Each query has to leave out jobs in status `preparing`, which are not accepted yet.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -30,7 +31,7 @@ macro_rules! select {
 }
 pub(super) use select;
 
-/// A job as it is stored.
+/// A stored job.
 pub(super) struct Row {
     pub id: Uuid,
     pub agent: String,
@@ -128,7 +129,7 @@ impl TryFrom<Row> for Job {
     }
 }
 
-/// These jobs; those that are not there are left out.
+/// Loads these jobs; missing ones are left out.
 pub(super) async fn load(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<Vec<Job>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = select!("jobs::load", "WHERE j.id = ANY($1) AND c.status <> 'preparing'", &ids)
@@ -137,7 +138,7 @@ pub(super) async fn load(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<Vec<
     rows.into_iter().map(Job::try_from).collect()
 }
 
-/// These jobs, locked in the order of their ids.
+/// Loads and locks these jobs in the order of their ids.
 pub(super) async fn lock(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<BTreeMap<JobId, Job>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = select!(
@@ -150,7 +151,7 @@ pub(super) async fn lock(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<BTre
     rows.into_iter().map(|row| Job::try_from(row).map(|job| (job.id, job))).collect()
 }
 
-/// Those of these jobs that somebody else has locked at this moment.
+/// Returns those of these jobs that another transaction has locked.
 pub(super) async fn locked(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<HashSet<JobId>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let locked = sqlx::query_scalar!(
@@ -164,7 +165,7 @@ pub(super) async fn locked(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<Ha
     Ok(locked.into_iter().map(JobId::from).collect())
 }
 
-/// The intents that these jobs work for.
+/// Intents of these jobs.
 pub(super) async fn intents(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<Vec<IntentId>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let found = sqlx::query_scalar!(
@@ -177,7 +178,7 @@ pub(super) async fn intents(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<V
     Ok(found.into_iter().map(IntentId::from).collect())
 }
 
-/// The jobs that principals submitted under these keys.
+/// Jobs that principals submitted under these idempotency keys.
 pub(super) async fn by_keys(
     conn: &mut PgConnection,
     principals: &[&str],
@@ -198,7 +199,7 @@ pub(super) async fn by_keys(
     rows.into_iter().map(Job::try_from).collect()
 }
 
-/// The child that a job has made under this name.
+/// Child of a job with this `delegate_id`.
 pub(super) async fn child_named(
     conn: &mut PgConnection,
     parent: JobId,
@@ -215,7 +216,7 @@ pub(super) async fn child_named(
     row.map(Job::try_from).transpose()
 }
 
-/// Whether the child of this name waits for its credentials.
+/// Whether the child with this `delegate_id` waits for its credentials.
 pub(super) async fn child_preparing(
     conn: &mut PgConnection,
     parent: JobId,
@@ -233,7 +234,7 @@ pub(super) async fn child_preparing(
     Ok(waits)
 }
 
-/// Jobs that work for an intent and wait, with it.
+/// Pending jobs that have an intent, with it.
 pub(super) async fn waiting_for_intents(
     conn: &mut PgConnection,
     agents: &[String],

@@ -1,7 +1,7 @@
-//! Following jobs: all of a principal's in one stream, and the look around for what nobody rang for.
+//! Streams over all jobs of a principal, and polling for changes with lost notifications.
 //!
-//! A stream over many jobs goes by (transaction, job, number), below the oldest transaction still under way, as the one over
-//! many intents does (ARCHITECTURE.md, "One order").
+//! A stream over many jobs is ordered by (transaction, job, number) and stays below the oldest running
+//! transaction, like the stream over many intents (ARCHITECTURE.md, "One order").
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use super::rows;
 use crate::feed::Touch;
 use crate::{Caller, Ctx, Outcome, mailboxes, moments};
 
-/// Events looked at at once.
+/// Events read at once.
 const STEP: i64 = 2_048;
 
-/// A place among the events of all jobs.
+/// A position among the events of all jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spot {
     /// The writing transaction.
@@ -28,10 +28,10 @@ pub struct Spot {
     pub job_seq: i64,
 }
 
-/// Where a stream over everything begins that asks for nothing before: after all that is committed.
+/// Returns the start position of a stream without history: the oldest running transaction.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn start_of_everything(ctx: &Ctx) -> Outcome<Spot> {
     let xid = sqlx::query_scalar!(
         r#"-- job_events::now
@@ -42,10 +42,10 @@ pub async fn start_of_everything(ctx: &Ctx) -> Outcome<Spot> {
     Ok(Spot { xid, job_id: Uuid::nil().into(), job_seq: 0 })
 }
 
-/// The events of the caller's jobs after a place, with their places, and how far was looked.
+/// Returns the events of the caller's jobs after a position, each with its own, and the position reached.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn everything(
     ctx: &Ctx,
     caller: &Caller,
@@ -54,7 +54,7 @@ pub async fn everything(
     let mut conn = ctx.pool.acquire().await?;
     let from = (after.xid, after.job_id, after.job_seq);
     let places = log::places(&mut conn, from, &caller.agent, STEP).await?;
-    // Of others' events only the places are read; of one's own as many as fit.
+    // Of others' events only the positions are read; of the caller's own as many as fit.
     let (mut reached, mut mine, mut bytes) = (after, Vec::new(), 0);
     for place in places {
         if place.mine {
@@ -83,11 +83,10 @@ pub async fn everything(
     Ok((events.collect(), reached))
 }
 
-/// Wakes those who wait for what went on without a bell being rung here: on another server whose word was lost. Costs
-/// nothing while nobody waits.
+/// Wakes waiters of changes if another server's notification was lost; free while nobody waits.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
     let bells = ctx.feed.bells();
     let awaited = bells.awaited();
@@ -113,7 +112,7 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
     Ok(())
 }
 
-/// How far these have gone.
+/// Current version numbers of these wake keys.
 async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
     let (mut jobs, mut sessions) = (Vec::new(), Vec::new());
     for touch in listened {
@@ -140,7 +139,7 @@ async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
         .await?;
         for row in rows {
             found.push((Touch::Job(row.job_id.into()), row.last_seq));
-            // Another number whenever its worker should look: it is to stop, or another has it.
+            // Differs whenever the worker has to look: the job has to stop, or another worker has it.
             found.push((Touch::Stop(row.job_id.into()), i64::from(row.attempt) * 2 + i64::from(row.stops)));
         }
     }

@@ -1,4 +1,4 @@
-//! Accepting jobs (ARCP §7.1, §7.2): at once, as pending, whether or not a worker is there.
+//! Acceptance of jobs (ARCP §7.1, §7.2): at once, as pending, even without a worker.
 
 use std::collections::BTreeMap;
 
@@ -25,27 +25,27 @@ use super::writes::Fresh;
 use crate::inventory::{Known, Terms};
 use crate::{Caller, Ctx, Outcome, channels, credentials, governance, seats};
 
-/// Where a job comes from.
+/// Origin of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Over REST: it gets a session of its own, whose numbers are the job's.
+    /// REST: the job gets a session of its own with the same event numbers.
     Rest,
-    /// From a session on a socket or stdio, which counts its events.
+    /// A session on a socket or stdio, which counts its events.
     Session(SessionId),
-    /// From its parent's worker (§10): it belongs to the parent's session.
+    /// The parent's worker (§10): the job belongs to the parent's session.
     Parent,
 }
 
-/// A job that was accepted.
+/// An accepted job.
 #[derive(Debug)]
 pub struct Submitted {
-    /// What its submitter is told.
+    /// Response to the submitter.
     pub accepted: Accepted,
     /// The job.
     pub job: Job,
-    /// Whether the same was accepted before.
+    /// Whether the same request was accepted before.
     pub repeated: bool,
-    /// Whether it still waits for its credentials.
+    /// Whether the job still waits for its credentials.
     pub(super) preparing: bool,
 }
 
@@ -54,35 +54,36 @@ impl Submitted {
         Self { accepted: Accepted::new(&job, Vec::new()), job, repeated, preparing: false }
     }
 
-    /// With the credentials that its submitter is told of.
+    /// Adds the credentials shown to the submitter.
     pub(super) fn with(self, credentials: Vec<Credential>) -> Self {
         Self { accepted: Accepted { credentials, ..self.accepted }, preparing: false, ..self }
     }
 }
 
-/// A job that is handed in.
+/// A submitted job.
 #[derive(Debug, Clone)]
 pub(super) struct Submission {
     pub ask: JobAsk,
-    /// Whose job it will be.
+    /// Principal that will own the job.
     pub principal: String,
-    /// The trace of the request.
+    /// Trace of the request.
     pub trace: Option<Trace>,
     pub origin: Origin,
 }
 
 impl Submission {
-    /// Under which key, and whose.
+    /// Principal and idempotency key, if there is one.
     pub fn key(&self) -> Option<(&str, &str)> {
         Some((self.principal.as_str(), self.ask.idempotency_key.as_deref()?))
     }
 }
 
 impl Works {
-    /// Accepts a job. The same key with the same parameters is the same job.
+    /// Accepts a job; the same key with the same parameters returns the same job.
     ///
     /// # Errors
-    /// The ask is not lawful; there is no such agent or version; the parent does not cover it; the key was used for another.
+    /// The request is invalid; the agent or version does not exist; the parent does not cover it; the key was
+    /// used for a different job.
     pub async fn submit(&self, caller: &Caller, said: Submit, origin: Origin) -> Outcome<Submitted> {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
@@ -91,7 +92,7 @@ impl Works {
     }
 }
 
-/// Makes a job of what was asked, within a batch.
+/// Creates a job within a batch.
 pub(super) async fn accept(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -138,9 +139,9 @@ pub(super) async fn accept(
             .map(|parent| parent.trace_id.clone())
             .or(trace)
             .unwrap_or_else(|| fresh_trace(ctx)),
-        // It works for what its parent works for, unless it says otherwise: so its costs are that intent's too.
+        // Defaults to the parent's intent, which then bears the job's costs as well.
         intent_id: ask.intent_id.or(parent.as_ref().and_then(|parent| parent.intent_id)),
-        // Who delegates cannot give what it may not use itself (§9.4).
+        // A parent cannot pass on a model that it may not use itself (§9.4).
         needs_model: terms.needs_model
             || parent.as_ref().is_some_and(|parent| parent.needs_model || parent.lease.names("model.use")),
         on_lost: terms.on_lost,
@@ -161,7 +162,7 @@ pub(super) async fn accept(
     Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
 }
 
-/// Which session a job belongs to, and whether that one counts its events.
+/// Session of a job, and whether the session counts the job's events.
 fn session(ctx: &Ctx, origin: Origin, parent: Option<&Job>, now: Timestamp) -> (SessionId, bool) {
     match origin {
         Origin::Rest => (SessionId::mint(now, &*ctx.chance), false),
@@ -173,7 +174,7 @@ fn session(ctx: &Ctx, origin: Origin, parent: Option<&Job>, now: Timestamp) -> (
     }
 }
 
-/// Which version the job gets, and on what terms.
+/// Resolves the agent's version and its terms.
 fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Terms), Refusal> {
     let agent = known.get(&ask.agent.name);
     let version = resolve(&ask.agent, agent.map(|agent| &agent.versions)).map_err(|fault| {
@@ -189,7 +190,7 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
     Ok((version, terms))
 }
 
-/// A job's parent: one of the same principal. Another's is as none (contract 13.9).
+/// Finds the parent, which must be of the same principal; another's counts as missing (contract 13.9).
 fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
     let parent = hold.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
     let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;
@@ -201,8 +202,8 @@ fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
     Ok(parent.clone())
 }
 
-/// Gives a job its place; one that still waits for its credentials gets it with them, but that it may have it is certain
-/// before anybody is asked for those.
+/// Attaches a job to its intent, unless it still waits for its credentials: then this only checks that it may
+/// be attached, before the provisioner is called.
 async fn begin(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -220,7 +221,7 @@ async fn begin(
     }
 }
 
-/// Gives a job its place on the intent that it works for: an entry in the log, and a channel that ends with it.
+/// Attaches a job to its intent: an event in the log, and a channel that closes with the job.
 pub(super) async fn take_place(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -244,7 +245,7 @@ pub(super) async fn take_place(
     Ok(())
 }
 
-/// A trace for a job that came without one (ARCP §11): 32 hexadecimal digits, never all zero.
+/// Trace id for a job without one (ARCP §11): 32 hexadecimal digits, never all zero.
 fn fresh_trace(ctx: &Ctx) -> String {
     format!("{:032x}", ctx.chance.bits() | 1)
 }

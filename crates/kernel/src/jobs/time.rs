@@ -1,5 +1,5 @@
-//! What time does to jobs: leases run out, deadlines pass, workers are lost, the grace of a cancellation ends, keys are past
-//! their window; and what follows when jobs have failed. What is due is the law's affair (`Job::due`).
+//! Effects of time on jobs: expired leases, passed deadlines, lost workers, ended cancellation grace, expired
+//! idempotency keys; and the follow-up of failed jobs. `Job::due` decides which effect is due.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
-/// Does what is due of up to `limit` jobs; answers with how much that was.
+/// Applies the due effects to up to `limit` jobs and returns the number of changes.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = sqlx::query_scalar!(
         "-- job_clock::due
@@ -42,7 +42,7 @@ async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
     let Ok(job) = hold.job(id) else { return Ok(0) };
     let (due, job) = (job.due(hold.now()), job.clone());
     match due {
-        // Somebody else was here first, or its worker was heard of: it is looked at again when that is really due.
+        // Another server was first, or the claim was extended: rewriting the row sets the real due time.
         None => {
             hold.change(id)?;
         }
@@ -53,8 +53,9 @@ async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
     Ok(u64::from(due.is_some()))
 }
 
-/// What follows when jobs have failed, whoever ended them: their children are stopped, and leases that ran out are noted on
-/// the house's line (§14). How many children.
+/// Follows up failed jobs and returns the number of children stopped.
+///
+/// Stops their children and records expired leases in the system log (§14).
 async fn follow_ends(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !writes::any_failed(&ctx.pool, ctx.now()).await? {
         return Ok(0);
@@ -80,7 +81,7 @@ async fn follow_ends(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(stopped)
 }
 
-/// Those of these jobs that ended because their leases had.
+/// Those of these jobs that ended because their leases expired.
 async fn expired(conn: &mut PgConnection, failed: &[JobId]) -> Outcome<Vec<Job>> {
     let mut jobs = rows::load(conn, failed).await?;
     jobs.retain(|job| {
@@ -91,7 +92,7 @@ async fn expired(conn: &mut PgConnection, failed: &[JobId]) -> Outcome<Vec<Job>>
     }
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
     let ends = log::ends(conn, &ids).await?;
-    // Within the grace a job may have ended for another reason.
+    // Within the grace period a job may have ended for another reason.
     let so = |end: &Stored| {
         serde_json::from_str(&end.body).is_ok_and(|said: ErrorPayload| said.code == Fault::LeaseExpired)
     };
@@ -113,10 +114,10 @@ fn why(job: &Job, fault: Fault) -> String {
     }
 }
 
-/// Forgets the idempotency keys of up to `limit` jobs that are past their window (ARCP §7.2): they can be used anew.
+/// Removes the expired idempotency keys of up to `limit` jobs (ARCP §7.2), so that they can be reused.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn forget_keys(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - ctx.settings.idempotency_window;
     writes::forget_keys(&ctx.pool, before, limit).await

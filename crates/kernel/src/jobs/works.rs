@@ -1,5 +1,5 @@
-//! Works: where jobs are handed in and their workers' reports, many in one commit (`store/src/commit.rs`). What is done with each is
-//! `submit.rs` and `reports.rs`; what a batch has in hand `hold.rs`.
+//! Job writer: accepts jobs and workers' reports, many in one commit (`store/src/commit.rs`). `submit.rs` and
+//! `reports.rs` process each; `hold.rs` holds the locked jobs of a batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -25,16 +25,16 @@ use crate::inventory::{self, Known};
 use crate::many::{self, Many, Together};
 use crate::{AppError, Ctx, Outcome, Tx, credentials, lock_key, nodes, try_locks};
 
-/// What is handed in.
+/// A queued command.
 #[derive(Debug, Clone)]
 enum Command {
-    /// A job.
+    /// A job to accept.
     Submit(Box<Submission>),
-    /// A worker's report.
+    /// A worker's report to store.
     Report(Box<Report>),
 }
 
-/// What came of it.
+/// Result of a command.
 #[derive(Debug)]
 enum Done {
     Submitted(Box<Submitted>),
@@ -48,7 +48,7 @@ struct Working {
     node: NodeId,
 }
 
-/// What is done together, waiting for locks or not.
+/// Commands of one transaction; `waits` says whether it waits for locks.
 struct Batch<'a> {
     ctx: &'a Ctx,
     waits: bool,
@@ -82,7 +82,7 @@ impl Many for Batch<'_> {
     type Command = Command;
     type Answer = Done;
 
-    /// What a job works for is known when it is handed in, and not when it is reported on; then it is the job itself.
+    /// Groups submissions by intent, if they name one; reports by job, because its intent is not known yet.
     fn lane(command: &Command) -> u64 {
         match command {
             Command::Submit(submission) => match submission.ask.intent_id {
@@ -110,7 +110,7 @@ impl Many for Batch<'_> {
                 tx
             };
             let hold = Hold::take(&mut tx, &asked.jobs, &asked.intents, ctx.now()).await?;
-            // Few jobs work for an intent, and only those that do say for which: then all begins anew, with its lock first.
+            // Only the rows tell a job's intent, and few jobs have one: start over, taking its lock first.
             let missing = hold.intents_missing();
             if missing.is_empty() {
                 return apply(ctx, tx, hold, &asked, commands).await.map(Together::Done);
@@ -135,7 +135,7 @@ impl Many for Batch<'_> {
 }
 
 impl Command {
-    /// The job that has to be locked for it.
+    /// Job that the command has to lock.
     fn job(&self) -> Option<JobId> {
         match self {
             Self::Submit(submission) => submission.ask.parent_id,
@@ -143,7 +143,7 @@ impl Command {
         }
     }
 
-    /// The intent that it names.
+    /// Intent that the command names.
     fn intent(&self) -> Option<IntentId> {
         match self {
             Self::Submit(submission) => submission.ask.intent_id,
@@ -160,18 +160,18 @@ fn lost() -> AppError {
     AppError::Inconsistent("a job's command got no answer".to_owned())
 }
 
-/// What a batch knows of before it locks anything.
+/// Data gathered for a batch before it locks anything.
 struct Asked {
     known: BTreeMap<String, Known>,
-    /// Jobs that are reported on, and parents of new ones.
+    /// Jobs reported on, and parents of new jobs.
     jobs: Vec<JobId>,
     intents: Vec<IntentId>,
-    /// The intents that jobs work for, as far as that is known.
+    /// Intents of jobs, as far as known.
     works_for: HashMap<JobId, IntentId>,
 }
 
 impl Asked {
-    /// Takes the locks of the intents that are free; answers with the commands that need one that is not.
+    /// Locks those intents that are free; returns the commands that need a locked one.
     async fn take_locks(&self, conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Vec<usize>> {
         if self.intents.is_empty() {
             return Ok(Vec::new());
@@ -279,7 +279,7 @@ async fn event_keys(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<H
     log::known(conn, &named).await
 }
 
-/// The jobs that were submitted under the keys of a batch, before it or in it.
+/// Jobs submitted under the idempotency keys of a batch, before it or in it.
 struct Repeats(HashMap<(String, String), Job>);
 
 impl Repeats {
@@ -301,7 +301,7 @@ impl Repeats {
         submission.key().map(|(principal, key)| (principal.to_owned(), key.to_owned()))
     }
 
-    /// What was made of the same before.
+    /// Returns the job of the same earlier request.
     fn of(&self, submission: &Submission) -> Option<Result<Box<Submitted>, Refusal>> {
         let job = self.0.get(&Self::named(submission)?)?;
         Some(if job.fingerprint == submission.ask.fingerprint {
@@ -321,32 +321,32 @@ impl Repeats {
     }
 }
 
-/// Where jobs and reports are handed in.
+/// Queue of submissions and reports.
 pub struct Works {
     group: GroupCommit<Working>,
     pub(super) ctx: Ctx,
 }
 
 impl Works {
-    /// Starts the writers, which work with this context.
+    /// Starts the writer tasks with this context.
     #[must_use]
     pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
         let group = GroupCommit::start(Working { ctx: ctx.clone(), node }, writers, tasks, &ctx.metrics);
         Self { group, ctx: ctx.clone() }
     }
 
-    /// Has every writer write something, within `limit`.
+    /// Makes every writer perform a write within `limit`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Describes the failure.
     pub async fn probe(&self, limit: Duration) -> Result<(), String> {
         self.group.probe(limit).await
     }
 
-    /// Has a job accepted; resolves after it is committed.
+    /// Has a job accepted; resolves after the commit.
     pub(super) async fn hand_in(&self, submission: Submission) -> Outcome<Submitted> {
-        // The same asked twice meets in one queue, and the second finds the first. Something else under the same key may be in
-        // another queue: there the unique index tells (`writes::insert`).
+        // Equal requests meet in one queue, where the second finds the first. A different request with the
+        // same key may be in another queue: there the unique index detects it (`writes::insert`).
         let shard = first_bytes(&submission.ask.fingerprint);
         match self.ask(shard, Command::Submit(Box::new(submission))).await? {
             Done::Submitted(submitted) => Ok(*submitted),
@@ -354,7 +354,7 @@ impl Works {
         }
     }
 
-    /// Has a worker's report written down; resolves after it is committed.
+    /// Has a worker's report stored; resolves after the commit.
     pub(super) async fn hand_report(&self, report: Report) -> Outcome<Reported> {
         let shard = report.job_id.uuid().as_u64_pair().1;
         match self.ask(shard, Command::Report(Box::new(report))).await? {

@@ -1,5 +1,5 @@
-//! Writing the rows of jobs: `jobs`, what was asked, and `job_clock`, where it stands. Deeds that change one job do it through
-//! `hold.rs`; what is here besides is done to many at once.
+//! Writes rows of jobs: `jobs` (the request) and `job_clock` (the current state). Operations on single jobs
+//! come through `hold.rs`; the other functions change many at once.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,17 @@ use super::reports::token_digest;
 use super::rows::column;
 use crate::{Ctx, Outcome};
 
-/// A job that is new, with its input.
+/// A new job with its input.
 pub(super) struct Fresh {
     /// The job.
     pub job: Job,
-    /// What it is to work on, as it came.
+    /// Input as submitted.
     pub input: Option<String>,
-    /// Whether it still waits for its credentials.
+    /// Whether the job still waits for its credentials.
     pub preparing: bool,
 }
 
-/// Writes new jobs; answers with how many there were not yet. One that somebody else has just made under the same key is
-/// left out.
+/// Inserts new jobs and returns their number; skips jobs with a key that another transaction has just used.
 pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<u64> {
     if fresh.is_empty() {
         return Ok(0);
@@ -96,7 +95,7 @@ fn list(ids: &[JobId]) -> String {
     ids.iter().map(|id| id.uuid().to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// Writes where these jobs stand.
+/// Writes the current state of these jobs.
 pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()> {
     if jobs.is_empty() {
         return Ok(());
@@ -107,7 +106,7 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
         .iter()
         .map(|job| job.streamed.as_ref().map(serde_json::to_string).transpose())
         .collect::<Result<Vec<Option<String>>, _>>()?;
-    // A line break is in no result's name.
+    // Ids of results contain no line break.
     let abandoned: Vec<String> = jobs.iter().map(|job| job.abandoned.join("\n")).collect();
     sqlx::query!(
         "-- jobs::update
@@ -142,7 +141,7 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
     Ok(())
 }
 
-/// Whether a job failed since [`failed`] was last asked.
+/// Whether any failed job awaits its follow-up ([`failed`]).
 pub(super) async fn any_failed(pool: &PgPool, now: Timestamp) -> Outcome<bool> {
     let any = sqlx::query_scalar!(
         r#"-- job_clock::any_failed
@@ -154,7 +153,7 @@ pub(super) async fn any_failed(pool: &PgPool, now: Timestamp) -> Outcome<bool> {
     Ok(any)
 }
 
-/// Up to `limit` jobs that failed, each once: by whoever tidies up after them.
+/// Takes up to `limit` failed jobs for follow-up; each job is returned once.
 pub(super) async fn failed(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
     let ids = sqlx::query_scalar!(
         "-- job_clock::failed
@@ -170,8 +169,9 @@ pub(super) async fn failed(conn: &mut PgConnection, now: Timestamp, limit: i64) 
     Ok(ids.into_iter().map(JobId::from).collect())
 }
 
-/// Has the open children of these jobs stopped: by the sweep, at once, whatever their workers do. How many they are. It locks
-/// nothing but these, because who ends a job may hold what a child's worker waits for.
+/// Marks the open children of these jobs for cancellation by the next sweep and returns their number.
+///
+/// Runs apart from the parents' end: that transaction may hold locks that a child's worker waits for.
 pub(super) async fn stop_children(
     conn: &mut PgConnection,
     parents: &[JobId],
@@ -194,7 +194,7 @@ pub(super) async fn stop_children(
     Ok(done.rows_affected())
 }
 
-/// Tokens of claims that are about to be made.
+/// Tokens of claims about to be made.
 #[derive(Clone)]
 pub(super) struct Tokens(Vec<String>);
 
@@ -203,7 +203,7 @@ impl Tokens {
         Self((0..count).map(|_| format!("ct_{:032x}{:032x}", ctx.chance.bits(), ctx.chance.bits())).collect())
     }
 
-    /// The token of a place, from 1.
+    /// Token at a position, from 1.
     fn at(&self, place: i64) -> Option<String> {
         self.0.get(usize::try_from(place - 1).unwrap_or_default()).cloned()
     }
@@ -217,7 +217,7 @@ impl Tokens {
     }
 }
 
-/// A job that was taken.
+/// A claimed job.
 pub(super) struct Taken {
     pub job_id: Uuid,
     pub agent: String,
@@ -232,12 +232,12 @@ pub(super) struct Taken {
     pub principal: String,
     pub deadline: Option<Timestamp>,
     pub attempt: i32,
-    /// Which of the tokens is its, from 1.
+    /// Position of its token, from 1.
     pub place: i64,
     pub token: Option<String>,
 }
 
-/// Claims the jobs that a query finds, at the most `$2` of them: the statement's name, and that query, which may use `$1`.
+/// Claims up to `$2` jobs found by a query: the statement's name, and that query, which may use `$1`.
 macro_rules! claim {
     ($name:literal, $found:literal, $of:expr, $max:expr, $worker:expr, $digests:expr, $until:expr) => {
         sqlx::query_as!(
@@ -264,7 +264,7 @@ macro_rules! claim {
     };
 }
 
-/// Takes jobs without an intent: one statement, which passes over what others are just taking.
+/// Claims jobs without an intent in one statement, skipping rows that others are claiming.
 pub(super) async fn take(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -291,7 +291,7 @@ pub(super) async fn take(
     Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
 }
 
-/// Takes these jobs, those of them that still wait, for a worker that is still to have some.
+/// Claims those of these jobs that are still pending, if the worker may still claim.
 pub(super) async fn take_these(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -316,8 +316,9 @@ pub(super) async fn take_these(
     Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
 }
 
-/// Moves the end of claims on; of those that are still held, whether they are to stop. When a claim is due stands in `due_at`
-/// as it was: the sweep looks again when that comes, so that a heartbeat touches no index.
+/// Extends claims; returns the jobs still held and whether each has to stop.
+///
+/// Leaves `due_at`, when the sweep checks again, as it was, so that a heartbeat updates no index.
 pub(super) async fn extend(
     conn: &mut PgConnection,
     held: &[Held],
@@ -344,7 +345,7 @@ pub(super) async fn extend(
     Ok(rows.into_iter().map(|row| (row.job_id.into(), row.cancel)).collect())
 }
 
-/// Has a job that waited for its credentials wait for a worker now; whether it still waited.
+/// Makes a job with new credentials available to workers; returns whether it still waited for them.
 pub(super) async fn ready(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
     let done = sqlx::query!(
         "-- job_clock::ready
@@ -356,7 +357,7 @@ pub(super) async fn ready(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
     Ok(done.rows_affected() == 1)
 }
 
-/// Takes these jobs away again, those that still wait for their credentials: they were never accepted.
+/// Deletes those of these jobs that still wait for their credentials: they were never accepted.
 pub(crate) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<()> {
     if ids.is_empty() {
         return Ok(());
@@ -379,7 +380,7 @@ pub(crate) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Ou
     budgets::drop_all(conn, &dropped).await
 }
 
-/// Forgets up to `limit` idempotency keys of jobs that were accepted before a time.
+/// Removes up to `limit` idempotency keys of jobs accepted before a time.
 pub(super) async fn forget_keys(pool: &PgPool, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- jobs::forget_keys

@@ -1,14 +1,15 @@
-//! Hearing of keys that changed on other servers.
+//! Detection of keys that changed on other servers.
 
 use std::collections::HashMap;
 
 use crate::{Ctx, Outcome};
 
-/// Forgets the keys that changed since the last call, on whichever server: run every few hundred milliseconds, and at
-/// once after a change here.
+/// Drops the keys that changed since the last call, on any server, from the cache.
+///
+/// Runs every few hundred milliseconds, and at once after a change on this server.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
     let rows = sqlx::query!(
         "-- keys::refresh
@@ -19,7 +20,7 @@ pub async fn refresh(ctx: &Ctx) -> Outcome<()> {
     .await?;
     let Some(last) = rows.last().map(|row| row.changed_seq) else { return Ok(()) };
     let changed: HashMap<_, _> = rows.into_iter().map(|row| (row.public_id, row.changed_seq)).collect();
-    // In this order, so that who verifies a key meanwhile can tell that it may have changed.
+    // In this order, so that a concurrent verification can tell that its key may have changed.
     ctx.grants.set_seen(last);
     ctx.grants.forget(&changed);
     Ok(())

@@ -1,4 +1,4 @@
-//! What is written of keys. Table `keys`; why is `keys.rs`, `people.rs` and `seeds.rs`.
+//! Writes table `keys`, for `keys.rs`, `people.rs` and `seeds.rs`.
 
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
@@ -9,10 +9,10 @@ use sqlx::PgConnection;
 use crate::authentication::Hashed;
 use crate::{Ctx, Outcome};
 
-/// Writes down when keys were last used.
+/// Records when keys were last used.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn save_uses(ctx: &Ctx) -> Outcome<u64> {
     let (ids, times): (Vec<uuid::Uuid>, Vec<Timestamp>) = ctx.grants.take_uses().into_iter().unzip();
     if ids.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// Keeps the SHA-256 of a key that an earlier release made: the key is the same, so nobody has to hear of it.
+/// Stores the SHA-256 of a key made by an earlier release; the key is unchanged, so no cache is invalidated.
 pub(crate) async fn keep_digest(ctx: &Ctx, id: KeyId, digest: &Digest) -> Outcome<()> {
     sqlx::query!(
         "-- keys::keep_digest\n UPDATE keys SET secret_sha256 = $2 WHERE id = $1 AND secret_sha256 IS NULL",

@@ -1,5 +1,5 @@
-//! How leases end otherwise than by their holder: by their time, with their holder's access or departure, with the intent.
-//! Each end is an event of its own, written by the deed that brought it about.
+//! Ends of leases other than by their holder: by time, with the holder's access or departure, with the
+//! intent. Each end is an event of its own, written by the operation that caused it.
 
 use entente_domain::events::{Draft, Kind};
 use entente_domain::ids::IntentId;
@@ -14,16 +14,16 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome, seats};
 
-/// Ends leases that have run out; one intent at a time, up to `limit` of them.
+/// Ends expired leases, one intent at a time, on up to `limit` intents.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = due(&ctx.pool, ctx.now(), limit).await?;
     round(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
 }
 
-/// Ends the leases on one intent that have run out.
+/// Ends the expired leases on one intent.
 async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
@@ -38,7 +38,7 @@ async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(line.recorded.len() as u64)
 }
 
-/// Ends, within a deed that changed who has access, the leases of those who may no longer write (contract 7).
+/// Ends, within an operation that changed access, the leases of agents that may no longer write (contract 7).
 pub(crate) async fn end_without_access(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -56,7 +56,7 @@ pub(crate) async fn end_without_access(
     Ok(())
 }
 
-/// Ends, within a deed, an agent's leases on the line's intent.
+/// Ends, within an operation, an agent's leases on the intent of the log.
 pub(crate) async fn end_of_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -70,7 +70,7 @@ pub(crate) async fn end_of_agent(
     Ok(())
 }
 
-/// Ends, within a deed, all leases on the line's intent, which is resolved.
+/// Ends, within an operation, all leases on a resolved intent.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -82,7 +82,7 @@ pub(crate) async fn end_of_intent(
     Ok(())
 }
 
-/// Ends the leases on the line's intent that have run out; those that are left.
+/// Ends the expired leases on the intent of the log and returns the others.
 pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<Vec<Lease>> {
     let now = line.now();
     let (held, due): (Vec<Lease>, Vec<Lease>) =
@@ -91,7 +91,7 @@ pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) 
     Ok(held)
 }
 
-/// Ends these leases, and says so on the line.
+/// Ends these leases and records each in the log.
 pub(super) async fn end(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -1,4 +1,4 @@
-//! The rows of leases.
+//! Rows of leases: table `leases`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
@@ -40,7 +40,7 @@ impl TryFrom<Row> for Lease {
     }
 }
 
-/// The leases on an intent that nobody has written down as ended.
+/// The leases on an intent without a recorded end.
 pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Lease>> {
     let rows = sqlx::query_as!(
         Row,
@@ -54,7 +54,7 @@ pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outc
     rows.into_iter().map(Lease::try_from).collect()
 }
 
-/// The last [`PAGE`] leases on an intent, oldest first: those in this status at the moment, or all.
+/// The last [`PAGE`] leases on an intent, oldest first, by current status or all.
 pub(super) async fn list(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -78,7 +78,7 @@ pub(super) async fn list(
     rows.into_iter().rev().map(Lease::try_from).collect()
 }
 
-/// The intents with up to `limit` leases that have run out.
+/// Intents of up to `limit` expired leases.
 pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- leases::due
@@ -93,7 +93,7 @@ pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Ve
     Ok(ids.into_iter().map(IntentId::from).collect())
 }
 
-/// One of the intent's leases.
+/// Loads a lease of the intent.
 pub(super) async fn load(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -112,7 +112,7 @@ pub(super) async fn load(
     row.map(Lease::try_from).transpose()
 }
 
-/// The intents on which an agent holds leases.
+/// Intents on which an agent holds leases.
 pub(crate) async fn intents_of_holder(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- leases::intents_of_holder
@@ -144,7 +144,7 @@ pub(super) async fn insert(conn: &mut PgConnection, lease: &Lease) -> Outcome<()
     Ok(())
 }
 
-/// Writes what can change of leases: how long they last, and how they ended.
+/// Writes the mutable columns of leases: expiry, status and end.
 pub(super) async fn update(conn: &mut PgConnection, leases: &[Lease]) -> Outcome<()> {
     sqlx::query!(
         "-- leases::update

@@ -1,4 +1,4 @@
-//! The rows of mailboxes: tables `aee_mailboxes` and `aee_items`. Whose they are is `mailboxes.rs`.
+//! Rows of mailboxes: tables `aee_mailboxes` and `aee_items`. `mailboxes.rs` checks ownership.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use crate::feed::Touch;
 use crate::post::Known;
 use crate::{Caller, Ctx, Outcome};
 
-/// Bytes of envelopes that are handed out at once; one at least.
+/// Byte limit of the envelopes in one response; at least one is returned.
 const BYTES: i64 = PAGE_BYTES;
 
-/// An envelope on its way into a mailbox.
+/// An envelope to put into a mailbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub entity: String,
@@ -39,24 +39,24 @@ impl Item {
         Self { entity, seq, envelope_id, effective, received_at }
     }
 
-    /// What it is the item of.
+    /// Id of its envelope.
     pub fn envelope_id(&self) -> &str {
         &self.envelope_id
     }
 
-    /// As whoever reads the mailbox finds it.
+    /// The item as shown to readers of the mailbox.
     pub fn letter(&self, envelope: Kept) -> Letter {
         Letter { seq: self.seq, received_at: self.received_at, held_until: None, envelope }
     }
 
-    /// When it is its turn.
+    /// Time that orders the item for picking: its receipt, minus the lead of its priority.
     fn rank(&self) -> Timestamp {
         let lead = TimeDelta::seconds(i64::from(self.effective.lead_seconds()));
         self.received_at.checked_sub_signed(lead).unwrap_or(self.received_at)
     }
 }
 
-/// What came after a number, the earlier first; `all`: also what was taken out.
+/// Items after a number, oldest first; `all` includes acknowledged ones.
 pub(super) async fn after(
     conn: &mut PgConnection,
     entity: &str,
@@ -85,7 +85,7 @@ pub(super) async fn after(
     with_envelopes(conn, rows).await
 }
 
-/// What is most pressing of what nobody holds, held until a moment.
+/// Picks the most urgent free items and holds them until a time.
 pub(super) async fn next(
     conn: &mut PgConnection,
     entity: &str,
@@ -108,7 +108,7 @@ pub(super) async fn next(
     )
     .fetch_all(&mut *conn)
     .await?;
-    // What is changed comes back in any order.
+    // `RETURNING` has no defined order.
     rows.sort_by_key(|row| (row.rank, row.seq));
     let rows = rows.into_iter().map(|row| Place {
         seq: row.seq,
@@ -120,7 +120,7 @@ pub(super) async fn next(
     with_envelopes(conn, rows).await
 }
 
-/// Frees items that are held until then.
+/// Releases items held until exactly this time.
 pub(super) async fn free(
     conn: &mut PgConnection,
     entity: &str,
@@ -140,9 +140,10 @@ pub(super) async fn free(
     Ok(done.rows_affected())
 }
 
-/// Marks items as taken out, and how far the mailbox is now.
+/// Marks items as acknowledged and advances the mailbox.
 pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: Timestamp) -> Outcome<()> {
-    // Two statements, so that each has its index: in a full mailbox one ack must not look at all that waits.
+    // Two statements, each with its index: one acknowledgement in a full mailbox must not scan all waiting
+    // items.
     let marked = match ack {
         Ack::UpTo(seq) => {
             let up_to = sqlx::query!(
@@ -168,7 +169,7 @@ pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: 
         }
     };
     marked?;
-    // Everything before the first one that still waits was taken out.
+    // Everything before the first waiting item is acknowledged.
     sqlx::query!(
         "-- aee_mailboxes::acked
          UPDATE aee_mailboxes m SET acked_seq = greatest(m.acked_seq, coalesce(
@@ -182,7 +183,7 @@ pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: 
     Ok(())
 }
 
-/// Takes one out, for somebody who deals with it here.
+/// Acknowledges one item that this server itself has processed.
 pub(crate) async fn take_out(conn: &mut PgConnection, entity: &str, seq: i64, now: Timestamp) -> Outcome<()> {
     lock_rows(conn, &[entity]).await?;
     mark(conn, entity, &Ack::These(vec![seq]), now).await
@@ -219,7 +220,7 @@ pub(crate) async fn find(conn: &mut PgConnection, entity: &str) -> Outcome<Optio
     Ok(found.fetch_optional(conn).await?)
 }
 
-/// Opens a mailbox unless it is there.
+/// Opens a mailbox unless it exists.
 pub(crate) async fn open_row(conn: &mut PgConnection, entity: &str, by: &str, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- aee_mailboxes::open
@@ -233,8 +234,9 @@ pub(crate) async fn open_row(conn: &mut PgConnection, entity: &str, by: &str, no
     Ok(())
 }
 
-/// Locks the mailboxes of these entities, in the order of their names, and says where each ends. Principals and agents have
-/// one as soon as they are written to; whoever else has none is left out.
+/// Locks the mailboxes of these entities in the order of their names and returns their last numbers.
+///
+/// Creates those of known principals and agents; unknown entities without a mailbox are left out.
 pub(crate) async fn lock(
     conn: &mut PgConnection,
     known: &mut Known,
@@ -275,7 +277,7 @@ pub(super) async fn lock_rows(conn: &mut PgConnection, entities: &[&str]) -> Out
     Ok(rows.into_iter().map(|row| (row.entity, row.last_seq)).collect())
 }
 
-/// Those of these mailboxes that somebody else has locked at this moment.
+/// Returns those of these mailboxes that another transaction has locked.
 pub(crate) async fn locked(conn: &mut PgConnection, entities: &[&str]) -> Outcome<HashSet<String>> {
     let locked = sqlx::query_scalar!(
         r#"-- aee_mailboxes::locked
@@ -289,7 +291,7 @@ pub(crate) async fn locked(conn: &mut PgConnection, entities: &[&str]) -> Outcom
     Ok(locked.into_iter().collect())
 }
 
-/// Puts envelopes into mailboxes that are locked.
+/// Puts envelopes into locked mailboxes.
 pub(crate) async fn put(conn: &mut PgConnection, items: &[Item]) -> Outcome<()> {
     if items.is_empty() {
         return Ok(());
@@ -320,7 +322,7 @@ pub(crate) async fn put(conn: &mut PgConnection, items: &[Item]) -> Outcome<()> 
     Ok(())
 }
 
-/// In whose mailboxes an envelope lies.
+/// Entities that have an envelope in their mailboxes.
 pub(crate) async fn holders(conn: &mut PgConnection, envelope_id: &str) -> Outcome<Vec<String>> {
     let holders = sqlx::query_scalar!(
         "-- aee_items::holders\n SELECT entity FROM aee_items WHERE envelope_id = $1 ORDER BY entity",
@@ -329,7 +331,8 @@ pub(crate) async fn holders(conn: &mut PgConnection, envelope_id: &str) -> Outco
     Ok(holders.fetch_all(conn).await?)
 }
 
-/// Which of these envelopes lie in a mailbox of one whose name is like one of these (`LIKE`).
+/// Returns those of these envelopes that are in a mailbox of the caller: its own, or one of a non-human
+/// entity that matches the caller's names (`LIKE`).
 pub(crate) async fn held_by(
     conn: &mut PgConnection,
     envelopes: &[&str],
@@ -354,10 +357,10 @@ pub(crate) async fn held_by(
     Ok(held.fetch_all(conn).await?.into_iter().collect())
 }
 
-/// How far those of these mailboxes have gone that somebody waits at.
+/// Last numbers of those of these mailboxes that have waiters.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub(crate) async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> {
     let entities: Vec<&str> = listened
         .iter()
@@ -378,7 +381,7 @@ pub(crate) async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, 
     Ok(rows.into_iter().map(|row| (Touch::Mailbox(row.entity), row.last_seq)).collect())
 }
 
-/// Forgets the items of envelopes that are no longer kept.
+/// Deletes the items of deleted envelopes.
 pub(crate) async fn forget(conn: &mut PgConnection, envelopes: &[String]) -> Outcome<()> {
     sqlx::query!("-- aee_items::forget\n DELETE FROM aee_items WHERE envelope_id = ANY($1)", envelopes)
         .execute(conn)

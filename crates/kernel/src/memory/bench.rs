@@ -1,10 +1,10 @@
-//! The bench on which an agent's memory is changed: its lock and those of the intents that hear of it, the lines of these,
-//! and what is to be told.
+//! Transaction that changes an agent's memory: it holds the lock of the memory and those of the affected
+//! intents, with their logs and the changes to record.
 //!
-//! Whoever writes an entry holds the lock of its agent's memory, and that of its intent if it has one. All locks are
-//! advisory and are taken at once, in order, before anything is written, as those of intents always are: a second server
-//! that does the same waits, and then reads what the first did. What ends with an intent or a task (`ends.rs`) holds the
-//! intent's lock alone and only archives, which no count depends on.
+//! A writer of an entry holds the lock of its agent's memory and that of the entry's intent, if any. All
+//! locks are advisory and are taken together, in order, before the first write, like all locks of intents: a
+//! second server waits and then reads the first one's result. Ends of intents and tasks (`ends.rs`) hold only
+//! the intent's lock; they only archive, which changes no total.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,10 @@ use super::store::{self, Change, Store};
 use crate::lines::Line;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, idempotency, lock_key};
 
-/// An agent's memory while it is changed.
+/// A memory change in progress.
 pub(super) struct Bench {
     pub tx: Tx,
-    /// The time of what is done: it goes back along none of the lines.
+    /// Time of all changes; it goes back along none of the logs.
     pub now: Timestamp,
     pub store: Store,
     owner: String,
@@ -32,7 +32,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Begins a transaction that holds the lock of an agent's memory, those of these intents, and that of the caller's
+    /// Begins a transaction with the locks of an agent's memory, of these intents and of the caller's
     /// idempotency key.
     pub async fn open(
         ctx: &Ctx,
@@ -54,12 +54,12 @@ impl Bench {
         Ok(Self { tx, now, store, owner: owner.to_owned(), lines, changes: Vec::new() })
     }
 
-    /// Which of these intents' locks are not held.
+    /// Those of these intents that are not locked.
     pub fn missing(&self, intents: impl IntoIterator<Item = IntentId>) -> Vec<IntentId> {
         intents.into_iter().filter(|intent| !self.lines.contains_key(intent)).collect()
     }
 
-    /// Writes a new entry.
+    /// Inserts a new entry.
     pub async fn insert(&mut self, ctx: &Ctx, entry: &MemoryEntry) -> Outcome<()> {
         rows::insert(&mut self.tx, entry).await?;
         self.store.entries += 1;
@@ -67,16 +67,16 @@ impl Bench {
         self.tell(ctx, Kind::MemoryCreated, entry, &entry.agent_id, entry.is_shared())
     }
 
-    /// Writes an entry after a change of it, and keeps what it was.
+    /// Writes a changed entry and keeps its previous version.
     pub async fn update(&mut self, ctx: &Ctx, was: &MemoryEntry, entry: &MemoryEntry) -> Outcome<()> {
         store::keep(&mut self.tx, was).await?;
         rows::update(&mut self.tx, entry).await?;
         self.store.bytes += entry.bytes() - was.bytes();
-        // Who could see it hears that it is out of sight now, as one more version.
+        // Agents that could see it learn from one more event that it is hidden now.
         self.tell(ctx, Kind::MemoryUpdated, entry, &entry.updated_by, was.is_shared() || entry.is_shared())
     }
 
-    /// Takes entries away.
+    /// Deletes entries.
     pub async fn remove(&mut self, ctx: &Ctx, kind: Kind, gone: &[MemoryEntry], by: &str) -> Outcome<()> {
         let ids: Vec<MemoryId> = gone.iter().map(|entry| entry.id).collect();
         if ids.is_empty() {
@@ -86,7 +86,7 @@ impl Bench {
         for entry in gone {
             self.store.entries -= 1;
             self.store.bytes -= entry.bytes();
-            // That what is archived is over was told when it was archived.
+            // The end of an archived entry was recorded when it was archived.
             self.tell(ctx, kind, entry, by, entry.is_shared() && entry.archived_at.is_none())?;
         }
         Ok(())
@@ -113,7 +113,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Writes what is to be told, and then how much there is.
+    /// Writes the recorded changes and the totals.
     pub async fn save(&mut self) -> Outcome<()> {
         store::note(&mut self.tx, &self.owner, &self.changes).await?;
         store::save(&mut self.tx, &self.owner, self.store).await?;
@@ -123,7 +123,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Commits what was saved, and has the feed tell those who follow.
+    /// Commits and notifies followers.
     pub async fn commit(self, ctx: &Ctx) -> Outcome<()> {
         self.tx.commit().await?;
         for (intent, line) in self.lines {

@@ -1,4 +1,4 @@
-//! What ends by itself in agents' memory: working memory with its task or its intent, and every entry whose time is over.
+//! Automatic ends in agents' memory: working memory ends with its task or intent, every entry at its expiry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
-/// Archives the working memory of an intent that is resolved, within a deed that holds its lock.
+/// Archives the working memory of a resolved intent, within an operation that holds its lock.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -25,7 +25,7 @@ pub(crate) async fn end_of_intent(
     archive(conn, ctx, line, None, actor).await
 }
 
-/// Archives the working memory of tasks that are over, within a deed that holds their intent's lock.
+/// Archives the working memory of finished tasks, within an operation that holds their intent's lock.
 pub(crate) async fn end_of_tasks(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -50,10 +50,10 @@ async fn archive(
     Ok(())
 }
 
-/// Takes away up to `limit` entries whose time is over: nobody has seen them since. One agent's of one intent at a time.
+/// Deletes up to `limit` expired entries, which are already hidden; groups them by agent and intent.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut connection = ctx.pool.acquire().await?;
     let mut due: BTreeMap<(String, Option<IntentId>), Vec<MemoryId>> = BTreeMap::new();
@@ -68,7 +68,7 @@ async fn expire(ctx: &Ctx, agent: String, intent: Option<IntentId>, ids: Vec<Mem
     let intents: BTreeSet<IntentId> = intent.into_iter().collect();
     let mut bench = Bench::open(ctx, &agent, &intents, None, None).await?;
     let now = bench.now;
-    // Another server was faster, or it was given more time.
+    // Another server was faster, or the expiry was extended.
     let over: Vec<MemoryEntry> =
         rows::load_all(&mut bench.tx, &ids).await?.into_iter().filter(|entry| entry.is_due(now)).collect();
     if over.is_empty() {

@@ -1,5 +1,5 @@
-//! Finding memory entries: an agent's own by namespace, key, tags and words, and what others share. Only reads; each search
-//! has a query of its own, so that each has the index that it needs.
+//! Searches of memory entries: an agent's own by namespace, key, tags and words, and shared ones. Each search
+//! has a query of its own, so that each uses its own index.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, TaskId};
@@ -10,62 +10,62 @@ use sqlx::PgConnection;
 use super::rows::{read, select};
 use crate::Outcome;
 
-/// Which entries to list.
+/// Filter of a list of entries.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this namespace.
+    /// Only entries in this namespace.
     pub namespace: Option<String>,
-    /// Only under this key.
+    /// Only entries with this key.
     pub key: Option<String>,
-    /// Only under keys that begin so.
+    /// Only entries with keys that have this prefix.
     pub key_prefix: Option<String>,
-    /// Only of this type.
+    /// Only entries of this type.
     pub memory_type: Option<MemoryType>,
-    /// Only those that have all of these tags.
+    /// Only entries with all of these tags.
     pub tags: Vec<String>,
-    /// Only those that have these words, the best first.
+    /// Only entries that match these words, best match first.
     pub query: Option<String>,
-    /// Only those for this task.
+    /// Only entries for this task.
     pub task_id: Option<TaskId>,
-    /// Those that are archived, instead of those in force.
+    /// Archived entries instead of those in force.
     pub archived: bool,
-    /// How many at the most.
+    /// Maximum number of entries.
     pub limit: u32,
-    /// How many of the first to pass over.
+    /// Number of entries to skip.
     pub offset: u32,
 }
 
 impl Filter {
-    /// Whether it leaves nothing out that is in force.
+    /// Whether it selects all entries in force.
     fn is_for_all(&self) -> bool {
         let named = self.namespace.is_some() || self.key.is_some() || self.key_prefix.is_some();
         !named && self.memory_type.is_none() && self.task_id.is_none()
     }
 }
 
-/// Which part of a list.
+/// Page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Page {
-    /// What is archived, instead of what is in force.
+    /// Archived entries instead of those in force.
     pub archived: bool,
-    /// How many at the most.
+    /// Maximum number of entries.
     pub limit: u32,
-    /// How many of the first to pass over.
+    /// Number of entries to skip.
     pub offset: u32,
 }
 
-/// Whose entries are looked at, and by whom.
+/// Owner and viewer of a list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look<'a> {
-    /// Whose they are.
+    /// Agent that owns the entries.
     pub owner: &'a str,
-    /// Who looks.
+    /// Agent that looks at them.
     pub viewer: &'a str,
-    /// Whether that is one: all others see only what is shared on intents that they can read.
+    /// Whether the viewer may act as the owner; others see only entries shared on intents that they can read.
     pub own: bool,
 }
 
-/// Reads those entries of an agent that the viewer may see and the filter names: the query's name, and what follows.
+/// Selects an agent's entries that the viewer may see and the filter matches: name and rest of the query.
 macro_rules! seen {
     (($conn:ident, $look:ident, $filter:ident, $now:ident), $name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {{
         let (from, to) = range($filter.namespace.as_deref(), None);
@@ -99,10 +99,10 @@ macro_rules! seen {
     }};
 }
 
-/// An agent's entries that the viewer may see: what was changed last first, or what fits best.
+/// Lists an agent's entries that the viewer may see, last changed or best match first.
 ///
-/// Every query is planned once, for whatever it may be asked: what may be left out is a range of all there is, or a filter of
-/// the rows of one agent, of which there are no more than can be sorted.
+/// Each query is planned once for all filters: an optional filter is either a range or a condition on one
+/// agent's rows, few enough to be sorted.
 pub(super) async fn of_agent(
     conn: &mut PgConnection,
     look: Look<'_>,
@@ -110,7 +110,7 @@ pub(super) async fn of_agent(
     now: Timestamp,
 ) -> Outcome<Vec<MemoryEntry>> {
     let rows = if let Some(query) = &filter.query {
-        // Tags are a filter of what has the words: the index of tags would be read as a whole where none are asked for.
+        // Filter by tags after the word search: without tags, the index of tags would be read as a whole.
         seen!(
             (conn, look, filter, now),
             "memory::search",
@@ -138,7 +138,7 @@ pub(super) async fn of_agent(
             " AND archived_at IS NOT NULL ORDER BY updated_at DESC, id DESC LIMIT $11 OFFSET $12"
         )
     } else if look.own && filter.is_for_all() {
-        // What is asked most often reads no more than it shows.
+        // The most frequent query reads no more than it returns.
         select!(
             "memory::page",
             "WHERE agent_id = $1 AND archived_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
@@ -160,7 +160,7 @@ pub(super) async fn of_agent(
     read(rows)
 }
 
-/// What agents share on an intent, and the viewer's own: what was changed last first.
+/// Lists the entries shared on an intent and the viewer's own, last changed first.
 pub(super) async fn of_intent(
     conn: &mut PgConnection,
     intent: IntentId,

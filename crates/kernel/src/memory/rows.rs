@@ -1,4 +1,4 @@
-//! The rows of memory entries. Table `memory_entries`.
+//! Rows of memory entries: table `memory_entries`.
 
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::ids::{IntentId, MemoryId, TaskId};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{AppError, Outcome, unknown};
 
-/// Reads whole entries: the query's name, and what follows its `FROM memory_entries`.
+/// Selects whole entries: the query's name, and the text after `FROM memory_entries`.
 macro_rules! select {
     ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -50,7 +50,7 @@ pub(super) struct Row {
     pub used_at: Timestamp,
 }
 
-/// A priority as it is stored: the order in which entries go.
+/// Stored form of a priority: the order of eviction.
 pub(super) fn rank(priority: MemoryPriority) -> i16 {
     match priority {
         MemoryPriority::Low => 0,
@@ -59,13 +59,13 @@ pub(super) fn rank(priority: MemoryPriority) -> i16 {
     }
 }
 
-/// A priority that was stored.
+/// Parses a stored priority.
 pub(super) fn priority(rank_stored: i16) -> Outcome<MemoryPriority> {
     let found = MemoryPriority::ALL.iter().copied().find(|priority| rank(*priority) == rank_stored);
     found.ok_or_else(|| unknown("priority of memory", &rank_stored.to_string()))
 }
 
-/// A sensitivity that was stored.
+/// Parses a stored sensitivity.
 pub(super) fn sensitivity(word: &str) -> Outcome<MemorySensitivity> {
     MemorySensitivity::parse(word).ok_or_else(|| unknown("sensitivity", word))
 }
@@ -101,7 +101,7 @@ impl TryFrom<Row> for MemoryEntry {
     }
 }
 
-/// These rows as entries.
+/// Converts rows to entries.
 pub(super) fn read(rows: Vec<Row>) -> Outcome<Vec<MemoryEntry>> {
     rows.into_iter().map(MemoryEntry::try_from).collect()
 }
@@ -110,12 +110,12 @@ fn uuids(ids: &[MemoryId]) -> Vec<Uuid> {
     ids.iter().map(|id| id.uuid()).collect()
 }
 
-/// These entries as they are stored.
+/// Loads these entries, expired or not.
 pub(super) async fn load_all(conn: &mut PgConnection, ids: &[MemoryId]) -> Outcome<Vec<MemoryEntry>> {
     read(select!("memory::load_all", "WHERE id = ANY($1) ORDER BY id", &uuids(ids)).fetch_all(conn).await?)
 }
 
-/// An entry whose time is not over.
+/// Loads an entry, unless it has expired.
 pub(super) async fn load(
     conn: &mut PgConnection,
     id: MemoryId,
@@ -124,7 +124,7 @@ pub(super) async fn load(
     Ok(load_all(conn, &[id]).await?.pop().filter(|entry| !entry.is_due(now)))
 }
 
-/// The entry in force under a key, its time may be over.
+/// Loads the unarchived entry under a key, expired or not.
 pub(super) async fn under(
     conn: &mut PgConnection,
     agent: &str,
@@ -141,7 +141,7 @@ pub(super) async fn under(
     row.fetch_optional(conn).await?.map(MemoryEntry::try_from).transpose()
 }
 
-/// How much an agent has in a namespace and for a task; all that it has is known to its store.
+/// Amounts used by an agent in a namespace and for a task; the store has its totals.
 pub(super) async fn used(
     conn: &mut PgConnection,
     agent: &str,
@@ -169,9 +169,10 @@ pub(super) async fn used(
     })
 }
 
-/// What may be evicted for a new entry of an agent's, in the order in which it goes. What helps is looked for in each of the
-/// places that may be full, so that no place's many hide another's few: what is archived anywhere, what is for the task, what
-/// is in the namespace.
+/// Candidates for eviction for a new entry, in order of eviction.
+///
+/// Searches each place that may be full, so that one place's many entries do not hide another's few: archived
+/// entries anywhere, those of the task, those in the namespace.
 pub(super) async fn evictable(
     conn: &mut PgConnection,
     agent: &str,
@@ -214,7 +215,7 @@ pub(super) async fn evictable(
     Ok(candidates.collect())
 }
 
-/// Up to `limit` entries whose time is over, each with whose it is and the intent that hears of it.
+/// Up to `limit` expired entries, each with its agent and intent.
 pub(super) async fn due(
     conn: &mut PgConnection,
     now: Timestamp,
@@ -265,7 +266,7 @@ pub(super) async fn insert(conn: &mut PgConnection, entry: &MemoryEntry) -> Outc
     Ok(())
 }
 
-/// Writes what can change of an entry.
+/// Writes the mutable columns of an entry.
 pub(super) async fn update(conn: &mut PgConnection, entry: &MemoryEntry) -> Outcome<()> {
     sqlx::query!(
         "-- memory::update
@@ -299,7 +300,7 @@ pub(super) async fn delete(conn: &mut PgConnection, ids: &[MemoryId]) -> Outcome
     Ok(())
 }
 
-/// Writes down that an entry was used. Whoever changes it at this moment writes that down too, and is not waited for.
+/// Records the use of an entry, without waiting for a concurrent change, which records a use as well.
 pub(super) async fn touch(conn: &mut PgConnection, id: MemoryId, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- memory::touch
@@ -313,8 +314,10 @@ pub(super) async fn touch(conn: &mut PgConnection, id: MemoryId, now: Timestamp)
     Ok(())
 }
 
-/// Archives the working memory of an intent, or of these tasks of it, and says when it goes; at once where the task's policy
-/// wants no archive. Answers with how many entries of each task those who can read the intent see no more.
+/// Archives the working memory of an intent, or of these tasks of it, and sets its expiry.
+///
+/// It expires at once if the task's policy wants no archive. Returns, per task, the number of entries that
+/// disappear for readers of the intent.
 pub(super) async fn archive(
     conn: &mut PgConnection,
     intent: IntentId,

@@ -1,4 +1,5 @@
-//! Where there is room in an agent's memory: what an entry is for is open, and what has to go for it goes.
+//! Room in an agent's memory: checks that the entry's intent or task is open, and evicts entries to make
+//! room.
 
 use entente_domain::events::Kind;
 use entente_domain::ids::{MemoryId, TaskId};
@@ -12,8 +13,8 @@ use super::{Evicted, Home, Tried, rows};
 use crate::seats::Seat;
 use crate::{Ctx, Outcome, not_found, refuse, tasks};
 
-/// Nothing is kept for what is resolved, and no working memory for a task that is over. Answers with what the task says of
-/// its memory.
+/// Requires that the intent is unresolved and, for working memory, that the task is unfinished; returns the
+/// task's memory policy.
 pub(super) async fn require_open(
     bench: &mut Bench,
     seat: Option<&Seat>,
@@ -39,7 +40,7 @@ pub(super) async fn require_open(
     Ok(room_of(&task))
 }
 
-/// Evicts what has to go for a new entry.
+/// Evicts entries to make room for a new one.
 pub(super) async fn make_room(
     ctx: &Ctx,
     bench: &mut Bench,
@@ -65,7 +66,7 @@ pub(super) async fn make_room(
     Ok(Tried::Done(evicted.collect()))
 }
 
-/// Whether what is there already may grow by so many bytes. Nothing goes for it: its agent can say what is to go.
+/// Requires room for an existing entry to grow; evicts nothing, because its agent can choose.
 pub(super) async fn require_room(bench: &mut Bench, entry: &MemoryEntry, more: i64) -> Outcome<()> {
     if more <= 0 {
         return Ok(());
@@ -79,13 +80,13 @@ pub(super) async fn require_room(bench: &mut Bench, entry: &MemoryEntry, more: i
     Ok(())
 }
 
-/// What an entry's agent has: in all, in its namespace, and for its task.
+/// Amounts used by an entry's agent: in total, in the namespace and for the task.
 async fn used(bench: &mut Bench, entry: &MemoryEntry) -> Outcome<Used> {
     let used = rows::used(&mut bench.tx, &entry.agent_id, &entry.namespace, task_of(entry)).await?;
     Ok(Used { entries: bench.store.entries, bytes: bench.store.bytes, ..used })
 }
 
-/// The task whose policy an entry is under: that speaks of working memory only.
+/// Task whose policy applies to an entry: policies concern only working memory.
 fn task_of(entry: &MemoryEntry) -> Option<TaskId> {
     entry.task_id.filter(|_| entry.memory_type == MemoryType::Working)
 }

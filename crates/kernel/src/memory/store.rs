@@ -1,5 +1,5 @@
-//! What is known of an agent's memory as a whole: how much it is, what happened to it, what its entries were before. Tables
-//! `memory_stores`, `memory_changes` and `memory_versions`.
+//! Totals, changes and earlier versions of an agent's memory. Tables `memory_stores`, `memory_changes` and
+//! `memory_versions`.
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
@@ -12,13 +12,13 @@ use sqlx::PgConnection;
 use super::rows::{priority, rank, sensitivity};
 use crate::{Outcome, unknown};
 
-/// The advisory lock under which an agent's memory is written.
+/// Advisory lock for writing an agent's memory.
 pub(super) fn lock_key(agent: &str) -> i64 {
     let digest = sha256(format!("memory\0{agent}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// What an agent has, and how often that has changed.
+/// Totals of an agent's memory, with the number of its changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Store {
     pub entries: i64,
@@ -26,51 +26,51 @@ pub(super) struct Store {
     pub changes: i64,
 }
 
-/// Something that happened to an agent's memory.
+/// A change of an agent's memory.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Its number among the agent's, from 1 without gaps.
+    /// Number among the agent's changes, from 1 without gaps.
     pub number: i64,
-    /// What: created, updated, deleted, evicted, expired.
+    /// Kind of change: created, updated, deleted, evicted, expired.
     pub what: String,
-    /// To which entry.
+    /// Changed entry.
     pub entry_id: MemoryId,
-    /// Where that was.
+    /// Namespace of the entry.
     pub namespace: String,
-    /// Under which key.
+    /// Key of the entry.
     pub key: String,
-    /// What kind of memory it was.
+    /// Type of memory.
     pub memory_type: MemoryType,
-    /// The version that it then had.
+    /// Version of the entry after the change.
     pub version: i64,
-    /// Whose doing it was.
+    /// Agent that made the change.
     pub changed_by: String,
-    /// When.
+    /// Time of the change.
     pub changed_at: Timestamp,
 }
 
-/// What an entry was, or is.
+/// A current or earlier version of an entry.
 #[derive(Debug, Clone)]
 pub struct Version {
-    /// Which.
+    /// Version number.
     pub version: i64,
-    /// Its value then.
+    /// Value in this version.
     pub value: Map<String, Value>,
-    /// Its tags then.
+    /// Tags in this version.
     pub tags: Vec<String>,
     /// Whether it was pinned.
     pub pinned: bool,
-    /// How much it was wanted.
+    /// Priority in this version.
     pub priority: MemoryPriority,
-    /// How sensitive it was.
+    /// Sensitivity in this version.
     pub sensitivity: Option<MemorySensitivity>,
-    /// How long it was to be kept.
+    /// Time to live, as requested.
     pub ttl: Option<String>,
-    /// Until when.
+    /// Resulting expiry.
     pub expires_at: Option<Timestamp>,
-    /// Who made it so.
+    /// Agent that made the change.
     pub changed_by: String,
-    /// When.
+    /// Time of the change.
     pub changed_at: Timestamp,
 }
 
@@ -116,7 +116,7 @@ pub(super) async fn save(conn: &mut PgConnection, agent: &str, store: Store) -> 
     Ok(())
 }
 
-/// Writes what happened, and forgets what happened long before.
+/// Records changes and deletes those beyond the limit.
 pub(super) async fn note(conn: &mut PgConnection, agent: &str, changes: &[Change]) -> Outcome<()> {
     let Some(last) = changes.last() else { return Ok(()) };
     sqlx::query!(
@@ -149,7 +149,7 @@ pub(super) async fn note(conn: &mut PgConnection, agent: &str, changes: &[Change
     Ok(())
 }
 
-/// The changes of an agent's memory after this number, the oldest first.
+/// Changes of an agent's memory after a number, oldest first.
 pub(super) async fn changes(
     conn: &mut PgConnection,
     agent: &str,
@@ -184,7 +184,7 @@ pub(super) async fn changes(
         .collect()
 }
 
-/// Keeps what an entry was, and forgets what it was long before.
+/// Keeps an entry's previous version and deletes those beyond the limit.
 pub(super) async fn keep(conn: &mut PgConnection, was: &MemoryEntry) -> Outcome<()> {
     sqlx::query!(
         "-- memory::keep_version
@@ -216,7 +216,7 @@ pub(super) async fn keep(conn: &mut PgConnection, was: &MemoryEntry) -> Outcome<
     Ok(())
 }
 
-/// What an entry was before, the latest first.
+/// Earlier versions of an entry, newest first.
 pub(super) async fn versions(conn: &mut PgConnection, id: MemoryId) -> Outcome<Vec<Version>> {
     let rows = sqlx::query!(
         "-- memory::versions

@@ -1,4 +1,4 @@
-//! The rows of messages, as the view `message_states` shows them.
+//! Rows of messages, read through the view `message_states`.
 
 use entente_domain::channels::Channel;
 use entente_domain::clock::Timestamp;
@@ -13,7 +13,8 @@ use crate::feed::Place;
 use crate::pages::Measure;
 use crate::{Outcome, unknown};
 
-/// Reads whole messages: the query's name, and what follows its `FROM message_states m`; after `of`, what its `m` is.
+/// Selects whole messages: the query's name, and the text after `FROM message_states m`, or after `of`
+/// another source `m`.
 macro_rules! select {
     ($name:literal, of $from:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -43,7 +44,7 @@ macro_rules! select {
     };
 }
 
-/// A message and its place.
+/// A message with its position.
 pub(crate) struct Row {
     pub id: uuid::Uuid,
     pub number: i64,
@@ -70,7 +71,7 @@ impl Row {
         (Place { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq }, self)
     }
 
-    /// The message in its status at this moment.
+    /// The message with its current status.
     pub fn message(self, now: Timestamp) -> Outcome<Message> {
         let row = self;
         let due = row.waits && row.expires_at.is_some_and(|end| end <= now);
@@ -102,8 +103,10 @@ impl Row {
     }
 }
 
-/// A page of what `viewer` is delivered: after a place in order, or the newest, oldest first. Evicted messages are gone
-/// the instant they are over the channel's limit, swept or not. Not many more bytes than `measure` allows.
+/// A page of the viewer's messages: after a position, or the newest, oldest first in both cases.
+///
+/// Leaves out messages beyond the channel's limit, swept or not, and returns little more bytes than `measure`
+/// allows.
 pub(crate) async fn page(
     conn: &mut PgConnection,
     channel: &Channel,
@@ -200,7 +203,7 @@ async fn newest(
     Ok(rows)
 }
 
-/// A message of a channel, if it was not evicted. The id carries the number that it is found by.
+/// A message of a channel, unless it was evicted; its id contains the number to look up.
 pub(crate) async fn find(
     conn: &mut PgConnection,
     channel: &Channel,
@@ -214,7 +217,7 @@ pub(crate) async fn find(
     Ok(found.into_iter().next())
 }
 
-/// Those of these messages that are there, in their status at this moment.
+/// Those of these messages that exist, with their current status.
 pub(crate) async fn load_all(
     conn: &mut PgConnection,
     ids: &[(ChannelId, MessageId)],
@@ -233,7 +236,7 @@ pub(crate) async fn load_all(
     rows.into_iter().map(|row| row.message(now)).collect()
 }
 
-/// The messages of an intent's line after a place, up to another.
+/// Messages in an intent's log after one position, up to another.
 pub(crate) async fn of_line(
     conn: &mut PgConnection,
     intent: IntentId,
@@ -254,7 +257,7 @@ pub(crate) async fn of_line(
     Ok(rows.into_iter().map(Row::placed).collect())
 }
 
-/// The messages of all lines after a place, written by transactions older than `horizon`.
+/// Messages of all intents after a position, written by transactions older than `horizon`.
 pub(crate) async fn of_house(
     conn: &mut PgConnection,
     place: Place,
@@ -276,7 +279,7 @@ pub(crate) async fn of_house(
     Ok(rows.into_iter().map(Row::placed).collect())
 }
 
-/// The messages at these places.
+/// Messages at these positions.
 pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Row)>> {
     let rows = select!(
         "messages::at",
@@ -290,7 +293,7 @@ pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> O
     Ok(rows.into_iter().map(Row::placed).collect())
 }
 
-/// The responses to a message, in their order.
+/// Responses to a message, in order.
 pub(crate) async fn responses(
     conn: &mut PgConnection,
     channel_id: ChannelId,
@@ -308,7 +311,7 @@ pub(crate) async fn responses(
     rows.into_iter().map(|row| row.message(now)).collect()
 }
 
-/// Whether `agent` has marked a message read.
+/// Whether `agent` has marked a message as read.
 pub(crate) async fn has_read(
     conn: &mut PgConnection,
     channel_id: ChannelId,
@@ -328,8 +331,8 @@ pub(crate) async fn has_read(
     Ok(found == Some(true))
 }
 
-/// Forgets up to `limit` of a channel's messages with numbers up to `up_to`, and up to the place `told` if there is one;
-/// answers with how many.
+/// Deletes up to `limit` messages of a channel with numbers up to `up_to`, and positions up to `told` if
+/// given; returns their number.
 pub(crate) async fn forget(
     conn: &mut PgConnection,
     channel: uuid::Uuid,

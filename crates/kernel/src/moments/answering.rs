@@ -1,5 +1,6 @@
-//! The person's side: answering, closing a deliberation, seeing. Only the person who is asked may, with a key of its own: no
-//! agent, no service, no admin, whatever their keys act as (binding moment §11.4). The law says so; here is who asks.
+//! The person's operations: answering, closing a deliberation, viewing. Only the person asked may, with a key
+//! of their own: no agent, service or admin, whatever their keys act as (binding moment §11.4). The domain
+//! rules decide this; here the caller is identified.
 
 use entente_domain::events::Kind;
 use entente_domain::idempotency::Idempotency;
@@ -16,20 +17,21 @@ use super::rows::{self, Around, Kept, select};
 use super::{Reach, Shown, Turn, decider, get, role};
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
-/// How often a refusal is begun again because the same question was asked in between.
+/// Attempts of a refusal, which starts over when the same question is asked meanwhile.
 const TRIES: usize = 4;
 
-/// What the law is told of a moment's job and intent.
+/// State of a moment's job and intent for the domain rules.
 pub(super) fn circumstances(around: &Around) -> Circumstances<'_> {
     Circumstances { job_status: around.job_status.as_deref(), intent_status: around.intent_status.as_deref() }
 }
 
-/// Answers a question whose digest the person saw: with an option, in its own words, or by refusing the question. Exactly one
-/// answer counts; the same one again by the same person is a retry.
+/// Answers a question whose digest the person saw: with an option, in free text, or by refusing the question.
+///
+/// Exactly one answer counts; the same answer again by the same person is a retry.
 ///
 /// # Errors
-/// The caller is not the person who is asked; somebody has answered; the question is another, has lapsed, or was for a state
-/// of things that is no longer so.
+/// The caller is not the person asked; the question is already answered, is a different one, has expired, or
+/// was asked for a state of the job or intent that has changed.
 pub async fn resolve(
     ctx: &Ctx,
     caller: &Caller,
@@ -64,8 +66,10 @@ pub async fn resolve(
     turn.shown(ctx, caller, kept).await
 }
 
-/// Answers a question in hand, as the person who is asked; whether that was the first answer. Without a digest, the question as
-/// it is: who answers to an intent has read it there (RFC-0025).
+/// Answers a locked question as the person asked; returns whether this was the first answer.
+///
+/// Without a digest, the current question is answered: a person answering an intent has read it there
+/// (RFC-0025).
 pub(crate) async fn answer(
     ctx: &Ctx,
     caller: &Caller,
@@ -96,9 +100,10 @@ fn kind_of(kind: ResolutionKind) -> Kind {
     if kind == ResolutionKind::Dialogue { Kind::MomentVetoed } else { Kind::MomentResolved }
 }
 
-/// Takes a question in hand that is to be refused, and with it the same question where it waits for this person a second time:
-/// else to ask it twice beforehand would be a way around the objection. The lock of the two keeps more from being asked; what
-/// was asked while the locks were taken is found below them, and all is begun again.
+/// Locks a question that is to be refused, with its open duplicates for the same person.
+///
+/// Otherwise asking twice beforehand would evade the objection. The lock of agent and person prevents further
+/// duplicates; one asked while the locks were taken is found under them, and the attempt starts over.
 async fn take_same(
     ctx: &Ctx,
     caller: &Caller,
@@ -126,7 +131,8 @@ async fn take_same(
     Err(Refusal::new(Code::Unavailable, message).into())
 }
 
-/// The agent's other open questions to the person who was asked, or to who answers, that are the same as this one.
+/// The agent's other open questions that repeat this one, to the original addressee or to the person
+/// answering.
 async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec<Kept>> {
     let rows = select!(
         "moments::same",
@@ -143,7 +149,7 @@ async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec
     Ok(others.into_iter().filter(|other| is_same(moment, &other.moment)).collect())
 }
 
-/// A retry under a key: the first answer, as long as it is the same one, or that can no longer be told.
+/// A retry under a key: returns the first answer if it is the same one, or can no longer be compared.
 async fn again(
     ctx: &Ctx,
     caller: &Caller,
@@ -155,10 +161,11 @@ async fn again(
     if same { turn.shown(ctx, caller, kept).await } else { Err(Idempotency::mismatch().into()) }
 }
 
-/// Ends a deliberation, and with it what the refusal keeps the agent from. Again is the same, as after a reply that was lost.
+/// Ends a deliberation and lifts the block set by the refusal; repeating it, as after a lost reply, changes
+/// nothing.
 ///
 /// # Errors
-/// The caller is not the person who is asked; the question waits for its answer, or is over.
+/// The caller is not the person asked; the question still waits for its answer, or is over.
 pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
@@ -172,12 +179,13 @@ pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<Stri
     turn.shown(ctx, caller, kept).await
 }
 
-/// Notes that the person has the question before its eyes. Again, and by anybody else who may see it, changes nothing.
+/// Records that the person has seen the question; no effect when repeated, or for other callers that may see
+/// it.
 ///
 /// # Errors
-/// It is not the caller's to see.
+/// The caller may not see the moment.
 pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
-    // Most looks are not the first: they take no lock.
+    // Most views are not the first and need no lock.
     let found = get(ctx, caller, id).await?;
     if found.moment.view(&decider(caller), ctx.now()).is_none() {
         return Ok(found);

@@ -1,5 +1,6 @@
-//! The agent's side: it asks a person, or opens a deliberation where it cannot commit to a position yet (binding moment §6.1).
-//! After a refusal it may not ask again before it has answered the objection; that is judged under a lock of the two.
+//! The agent's operations: asking a person, or opening a deliberation without a position yet
+//! (binding moment §6.1). After a refusal the agent must answer the objection before it asks again; this is
+//! judged under the lock of agent and person.
 
 use entente_domain::access::Level;
 use entente_domain::canonical::Digest;
@@ -22,55 +23,56 @@ use super::rows::{self, Around, Kept};
 use super::{Reach, Remark, Shown, Turn, due_at, lists, words};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
 
-/// The lint of a question that is nearly one that was refused.
+/// Lint of a question that nearly repeats a refused one.
 const NEAR_DUPLICATE: &str = "near_duplicate_after_veto";
 
-/// Something about a new question that is no fault of it.
+/// A warning about a new question that is not a fault of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = MomentWarning)]
 pub struct Warning {
-    /// Which, a stable word.
+    /// Stable code of the warning.
     #[schema(example = "expires_after_lease")]
     pub code: String,
-    /// What it means.
+    /// Explanation in plain words.
     pub note: String,
 }
 
-/// A question that was asked, or a deliberation that was begun.
+/// A new question or deliberation.
 #[derive(Debug, Clone)]
 pub struct Emitted {
-    /// It, as its agent sees it.
+    /// The moment as shown to its agent.
     pub shown: Shown,
-    /// What its agent should know of.
+    /// Warnings for its agent.
     pub warnings: Vec<Warning>,
-    /// Whether it was asked before under the same key.
+    /// Whether it was asked before under the same idempotency key.
     pub repeated: bool,
 }
 
-/// What is kept under an idempotency key: no content.
+/// Stored response under an idempotency key; it has no content of the question.
 #[derive(Serialize, Deserialize)]
 struct Done {
     id: MomentId,
     warnings: Vec<Warning>,
 }
 
-/// Who and what a new moment has to do with.
+/// Parties and circumstances of a new moment.
 struct Setting {
     ask: MomentAsk,
     addressee: Being,
     second: Option<Being>,
     around: Around,
-    /// The claim under which the agent works on the job.
+    /// Claim under which the agent works on the job.
     claim: Option<Digest>,
-    /// The intent that it needs to be let into.
+    /// Intent that the agent needs access to.
     seat: Option<IntentId>,
 }
 
-/// Asks a person. `ask.agent_id` is the caller, whatever it says.
+/// Asks a person; `ask.agent_id` is replaced by the caller.
 ///
 /// # Errors
-/// The question is malformed; the asked is no person; the person has refused such a question, and its objection is not
-/// answered; the job or intent is none that the agent works on; the state of things is not the one it is asked for.
+/// The question is malformed; the addressee is not a person; the person has refused such a question, and its
+/// objection is not answered; the agent does not work on the job or intent; their state is not the expected
+/// one.
 pub async fn emit(
     ctx: &Ctx,
     caller: &Caller,
@@ -101,8 +103,9 @@ pub async fn emit(
     Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings, repeated: false })
 }
 
-/// Puts a question before a person, under the locks of all that it reaches. `until`: when it lapses, where that is not for the
-/// asker to say (RFC-0025).
+/// Writes a question, under all its locks.
+///
+/// `until` is its expiry where the asker does not choose it (RFC-0025).
 async fn place(
     ctx: &Ctx,
     turn: &mut Turn,
@@ -110,7 +113,7 @@ async fn place(
     setting: Setting,
     until: Option<Timestamp>,
 ) -> Outcome<(Kept, Vec<Warning>)> {
-    // Read again: the lock of the two is held now.
+    // Read again, under the lock of agent and person.
     let before = match setting.ask.supersedes {
         Some(id) => turn.current(ctx, id).await?,
         None => None,
@@ -139,8 +142,8 @@ async fn place(
     Ok((kept, warnings))
 }
 
-/// Puts the question that an intent waits with before a person (RFC-0025), within the deed that suspends the intent. What is
-/// refused has written nothing.
+/// Asks the question that an intent waits for (RFC-0025), within the operation that suspends the intent; a
+/// refusal writes nothing.
 pub(crate) async fn put(
     ctx: &Ctx,
     turn: &mut Turn,
@@ -162,11 +165,10 @@ pub(crate) async fn put(
     Ok(kept.moment.id)
 }
 
-/// Opens a deliberation with a person instead of a question, and says its first word: the agent's own veto, which costs
-/// nothing.
+/// Opens a deliberation instead of a question, with its first word: the agent vetoes itself, at no cost.
 ///
 /// # Errors
-/// As [`emit`], but that there is nothing to be malformed or refused.
+/// As [`emit`], except malformed or refused questions.
 pub async fn deliberate(
     ctx: &Ctx,
     caller: &Caller,
@@ -188,7 +190,7 @@ pub async fn deliberate(
     let id = MomentId::mint(turn.now, &*ctx.chance);
     let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, turn.now)?;
     still(&mut turn, &setting).await?;
-    // What may be said is the law's; that it is the first word changes nothing of the moment.
+    // The domain rules check the text; as the first word it does not change the moment.
     let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
     let mut kept = Kept::new(begun, Vec::new(), false, setting.around);
     opened(ctx, &mut turn, &mut kept).await?;
@@ -197,7 +199,7 @@ pub async fn deliberate(
     Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings: Vec::new(), repeated: false })
 }
 
-/// Writes a new moment, and tells of it.
+/// Writes a new moment and its events.
 async fn opened(ctx: &Ctx, turn: &mut Turn, kept: &mut Kept) -> Outcome<()> {
     let agent = kept.moment.agent_id.clone();
     let question = kept.moment.state == MomentState::Open;
@@ -216,7 +218,7 @@ async fn opened(ctx: &Ctx, turn: &mut Turn, kept: &mut Kept) -> Outcome<()> {
     Ok(())
 }
 
-/// Looks up who and what the ask has to do with. Nothing is locked yet; what can change is looked at again.
+/// Loads the parties and circumstances without locks; the mutable ones are checked again later.
 async fn prepare(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -239,7 +241,7 @@ async fn prepare(
         let message = "`intent_id` is not the intent that the job works for. Leave it out.";
         return Err(Refusal::field(Code::Unprocessable, "intent_id", "unknown", message).into());
     }
-    // A job may tell of itself on the line of its intent; anybody else needs to be let in.
+    // A job may write to its intent's log; other callers need access to the intent.
     let seat = named.filter(|_| works_for.is_none());
     if let Some(intent) = seat {
         seats::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
@@ -249,7 +251,7 @@ async fn prepare(
     Ok(Setting { ask, addressee, second, around, claim: job.as_ref().and_then(claim), seat })
 }
 
-/// The claim under which a job is worked on.
+/// Claim under which a job is worked on.
 fn claim(job: &Job) -> Option<Digest> {
     job.claim.as_ref().map(|claim| claim.token)
 }
@@ -264,7 +266,7 @@ fn of_job(job: Option<&Job>) -> Around {
     }
 }
 
-/// What kind of being a principal is. Only a person can be asked: no bus, no role, nobody's name for several (§7.4).
+/// Kind of the named principal; a question goes to one person, never to a bus, role or group (§7.4).
 async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Being> {
     let found = principals::find(conn, name).await?;
     let kind = found.map(|principal| principal.kind).ok_or_else(|| {
@@ -277,11 +279,11 @@ async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Bei
     Ok(kind)
 }
 
-/// The moment whose place is taken.
+/// The moment to be superseded.
 pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<Kept>> {
     let Some(id) = ask.supersedes else { return Ok(None) };
     let found = rows::load(conn, id).await?;
-    // Another agent's is as one that is not there.
+    // Another agent's moment counts as missing.
     let found = found.filter(|kept| kept.moment.agent_id == ask.agent_id);
     found.map(Some).ok_or_else(|| {
         let message = "`supersedes` names no moment of yours.";
@@ -289,7 +291,7 @@ pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outc
     })
 }
 
-/// What a new moment reaches, but for the one whose place it takes.
+/// Lock set of a new moment, without the one that it supersedes.
 fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reach {
     let ask = &setting.ask;
     let mut reach = Reach::default();
@@ -299,8 +301,8 @@ fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reac
     reach
 }
 
-/// Requires, under the locks, that there is room for one more, that the agent is still let into the intent, which goes on, and
-/// still works on the job, and that things are as the question says that they must be.
+/// Requires, under the locks: room for one more question, access to the unresolved intent, an unchanged claim
+/// on the running job, and the state named in `valid_while`.
 async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
     lists::require_room(&mut turn.tx, &setting.ask, turn.now).await?;
     if let Some(intent) = setting.seat {
@@ -337,7 +339,8 @@ async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
     Ok(())
 }
 
-/// What ends before the question does: nothing renews a job's lease while somebody thinks (ARCP §9.5).
+/// Warnings about a lease or run time that ends before the question: nothing renews a job's lease meanwhile
+/// (ARCP §9.5).
 fn late(moment: &Moment, around: &Around) -> Vec<Warning> {
     let after =
         |end: Option<Timestamp>| end.zip(moment.expires_at).is_some_and(|(end, expires_at)| expires_at > end);
@@ -353,7 +356,7 @@ fn late(moment: &Moment, around: &Around) -> Vec<Warning> {
     lease.into_iter().chain(runtime).collect()
 }
 
-/// What was asked before under the same key, as it is now.
+/// The moment asked before under the same key, in its current state.
 async fn repeated(conn: &mut PgConnection, caller: &Caller, done: Done, now: Timestamp) -> Outcome<Emitted> {
     let kept = rows::load(conn, done.id).await?;
     let kept =

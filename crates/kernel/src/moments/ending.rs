@@ -1,8 +1,8 @@
-//! Ends: the agent takes its question back, or says that it has the answer; what a question was for has ended. The end of an
-//! intent withdraws its questions in its own transaction, under the lock of the same line. The end of a job does not: a job
-//! that works for no intent ends under no line's lock, and taking the house's for it would have all jobs' ends wait for each
-//! other. Such a question is withdrawn for everybody who reads it the instant the job is over (`passed`), and the sweep writes
-//! that down (`time.rs`).
+//! Ends of moments: the agent withdraws or acknowledges its question, or the question's job or intent ends.
+//! The end of an intent withdraws its questions in its own transaction, under the same lock. The end of a job
+//! does not: a job without an intent ends under no log's lock, and taking that of the system log would
+//! serialise all jobs' ends. Readers see such a question withdrawn as soon as the job is over (`passed`), and
+//! the sweep records it (`time.rs`).
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,12 @@ use crate::feed::Touch;
 use crate::lines::Line;
 use crate::{Caller, Ctx, Outcome, jobs};
 
-/// Takes a question back. One that was refused cannot be: that would be a way around the objection. Again is the same, as after
-/// a reply that was lost.
+/// Withdraws a question; repeating it, as after a lost reply, changes nothing.
+///
+/// A refused question cannot be withdrawn, which would evade the objection.
 ///
 /// # Errors
-/// It is not the caller's question; it no longer waits for an answer.
+/// The question is not the caller's; it no longer waits for an answer.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
@@ -38,11 +39,12 @@ pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<S
     turn.shown(ctx, caller, kept).await
 }
 
-/// The agent has the answer, or knows of the end: from now on the contents are kept only for as long as the operator says.
-/// Again is the same.
+/// Acknowledges the answer or end of a question; repeating it changes nothing.
+///
+/// From then on the contents are kept only for the configured time.
 ///
 /// # Errors
-/// It is not the caller's question; there is nothing to acknowledge yet.
+/// The question is not the caller's; there is nothing to acknowledge yet.
 pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     caller.require(Scope::MomentsWrite)?;
     let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
@@ -57,7 +59,7 @@ pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Sh
 }
 
 impl Turn {
-    /// Takes the contents out of a moment, if they have been kept for long enough; whether it did.
+    /// Removes the contents of a moment if their retention is over; returns whether it did.
     pub(super) async fn scrub(&mut self, ctx: &Ctx, kept: &mut Kept, actor: &str) -> Outcome<bool> {
         let due = due_at(&kept.moment, &ctx.settings.moments).is_some_and(|due| due <= self.now);
         let Some(moment) = Some(&kept.moment).filter(|_| due).and_then(|moment| moment.scrub(self.now))
@@ -65,7 +67,7 @@ impl Turn {
             return Ok(false);
         };
         kept.moment = moment;
-        // What was remarked about words goes with them; code and place stay.
+        // The notes quote the question and are removed with it; code and place stay.
         kept.lints.iter_mut().for_each(|lint| lint.note.clear());
         self.record(ctx, Kind::MomentScrubbed, actor, &kept.moment, &json!({}))?;
         self.save(ctx, kept).await?;
@@ -74,23 +76,25 @@ impl Turn {
     }
 }
 
-/// Moments that were withdrawn with what they were for, to be told of once that is committed.
+/// Moments withdrawn with their intent, to be announced after the commit.
 pub(crate) struct Ended {
     jobs: jobs::Waiting,
     touches: Vec<Touch>,
 }
 
 impl Ended {
-    /// Wakes whoever waits for them.
+    /// Wakes their waiters.
     pub fn announce(&self, ctx: &Ctx) {
         self.jobs.announce(ctx);
         self.touches.iter().for_each(|touch| ctx.feed.ring(touch.clone()));
     }
 }
 
-/// Withdraws the questions of the line's intent, which has just ended. Refused ones stay: an objection outlives the intent. One
-/// whose place such a question had taken may be on another line, which is not locked here: it is deliberated again for
-/// everybody who reads it at once (`seen`), and the sweep writes that down.
+/// Withdraws the questions of an intent that has just ended.
+///
+/// Refused questions stay, because an objection outlives the intent. A refused one that such a question
+/// superseded may be in another log, which is not locked here: readers see it restored at once (`seen`), and
+/// the sweep records it.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -107,7 +111,8 @@ pub(crate) async fn end_of_intent(
     withdraw_all(conn, ctx, line, actor, rows, "intent_ended").await
 }
 
-/// Withdraws the question that the line's intent waits with (RFC-0025), because somebody gave the intent another status.
+/// Withdraws the question that a suspended intent waits for (RFC-0025), after a change of the intent's
+/// status.
 pub(crate) async fn end_of_suspension(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -119,7 +124,7 @@ pub(crate) async fn end_of_suspension(
     withdraw_all(conn, ctx, line, actor, rows, "suspension_ended").await
 }
 
-/// Withdraws these questions of the line's intent.
+/// Withdraws these questions of the intent.
 async fn withdraw_all(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -138,7 +143,7 @@ async fn withdraw_all(
             ended.push(kept);
         }
     }
-    // First all jobs' rows, in the order of their ids, then the clock of changes (`Turn`).
+    // Lock all jobs first, in the order of their ids, then the clock of changes (`Turn`).
     let waited = ended.iter().map(|kept| &kept.moment).filter(|moment| moment.digest.is_some());
     let answered: BTreeMap<JobId, MomentId> =
         waited.filter_map(|moment| Some((moment.job_id?, moment.id))).collect();

@@ -1,5 +1,5 @@
-//! Lists of moments: what somebody may see, what waits for a person, how much waits. Pages are without words, which only who
-//! looks at one moment gets: one may have two hundred of 16 KiB.
+//! Lists of moments: visible ones, a person's inbox, and counts. Pages leave out the words, which only a
+//! single moment's response has: there may be two hundred of 16 KiB.
 
 use std::collections::HashSet;
 
@@ -17,32 +17,32 @@ use super::visible::{Seen, seen};
 use super::{Role, Shown, role, words};
 use crate::{Caller, Ctx, Outcome};
 
-/// Rows that are looked at for a page that a filter may leave most of out.
+/// Rows read for a page with a filter, which may drop most of them.
 const LOOKED: i64 = 500;
 
-/// Which moments to list.
+/// Filter of a list of moments.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this state.
+    /// Only moments in this state.
     pub state: Option<MomentState>,
-    /// Only to this person.
+    /// Only moments addressed to this person.
     pub principal: Option<String>,
-    /// Only of this agent.
+    /// Only moments of this agent.
     pub agent: Option<String>,
-    /// Only of this class.
+    /// Only moments of this decision class.
     pub class: Option<String>,
-    /// Only of this job.
+    /// Only moments of this job.
     pub job: Option<JobId>,
-    /// Only of this intent.
+    /// Only moments of this intent.
     pub intent: Option<IntentId>,
-    /// How many at the most.
+    /// Maximum number of moments.
     pub limit: u32,
-    /// Only older than this one: the cursor.
+    /// Cursor: only moments older than this one.
     pub before: Option<MomentId>,
 }
 
 impl Filter {
-    /// Whether all that somebody may see is listed.
+    /// Whether it selects all visible moments.
     fn is_empty(&self) -> bool {
         let Self { state, principal, agent, class, job, intent, limit: _, before: _ } = self;
         let names = principal.is_none() && agent.is_none() && class.is_none();
@@ -50,12 +50,13 @@ impl Filter {
     }
 }
 
-/// The moments that the caller asked or is asked, with the scope `admin` everybody's; the latest first, and where to go on
-/// when there are more. So many rows are looked at for a page, so that what a filter leaves out costs no more than that: a page
-/// may be short, or empty, and still say where to go on.
+/// Lists the moments that the caller asked or is asked, or all with the scope `admin`, newest first.
+///
+/// Also returns the cursor of the next page. A page reads a limited number of rows, which bounds the cost of
+/// a filter: it may be short or empty and still have a cursor.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<Shown>, Option<MomentId>)> {
     caller.require(Scope::MomentsRead)?;
     let limit = filter.limit.clamp(1, MOMENT_PAGE);
@@ -100,15 +101,16 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<S
     Ok((shown, next.or(ids.last().filter(|_| !all).map(|last| MomentId::from(*last)))))
 }
 
-/// Reads the ids of moments: the query's name, and what follows its `FROM`.
+/// Selects ids of moments: the query's name, and the text after its `FROM`.
 macro_rules! ids {
     ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_scalar!("-- " + $name + "\n SELECT m.id FROM moments m " + $rest $(+ $more)* $(, $argument)*)
     };
 }
 
-/// The ids among which a list is looked for, the latest first: those of the job or the intent, those that wait where only such
-/// are asked for, else all that somebody may see. Each along an index of its own.
+/// Ids to filter, newest first, each query along an index of its own.
+///
+/// Reads those of the job or intent, the waiting ones if only these are wanted, else all visible ones.
 async fn looked_at(
     conn: &mut PgConnection,
     who: Seen<'_>,
@@ -155,8 +157,9 @@ async fn looked_at(
     Ok(ids?)
 }
 
-/// What waits, or may do so again, of what somebody may see: of each party as much as the indexes of what waits have, so that
-/// no plan goes through what is over.
+/// Visible moments that wait or may wait again.
+///
+/// Each party's are read along the partial indexes of waiting moments, so that no plan reads finished ones.
 async fn waiting_ids(
     conn: &mut PgConnection,
     who: Seen<'_>,
@@ -186,11 +189,11 @@ async fn waiting_ids(
     Ok(ids)
 }
 
-/// What waits for the caller as a person: open questions and deliberations, the earliest deadline first; and where to go on
-/// when there are more.
+/// Lists the open questions and deliberations that wait for the caller as a person, earliest deadline first,
+/// with the cursor of the next page.
 ///
 /// # Errors
-/// The scope is missing; the cursor is none.
+/// The caller lacks the scope; the cursor is invalid.
 pub async fn inbox(
     ctx: &Ctx,
     caller: &Caller,
@@ -199,7 +202,7 @@ pub async fn inbox(
 ) -> Outcome<(Vec<Shown>, Option<MomentId>)> {
     caller.require(Scope::MomentsRead)?;
     let limit = limit.clamp(1, MOMENT_PAGE);
-    // What the caller has asked itself does not wait for it.
+    // The caller's own questions do not wait for the caller.
     let who = Seen { agent: None, ..Seen::of(caller, ctx.now()) };
     let mut conn = ctx.pool.acquire().await?;
     let (deadline, last) = place(&mut conn, caller, after, who.now).await?;
@@ -224,7 +227,7 @@ pub async fn inbox(
     page(&mut conn, caller, rows, limit, who.now).await
 }
 
-/// The place in an inbox after which a page begins: a deadline, which a deliberation has not, and an id.
+/// Start position of a page in an inbox: a deadline, which a deliberation lacks, and an id.
 async fn place(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -240,7 +243,7 @@ async fn place(
     Ok((kept.moment.expires_at, id.uuid()))
 }
 
-/// A page of at most `limit` of these rows, and where to go on. That goes by the rows: what is not shown does not end a list.
+/// A page of at most `limit` of these rows, and the next cursor, which counts hidden rows as well.
 async fn page(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -263,7 +266,7 @@ async fn page(
     Ok((shown, next))
 }
 
-/// Counts moments: the query's name, and what follows its `FROM`.
+/// Counts moments: the query's name, and the text after its `FROM`.
 macro_rules! count {
     ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_scalar!(
@@ -274,10 +277,10 @@ macro_rules! count {
     };
 }
 
-/// How many questions are open that the caller may see, and which of these jobs wait for an answer.
+/// Counts the open questions that the caller may see, and tells which of these jobs wait for an answer.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn waiting(ctx: &Ctx, caller: &Caller, jobs: &[JobId]) -> Outcome<(i64, HashSet<JobId>)> {
     caller.require(Scope::MomentsRead)?;
     let who = Seen::filtered(caller, None, None, ctx.now());
@@ -303,7 +306,7 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, jobs: &[JobId]) -> Outcome<(i64
     Ok((open, waits.into_iter().map(JobId::from).collect()))
 }
 
-/// Requires that there is room for one more of the agent's before those whom it asks. The lock of each pair is held.
+/// Requires room for one more question of the agent to each addressee, under the lock of each pair.
 pub(super) async fn require_room(conn: &mut PgConnection, ask: &MomentAsk, now: Timestamp) -> Outcome<()> {
     let asked = [("principal_id", Some(&ask.principal_id)), ("escalate_to", ask.escalate_to.as_ref())];
     for (member, person) in asked {

@@ -1,4 +1,4 @@
-//! How well agents ask, by what the caller may see of their questions (binding moment §5.9, §11.2, §11.3).
+//! Ratings of agents' questions, as far as the caller may see them (binding moment §5.9, §11.2, §11.3).
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use entente_domain::moments::{Hatches, ResolutionKind, rates as law};
 use super::visible::{Seen, seen};
 use crate::{Caller, Ctx, Outcome, unknown};
 
-/// The latest questions that rates are made of, of all agents together.
+/// Number of latest questions used for rates, of all agents together.
 const RATED: i64 = 5_000;
 
-/// How well somebody asks.
+/// Rates of one agent.
 #[derive(Debug, Clone)]
 pub struct Rated {
-    /// Who.
+    /// Agent.
     pub agent_id: String,
-    /// Questions of this class alone; `None`: of all.
+    /// Decision class; `None` for all classes.
     pub decision_class: Option<String>,
     /// The rates.
     pub rates: Rates,
 }
 
-/// What of a question counts in a rate.
+/// Columns of a question that count in a rate.
 #[expect(clippy::struct_excessive_bools, reason = "they are the columns of one row")]
 struct Row {
     agent_id: String,
@@ -35,7 +35,7 @@ struct Row {
     near_duplicate: bool,
 }
 
-/// Reads of questions what counts: the query's name, and what follows its `FROM`.
+/// Selects these columns: the query's name, and the text after its `FROM`.
 macro_rules! counted {
     ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -49,10 +49,10 @@ macro_rules! counted {
     };
 }
 
-/// How well agents ask, by what the caller may see of their questions: each over all of them, then by class.
+/// Returns the rates of agents, from the questions that the caller may see: over all, then by class.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn rates(ctx: &Ctx, caller: &Caller, agent: Option<&str>) -> Outcome<Vec<Rated>> {
     caller.require(Scope::MomentsRead)?;
     let who = Seen::filtered(caller, agent, None, ctx.now());

@@ -1,4 +1,4 @@
-//! Looking at moments: one, waiting for news of it, what has changed. What may not be seen is as what is not there.
+//! Reading moments: one, long polls, and changes. A moment that the caller may not see counts as missing.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use super::{Shown, words};
 use crate::feed::Touch;
 use crate::{Caller, Ctx, Outcome, not_found};
 
-/// Bytes of words that are read at once for who follows; of one moment all are.
+/// Byte limit of the words in one page of changes; the first moment is always complete.
 const SPOKEN_BYTES: i64 = 4 * 1024 * 1024;
-/// For how long to sleep at the least until a question lapses: the clock that says when may stand still.
+/// Minimum sleep before an expiry is checked again, because the clock may stand still.
 const BLINK: Duration = Duration::from_millis(20);
 
-/// One moment.
+/// Returns one moment.
 ///
 /// # Errors
-/// It is not there, or not the caller's to see.
+/// The moment does not exist, or the caller may not see it.
 pub async fn get(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     caller.require(Scope::MomentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -33,9 +33,10 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
     Shown::new(kept, words, caller, ctx.now()).ok_or_else(|| not_found("moment"))
 }
 
-/// As [`get`]; while nothing has happened, waits until something has, or the time is over. Nothing has happened while the
-/// question is open and nothing more was said, or, for who has `seen` a version, while that is the current one. What is over for
-/// good is not waited for; a refused question whose place another took may come back.
+/// Like [`get`], but waits for news until the time is up.
+///
+/// Without `seen`, news is an answer, an end or another word; with `seen`, a version other than that. A final
+/// end is returned at once; a superseded refusal may still be restored.
 ///
 /// # Errors
 /// As [`get`].
@@ -47,7 +48,7 @@ pub async fn wait(
     patience: Duration,
 ) -> Outcome<Shown> {
     let until = Instant::now() + patience;
-    // First the ear, then the look: what comes in between is heard.
+    // Register before the first read, so that no notification in between is lost.
     let mut listener = ctx.feed.bells().listener();
     listener.add(Touch::Moment(id));
     let mut said = None;
@@ -63,23 +64,24 @@ pub async fn wait(
         if news || over || found.moment.state.is_terminal() && !comes_back {
             return Ok(found);
         }
-        // Nothing rings when a question lapses, this one or what took its place: that is true by itself, and told by the next
-        // sweep.
+        // No notification is sent when this question or its successor expires: the expiry counts by itself,
+        // and the next sweep records it.
         let lapses = if comes_back { found.next_over_at } else { found.moment.expires_at };
         let lapses = lapses.filter(|_| found.moment.state != MomentState::Deliberating);
         let left = lapses.map(|at| (at - ctx.now()).to_std().unwrap_or_default().max(BLINK));
         let next = left.map_or(until, |left| until.min(Instant::now() + left));
-        // What has come in the last instant is seen by one look more.
+        // Read once more for changes of the last instant.
         over = timeout_at(next, listener.rung()).await.is_err() && Instant::now() >= until;
         caller.require_key(ctx.now())?;
     }
 }
 
-/// What of the caller's has changed after a number, in the order of the changes; of several changes of one moment the last.
-/// Less than `limit` is not all when there are many words: go on until there is nothing.
+/// Lists the caller's moments that changed after a number, in order of their last changes.
+///
+/// With many words, a page may be shorter than `limit`; continue until it is empty.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outcome<Vec<Shown>> {
     caller.require(Scope::MomentsRead)?;
     let who = Seen::of(caller, ctx.now());
@@ -114,10 +116,10 @@ pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outc
     Ok(each.collect())
 }
 
-/// The number of the last change of all.
+/// Returns the number of the last change of any moment.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn last_change(ctx: &Ctx) -> Outcome<i64> {
     let last = sqlx::query_scalar!("-- moment_clock::last\n SELECT last_seq FROM moment_clock")
         .fetch_one(&ctx.pool)
@@ -139,10 +141,10 @@ pub(crate) async fn awaited(conn: &mut PgConnection, job: JobId, now: Timestamp)
     Ok(ids.into_iter().map(MomentId::from).collect())
 }
 
-/// How far the moments and inboxes among these have gone, for who was not told of it.
+/// Current version numbers of the moments and inboxes among these wake keys, for lost notifications.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> {
     let (mut moments, mut parties): (Vec<Uuid>, Vec<&str>) = (Vec::new(), Vec::new());
     for touch in listened {

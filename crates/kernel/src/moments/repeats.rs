@@ -1,5 +1,5 @@
-//! What an agent has asked before that a new question of its has to do with: those that were refused, and those that wait.
-//! Read under the lock of the two (`turn.rs`).
+//! Earlier questions of an agent that matter for a new one: refused ones and waiting ones. Read under the
+//! lock of agent and person (`turn.rs`).
 
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::moments::{self as law, Brief, Moment, MomentAsk, MomentState, Vetoed};
@@ -8,7 +8,7 @@ use super::rows::{Kept, select};
 use super::{Turn, seen};
 use crate::Outcome;
 
-/// What refused questions of this agent say to this one.
+/// Judges a question against the agent's refused ones.
 pub(super) async fn judged(turn: &mut Turn, brief: &Brief, ask: &MomentAsk) -> Outcome<Vec<law::Lint>> {
     let asked: Vec<&str> = [Some(&ask.principal_id), ask.escalate_to.as_ref()]
         .into_iter()
@@ -32,7 +32,7 @@ pub(super) async fn judged(turn: &mut Turn, brief: &Brief, ask: &MomentAsk) -> O
     Ok(law::judge(brief, ask.supersedes, ask.objection_response.as_deref(), &vetoes)?)
 }
 
-/// The questions of this agent, about the same job and intent, that wait for the person who is asked.
+/// The agent's questions about the same job and intent that wait for the person asked.
 pub(super) async fn waiting(turn: &mut Turn, ask: &MomentAsk) -> Outcome<Vec<Moment>> {
     let found = select!(
         "moments::asked_already",
@@ -47,7 +47,7 @@ pub(super) async fn waiting(turn: &mut Turn, ask: &MomentAsk) -> Outcome<Vec<Mom
     .fetch_all(&mut *turn.tx)
     .await?;
     let found = found.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
-    // What time has ended waits for nobody, whether or not that is written down.
+    // Apply due ends, written or not: an ended question waits for no answer.
     let now = turn.now;
     let current = found.into_iter().map(|kept| seen(&kept, now).unwrap_or(kept.moment));
     Ok(current.filter(|moment| moment.state == MomentState::Open).collect())

@@ -1,5 +1,5 @@
-//! The rows of moments. Tables `moments` and `moment_clock`, whose one row numbers all changes: who holds it is the only one who
-//! writes a moment, so that changes become visible in the order of their numbers.
+//! Rows of moments: tables `moments` and `moment_clock`. The clock's single row numbers all changes; its lock
+//! admits one writer of moments at a time, so that changes become visible in the order of their numbers.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, KeyId, MomentId};
@@ -13,22 +13,22 @@ use uuid::Uuid;
 use super::Remark;
 use crate::{AppError, Outcome, keys, unknown};
 
-/// What a moment's job and intent are like.
+/// State of a moment's job and intent.
 #[derive(Debug, Clone, Default)]
 pub struct Around {
-    /// The job's status.
+    /// Status of the job.
     pub job_status: Option<String>,
-    /// When the job ended.
+    /// End of the job.
     pub job_ended_at: Option<Timestamp>,
-    /// When the job's lease ends: nothing renews it while somebody thinks.
+    /// Expiry of the job's lease, which nothing renews while the question waits.
     pub job_expires_at: Option<Timestamp>,
-    /// When the job is timed out.
+    /// Time at which the job times out.
     pub job_deadline: Option<Timestamp>,
-    /// The intent's status.
+    /// Status of the intent.
     pub intent_status: Option<String>,
 }
 
-/// A moment as it is stored, with what stands beside it.
+/// A stored moment with related data.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     pub moment: Moment,
@@ -36,18 +36,18 @@ pub(crate) struct Kept {
     pub near_duplicate: bool,
     pub around: Around,
     pub changed_seq: i64,
-    /// The version that is stored.
+    /// The stored version.
     pub stored: i64,
-    /// Why the stored question cannot be read, when it cannot.
+    /// Why the stored question cannot be read, if so.
     pub malformed: Option<String>,
-    /// That question as it is stored: it stays for who can read it.
+    /// The unreadable question as stored: it is kept for readers that can parse it.
     unread: Option<String>,
-    /// When what took its place was over without an answer.
+    /// End, without an answer, of the moment that superseded it.
     pub next_over_at: Option<Timestamp>,
 }
 
 impl Kept {
-    /// One that is not stored yet.
+    /// A moment that is not stored yet.
     pub fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
         let (malformed, unread, next_over_at) = (None, None, None);
         Self {
@@ -63,7 +63,7 @@ impl Kept {
         }
     }
 
-    /// The question as it is to be stored. One that nobody can read is kept for as long as any other (`Moment::scrub`).
+    /// The question to store; an unreadable one is kept as long as any other (`Moment::scrub`).
     fn brief(&self) -> Outcome<Option<String>> {
         let (moment, own) = (&self.moment, self.moment.brief.as_ref());
         let keeps = moment.scrubbed_at.is_none() || moment.is_unsettled_veto();
@@ -72,7 +72,7 @@ impl Kept {
     }
 }
 
-/// Reads whole moments: the query's name, and what follows its `FROM`.
+/// Selects whole moments: the query's name, and the text after its `FROM`.
 macro_rules! select {
     ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -99,7 +99,7 @@ macro_rules! select {
 }
 pub(super) use select;
 
-/// A moment's row.
+/// A row of `moments`.
 #[expect(clippy::struct_excessive_bools, reason = "they are the columns of one row")]
 pub(super) struct Row {
     pub id: Uuid,
@@ -193,7 +193,7 @@ impl TryFrom<Row> for Kept {
             (Some(to), Some(at)) => Some(Escalation { to, at, told_at: row.escalated_at }),
             _ => None,
         };
-        // What cannot be read is shown by what stands in for it, never in part (binding moment §4).
+        // An unreadable question is replaced by its fallback text, never shown in part (binding moment §4).
         let (brief, malformed) = match row.brief.as_deref().map(Brief::received_text) {
             Some(Err(Malformed(why))) => (None, Some(why)),
             found => (found.and_then(Result::ok), None),
@@ -249,7 +249,7 @@ impl TryFrom<Row> for Kept {
     }
 }
 
-/// A moment by its id.
+/// Loads a moment by its id.
 pub(crate) async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<Kept>> {
     let row = select!("moments::load", "WHERE m.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Kept::try_from).transpose()
@@ -259,7 +259,7 @@ fn column(idx: usize) -> i32 {
     i32::try_from(idx).unwrap_or(i32::MAX)
 }
 
-/// Writes a new moment; it has its place among all changes afterwards.
+/// Inserts a new moment and assigns its change number.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     kept: &mut Kept,
@@ -315,7 +315,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Writes what may change of a moment; it has its place among all changes afterwards.
+/// Writes the mutable columns of a moment and assigns a new change number.
 pub(super) async fn update(
     conn: &mut PgConnection,
     kept: &mut Kept,
@@ -369,14 +369,14 @@ pub(super) async fn update(
     )
     .fetch_optional(conn)
     .await?;
-    // The lock of its line was held since it was read.
+    // The lock of its log was held since it was read.
     kept.changed_seq =
         seq.ok_or_else(|| AppError::Inconsistent(format!("{} changed under its lock", moment.id)))?;
     kept.stored = moment.version;
     Ok(())
 }
 
-/// The moments whose places were taken one after the other until this one took the last, the latest first.
+/// The chain of moments superseded up to this one, latest first.
 pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec<Kept>> {
     let rows = select!(
         "moments::before",
@@ -391,7 +391,7 @@ pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec
     rows.into_iter().map(Kept::try_from).collect()
 }
 
-/// Says when a moment is to be looked at again.
+/// Sets the time of a moment's next check.
 pub(super) async fn put_off(conn: &mut PgConnection, id: MomentId, due_at: Option<Timestamp>) -> Outcome<()> {
     sqlx::query!("-- moments::put_off\n UPDATE moments SET due_at = $2 WHERE id = $1", id.uuid(), due_at)
         .execute(conn)

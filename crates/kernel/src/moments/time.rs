@@ -1,6 +1,6 @@
-//! What time does to moments: they lapse, are put before a second person, are withdrawn with their job, and their contents are
-//! taken out; what took the place of a refused question and ended brings that one back. All but the scrub is true for who
-//! reads it the instant it is due; here it is written down and told. Nothing is ever approved by time.
+//! Effects of time on moments: expiry, escalation to a second person, withdrawal with the job, scrubbing of
+//! contents; and the restoring of a refused question whose successor has ended. All but scrubbing hold for
+//! readers as soon as they are due; the sweep records them. Time never approves anything.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::MomentId;
@@ -11,13 +11,13 @@ use super::{Reach, Turn, due_at, rows};
 use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
-/// Does what is due of up to `limit` moments; answers with how much that was.
+/// Applies the due effects to up to `limit` moments and returns the number of changes.
 ///
 /// # Errors
-/// The database.
+/// The database query fails.
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = due(&ctx.pool, ctx.now(), limit).await?;
-    // Boxed: it is large, and part of what every server's background is made of.
+    // Boxed: the future is large and part of every server's background tasks.
     round(due.into_iter().map(|id| Box::pin(pass(ctx, id)))).await
 }
 
@@ -27,20 +27,20 @@ async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
     let reach = Reach::of(&mut conn, &found).await?;
     drop(conn);
     let mut turn = Turn::begin(ctx, None, reach).await?;
-    // Looked at again under the locks: another server may have been faster.
+    // Read again under the locks: another server may have been faster.
     let Some(mut kept) = turn.current(ctx, id).await? else { return Ok(0) };
     turn.scrub(ctx, &mut kept, HOUSE).await?;
     let done = turn.has_changed();
     if !done {
-        // What is kept was written with other settings: it is looked at again when it is really due.
+        // The due time was computed under other settings: store the actual one.
         rows::put_off(&mut turn.tx, id, due_at(&kept.moment, &ctx.settings.moments)).await?;
     }
     turn.conclude(ctx).await?;
     Ok(u64::from(done))
 }
 
-/// Moments to which time, the end of their job, or that of what took their place, does something at this moment; those that
-/// have been due for longest first, so that none waits for ever behind others.
+/// Moments with a due effect of time, of their job's end, or of their successor's end; longest due first, so
+/// that none starves.
 async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<MomentId>> {
     let ids = sqlx::query_scalar!(
         r#"-- moments::due

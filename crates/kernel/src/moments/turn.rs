@@ -1,8 +1,8 @@
-//! A transaction in which moments change: which locks it takes, what it writes down, and whom it tells.
+//! A transaction in which moments change: its locks, writes and notifications.
 //!
-//! Order of locks: lines, pairs and idempotency keys together, jobs, and last the clock of changes, whose row every write of a
-//! moment takes. All but the clock are taken at the beginning, for everything that a change may reach ([`Reach`]), and the
-//! moment is read anew below them.
+//! Lock order: logs, pairs and idempotency keys together, then jobs, and last the clock of changes, whose row
+//! every write of a moment takes. All but the clock are taken at the beginning for the whole lock set
+//! ([`Reach`]); then the moment is read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,14 +24,14 @@ use crate::feed::Touch;
 use crate::lines::Line;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found, suspensions};
 
-/// The advisory lock of an agent and a person: what is asked and refused between them is judged one after the other, so that
-/// of two questions at once the second one knows of the first, and a question of a refusal.
+/// Advisory lock of an agent and a person: it serialises questions and refusals between them, so that each
+/// sees the ones before it.
 fn pair_lock(agent: &str, principal: &str) -> i64 {
     let digest = sha256(format!("moments\0{agent}\0{principal}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// Everything that a change of moments may reach: what is locked.
+/// Lock set of a change of moments.
 #[derive(Default)]
 pub(crate) struct Reach {
     moments: BTreeSet<MomentId>,
@@ -41,15 +41,15 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// What a moment that is there reaches: itself, the refused questions before it, and what took its place, whose end brings
-    /// it back.
+    /// Lock set of an existing moment: itself, the refused questions that it superseded, and its successor,
+    /// whose end restores it.
     pub async fn of(conn: &mut PgConnection, kept: &Kept) -> Outcome<Self> {
         let mut reach = Self::default();
         reach.include(conn, kept).await?;
         Ok(reach)
     }
 
-    /// That of one more.
+    /// Adds the lock set of another moment.
     pub async fn include(&mut self, conn: &mut PgConnection, kept: &Kept) -> Outcome<()> {
         self.add(&kept.moment);
         let next = match followed(&kept.moment) {
@@ -72,24 +72,24 @@ impl Reach {
         self.between(&moment.agent_id, [Some(moment.principal_id.as_str()), second]);
     }
 
-    /// What something about this intent and this job reaches.
+    /// Adds an intent's log and a job.
     pub fn about(&mut self, intent: Option<IntentId>, job: Option<JobId>) {
         self.lines.insert(intent.unwrap_or(IntentId::HOUSE));
         self.jobs.extend(job);
     }
 
-    /// What an agent asks these people.
+    /// Adds the pair locks of an agent and these people.
     pub fn between(&mut self, agent: &str, people: [Option<&str>; 2]) {
         self.locks.extend(people.into_iter().flatten().map(|principal| pair_lock(agent, principal)));
     }
 
-    /// That this is done once.
+    /// Adds the lock of the idempotency key.
     pub fn once(&mut self, caller: &Caller, once: Option<&Idempotency>) {
         self.locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
     }
 }
 
-/// What took the place of a refused question whose objection is not settled.
+/// Successor of a refused question with an unsettled objection.
 fn followed(moment: &Moment) -> Option<MomentId> {
     moment.superseded_by.filter(|_| moment.is_unsettled_veto())
 }
@@ -101,16 +101,16 @@ pub(crate) struct Turn {
     reached: BTreeSet<MomentId>,
     lines: BTreeMap<IntentId, Line>,
     pub jobs: jobs::Waiting,
-    /// Jobs for which a question has ended, and the last such question.
+    /// Jobs with an ended question, and the last such question.
     answered: BTreeMap<JobId, MomentId>,
     touches: BTreeSet<String>,
     rings: Vec<Touch>,
-    /// The answer as it was given, where that says more than the moment's words (RFC-0025).
+    /// The answer as given, if it has more than the moment's words (RFC-0025).
     pub given: Option<suspensions::Given>,
 }
 
 impl Turn {
-    /// Begins with the locks of all that is reached.
+    /// Begins a transaction with these locks.
     pub async fn begin(ctx: &Ctx, trace: Option<Trace>, reach: Reach) -> Outcome<Self> {
         let Reach { moments: reached, lines, jobs, mut locks } = reach;
         locks.extend(lines.iter().copied().map(lock_key));
@@ -128,7 +128,7 @@ impl Turn {
         Ok(Self { tx, now, reached, lines: open, jobs, answered, touches, rings: Vec::new(), given: None })
     }
 
-    /// Takes one moment in hand. What time has done to it is written down with whatever is done now.
+    /// Locks one moment; due effects of time are written with the change.
     pub async fn take(
         ctx: &Ctx,
         caller: &Caller,
@@ -146,12 +146,12 @@ impl Turn {
         Ok((turn, kept))
     }
 
-    /// Whether everything is locked that a change of this moment reaches.
+    /// Whether the whole lock set of this moment is held.
     pub fn reaches(&self, moment: &Moment) -> bool {
         self.reached.contains(&moment.id)
     }
 
-    /// A moment as it is by now: what time has done to it, and to what took its place, is written down.
+    /// Loads the current moment, after writing due effects of time on it and on its successor.
     pub async fn current(&mut self, ctx: &Ctx, id: MomentId) -> Outcome<Option<Kept>> {
         let Some(kept) = rows::load(&mut self.tx, id).await? else { return Ok(None) };
         let next = followed(&kept.moment).filter(|next| self.reached.contains(next));
@@ -159,15 +159,15 @@ impl Turn {
         if let Some(next) = rows::load(&mut self.tx, next).await? {
             let next = self.pass(ctx, next).await?;
             if matches!(next.moment.state, MomentState::Withdrawn | MomentState::Expired) {
-                // The end of an intent holds no other line than its own, and has left this to whoever comes.
+                // The end of an intent locks only its own log and leaves this to later transactions.
                 self.follow_up(ctx, &next.moment, HOUSE, None).await?;
             }
         }
         rows::load(&mut self.tx, id).await
     }
 
-    /// Writes down what time, or the end of its job, has done to a moment in hand: that a second person is asked too, also
-    /// where an answer comes before the sweep.
+    /// Writes the due effect of time or of the job's end on a locked moment, including an escalation if the
+    /// answer comes before the sweep.
     async fn pass(&mut self, ctx: &Ctx, mut kept: Kept) -> Outcome<Kept> {
         let Some(moment) = passed(&kept, self.now) else {
             if let Some(moment) = kept.moment.escalate(self.now) {
@@ -184,8 +184,9 @@ impl Turn {
         Ok(kept)
     }
 
-    /// Writes down that a moment waits for its answer no longer: what comes of that for its job and for the refused questions
-    /// before it. `by`: who answered or closed it.
+    /// Writes the end of a moment's wait, with the consequences for its job and earlier refused questions.
+    ///
+    /// `by` is the person that answered or closed it.
     pub async fn end(
         &mut self,
         ctx: &Ctx,
@@ -196,13 +197,13 @@ impl Turn {
         by: Option<&str>,
     ) -> Outcome<()> {
         self.record(ctx, kind, actor, &kept.moment, more)?;
-        // For what was refused, or never was a question, no job has waited.
+        // A refused question, or a deliberation from the start, held up no job.
         let waited = kept.moment.digest.is_some() && kept.moment.state != MomentState::Closed;
         let job = kept.moment.job_id.filter(|_| waited);
         self.answered.extend(job.map(|job| (job, kept.moment.id)));
         self.save(ctx, kept).await?;
         if kept.moment.intent_id.is_some() {
-            // What an intent waits with goes on with it, or without it.
+            // The suspended intent resumes with the answer, or without one.
             let given = self.given.take();
             let (tx, line) = self.parts(line_of(&kept.moment))?;
             suspensions::moment_ended(tx, ctx, line, &kept.moment, actor, given).await?;
@@ -210,14 +211,14 @@ impl Turn {
         self.follow_up(ctx, &kept.moment, actor, by).await
     }
 
-    /// The transaction, and one of the lines whose lock it holds.
+    /// The transaction, and one of its locked logs.
     pub fn parts(&mut self, id: IntentId) -> Outcome<(&mut PgConnection, &mut Line)> {
         let line = self.lines.get_mut(&id);
         let line = line.ok_or_else(|| AppError::Inconsistent(format!("the line of {id} is not locked")))?;
         Ok((&mut self.tx, line))
     }
 
-    /// The objections to what a moment took the place of are settled by its end, or stand again.
+    /// Settles or restores the objections to the superseded moments, depending on the end.
     async fn follow_up(&mut self, ctx: &Ctx, ended: &Moment, actor: &str, by: Option<&str>) -> Outcome<()> {
         if ended.supersedes.is_none() {
             return Ok(());
@@ -236,7 +237,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Records what became of a moment on its line: who and what, never the words.
+    /// Records a change of a moment in its log: parties and state, never any text.
     pub fn record(
         &mut self,
         ctx: &Ctx,
@@ -254,7 +255,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Writes a moment that has changed.
+    /// Writes a changed moment.
     pub async fn save(&mut self, ctx: &Ctx, kept: &mut Kept) -> Outcome<()> {
         rows::update(&mut self.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
         self.touch(&kept.moment);
@@ -266,7 +267,7 @@ impl Turn {
         !self.rings.is_empty()
     }
 
-    /// Those who are to hear of a moment hear of it when this is committed.
+    /// Queues the notifications of a moment's followers for the commit.
     pub fn touch(&mut self, moment: &Moment) {
         self.rings.push(Touch::Moment(moment.id));
         self.touches.insert(moment.agent_id.clone());
@@ -274,7 +275,7 @@ impl Turn {
         self.touches.extend(moment.escalation.as_ref().map(|one| one.to.clone()));
     }
 
-    /// Writes the lines, commits, and tells.
+    /// Writes the logs, commits and sends the notifications.
     pub async fn conclude(mut self, ctx: &Ctx) -> Outcome<()> {
         resume(&mut self.tx, &mut self.jobs, &self.answered).await?;
         self.jobs.save(ctx, &mut self.tx).await?;
@@ -293,7 +294,7 @@ impl Turn {
         Ok(())
     }
 
-    /// As [`Self::conclude`]; the moment as the caller now finds it.
+    /// Like [`Self::conclude`]; returns the moment as shown to the caller.
     pub async fn shown(mut self, ctx: &Ctx, caller: &Caller, kept: Kept) -> Outcome<Shown> {
         let now = self.now;
         let words = words::load(&mut self.tx, &[kept.moment.id]).await?;
@@ -303,7 +304,7 @@ impl Turn {
     }
 }
 
-/// Has jobs go on for which no question is open any more. They are locked, and what has ended is written.
+/// Resumes those of these locked jobs that have no open question left, after the ends are written.
 pub(super) async fn resume(
     conn: &mut PgConnection,
     jobs: &mut jobs::Waiting,
@@ -317,7 +318,8 @@ pub(super) async fn resume(
     Ok(())
 }
 
-/// Whether somebody is asked for a job. What has lapsed counts until that is written: then the job hears that it goes on.
+/// Whether a question for a job is open; an expired one counts until its end is written, which then resumes
+/// the job.
 async fn is_awaited(conn: &mut PgConnection, job: JobId) -> Outcome<bool> {
     let is = sqlx::query_scalar!(
         r#"-- moments::is_awaited

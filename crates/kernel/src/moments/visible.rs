@@ -1,14 +1,17 @@
-//! Which moments somebody may see, for queries of many: each of the ways to be let in is read along an index of its own.
+//! Visibility filter for queries over many moments: each ground of access has an index of its own.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::keys::Scope;
 
 use crate::Caller;
 
-/// Reads, by `$rows` (`select!` or one like it), moments that somebody may see ([`Seen`], which is $1 to $4): `$each` says
-/// which of them, in what order and how many; `$all` the same of all together, as `y`. Each branch stops at its own limit along
-/// its own index (`e` is the clock of its job, `n` what took its place and `nc` the clock of that one's), also in a plan that knows no values: one condition with `OR` reads the whole table. Nobody is two of agent,
-/// person and second person of one moment, so that none comes twice.
+/// Selects moments that a party may see ([`Seen`], bound as $1 to $4), with `$rows` (`select!` or one like
+/// it).
+///
+/// `$each` filters, orders and limits each branch; `$all` does so for their union `y`. In a branch `e` is the
+/// clock of the moment's job, `n` its successor and `nc` the clock of that one's job. Each branch stops at
+/// its own limit along its own index, even in a generic plan; one condition with `OR` would read the whole
+/// table. The agent, person and second person of a moment are all different, so that none appears twice.
 macro_rules! seen {
     ($rows:ident, $name:literal, $each:literal, $all:literal, $who:ident $(, $argument:expr)* $(,)?) => {
         $rows!(
@@ -36,27 +39,27 @@ macro_rules! seen {
 }
 pub(super) use seen;
 
-/// Whose moments are read; as `role` and `Moment::is_addressed_to` have it.
+/// Party whose moments are read; matches `role` and `Moment::is_addressed_to`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// Everybody's.
+    /// Whether all moments are visible.
     pub everything: bool,
-    /// Those that this agent asked.
+    /// Moments asked by this agent.
     pub agent: Option<&'a str>,
-    /// Those that this person is asked, or is asked too since it is time.
+    /// Moments asked of this person, or escalated to them by now.
     pub person: Option<&'a str>,
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
 }
 
 impl<'a> Seen<'a> {
-    /// The caller's own.
+    /// The caller's own moments.
     pub fn of(caller: &'a Caller, now: Timestamp) -> Self {
         let person = caller.is_itself().then_some(caller.agent.as_str());
         Self { everything: false, agent: Some(&caller.agent), person, now }
     }
 
-    /// The caller's own, with the scope `admin` everybody's; then those of one agent, or to one person, are read along theirs.
+    /// The caller's own moments, or all with the scope `admin`; a named agent or person narrows these.
     pub fn filtered(
         caller: &'a Caller,
         agent: Option<&'a str>,

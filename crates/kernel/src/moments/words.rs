@@ -1,4 +1,5 @@
-//! What is said about a moment: the person asks for detail, the agent gives it, both deliberate. Table `moment_words`.
+//! Conversation about a moment: the person asks for detail, the agent gives it, both deliberate. Table
+//! `moment_words`.
 
 use std::collections::HashMap;
 
@@ -17,26 +18,28 @@ use uuid::Uuid;
 use super::{Role, Shown, Turn, decider, role};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, unknown};
 
-/// Something that was said.
+/// A contribution to the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Its place in the thread, from 1.
+    /// Position in the thread, from 1.
     pub n: i32,
-    /// Who said it.
+    /// Author.
     pub author: String,
-    /// What it is.
+    /// Kind of contribution.
     pub kind: WordKind,
-    /// The text; `None` once it was scrubbed, or is not the reader's to see.
+    /// The text; `None` once scrubbed, or if hidden from the reader.
     pub text: Option<String>,
-    /// When.
+    /// Time of the contribution.
     pub said_at: Timestamp,
 }
 
-/// Says something about a moment: who says it, and where the moment stands, tell what it is. None of it is an answer. A retry
-/// under the same key is said once; the key says nothing of the text, whose hash could be guessed.
+/// Adds a contribution to a moment; author and state determine its kind, and it is never an answer.
+///
+/// A retry under the same key is stored once; the key is independent of the text, whose hash could be
+/// guessed.
 ///
 /// # Errors
-/// It is not the caller's to see; it is over; the caller is neither the agent nor the person who is asked.
+/// The caller may not see the moment or is neither the agent nor the person asked; the moment is over.
 pub async fn word(
     ctx: &Ctx,
     caller: &Caller,
@@ -55,7 +58,7 @@ pub async fn word(
         _ => Speaker::Principal(&decider),
     };
     let (moment, kind) = kept.moment.word(speaker, text, turn.now)?;
-    // Without its first word after an objection the agent could never ask again, however much was said before.
+    // The agent's first word after an objection is always accepted: without it, it could never ask again.
     let is_owed = kept.moment.deliberated_at.is_none() && moment.deliberated_at.is_some();
     kept.moment = moment;
     turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }))?;
@@ -68,7 +71,7 @@ pub async fn word(
     turn.shown(ctx, caller, kept).await
 }
 
-/// Writes something that was said; its place in the thread. The lock of the moment's line is held.
+/// Inserts a contribution and returns its position; the lock of the moment's log is held.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     id: MomentId,
@@ -93,7 +96,7 @@ pub(super) async fn insert(
     Ok(n)
 }
 
-/// Requires that a thread is not too long for one word more.
+/// Requires that the thread is below its maximum length.
 fn check_place(n: i32) -> Result<(), Refusal> {
     if usize::try_from(n).is_ok_and(|n| n > LIST_ITEMS) {
         let message = format!(
@@ -104,7 +107,7 @@ fn check_place(n: i32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What was said about these moments, by moment, the earliest first.
+/// Contributions to these moments, by moment, oldest first.
 pub(super) async fn load(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<Vec<(MomentId, Word)>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
@@ -123,7 +126,7 @@ pub(super) async fn load(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<V
     words.collect()
 }
 
-/// As [`load`], for each of them.
+/// Like [`load`], grouped by moment.
 pub(super) async fn of_each(
     conn: &mut PgConnection,
     ids: &[MomentId],
@@ -138,16 +141,16 @@ pub(super) async fn of_each(
     Ok(each)
 }
 
-/// How much was said about a moment.
+/// Size of a conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spoken {
-    /// How many things.
+    /// Number of contributions.
     pub count: usize,
-    /// Bytes of all of them.
+    /// Bytes of their texts.
     pub bytes: i64,
 }
 
-/// How much was said about each of these moments; of which nothing was said is not among them.
+/// Sizes of these moments' conversations; empty ones are left out.
 pub(super) async fn spoken(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome<HashMap<MomentId, Spoken>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
@@ -165,7 +168,7 @@ pub(super) async fn spoken(conn: &mut PgConnection, ids: &[MomentId]) -> Outcome
     Ok(each.collect())
 }
 
-/// Takes out what was said about a moment; who said something and when stays.
+/// Removes the texts of a conversation; authors and times stay.
 pub(super) async fn scrub(conn: &mut PgConnection, id: MomentId) -> Outcome<()> {
     sqlx::query!(
         "-- moment_words::scrub\n UPDATE moment_words SET text = NULL WHERE moment_id = $1 AND text IS NOT NULL",

@@ -1,27 +1,27 @@
-//! How much there is of what the dashboard shows a part of. Counted in the database: what is shown is cut off somewhere.
+//! Totals for the dashboard, counted in the database because its lists are truncated.
 
 use entente_domain::agents::{Agent, AgentStatus};
 use entente_domain::keys::Scope;
 
 use crate::{Caller, Ctx, Outcome};
 
-/// How much there is that the caller may see.
+/// Totals of resources that the caller may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Intents that are not over.
+    /// Unfinished intents.
     pub intents: i64,
     /// Requests that wait for an answer.
     pub waits: i64,
-    /// Jobs that are not over.
+    /// Unfinished jobs.
     pub jobs: i64,
-    /// Receivers of webhooks to which nothing gets through.
+    /// Webhook receivers that are failing or disabled.
     pub receivers: i64,
 }
 
-/// Counts what the caller may see.
+/// Counts the resources that the caller may see.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scopes.
 pub async fn counts(ctx: &Ctx, caller: &Caller) -> Outcome<Counts> {
     [Scope::IntentsRead, Scope::ChannelsRead, Scope::JobsRead]
         .into_iter()
@@ -41,7 +41,7 @@ pub async fn counts(ctx: &Ctx, caller: &Caller) -> Outcome<Counts> {
     )
     .fetch_one(&ctx.pool)
     .await?;
-    // `pending` has only what waits, so it is its own index.
+    // `pending` holds only waiting messages, so it is its own index.
     let waits = sqlx::query_scalar!(
         r#"-- overview::count_waits
          SELECT count(*) AS "count!" FROM pending p JOIN channels ch ON ch.id = p.channel_id
@@ -82,11 +82,12 @@ pub async fn counts(ctx: &Ctx, caller: &Caller) -> Outcome<Counts> {
     Ok(Counts { intents, waits, jobs, receivers })
 }
 
-/// How many agents of the directory are healthy, and how many silent: of those that are listed, as they are at this moment;
-/// when the list is as long as it may be (`most`), of all, as they were last written down.
+/// Counts the healthy and the silent agents of the directory.
+///
+/// Counts the current list; if that may be truncated at `most` agents, counts the stored status of all.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn health(ctx: &Ctx, caller: &Caller, listed: &[Agent], most: u32) -> Outcome<[i64; 2]> {
     caller.require(Scope::AgentsRead)?;
     let is_whole = u32::try_from(listed.len()).is_ok_and(|listed| listed < most);

@@ -1,4 +1,4 @@
-//! What is done at work: jobs with how far they are and what they have left, what agents spend, receivers of webhooks.
+//! Work on the dashboard: jobs with progress and budget, agents' spending, webhook receivers.
 
 use std::collections::BTreeMap;
 
@@ -13,97 +13,97 @@ use uuid::Uuid;
 
 use crate::{Caller, Ctx, Outcome};
 
-/// Jobs whose spending is added up: the last ones.
+/// Number of latest jobs with summed spending.
 const COUNTED: i64 = 500;
-/// Jobs that are shown.
+/// Maximum number of jobs shown.
 const SHOWN: usize = 20;
-/// Receivers that are shown.
+/// Maximum number of receivers shown.
 const RECEIVERS: i64 = 50;
-/// Events of a job among which its last word on its progress is looked for.
+/// Number of a job's latest events searched for its progress.
 const RECENT: i64 = 200;
-/// Deliveries of a receiver that are counted: its last ones.
+/// Number of a receiver's latest deliveries counted.
 const DELIVERIES: i64 = 100;
 
 /// A counter of a budget.
 #[derive(Debug, Clone)]
 pub struct Gauge {
-    /// Of what.
+    /// Currency.
     pub currency: String,
-    /// What was allowed.
+    /// Allowed amount.
     pub allowed: Amount,
-    /// What is left.
+    /// Remaining amount.
     pub left: Amount,
 }
 
 impl Gauge {
-    /// What is gone.
+    /// Spent amount.
     fn spent(&self) -> Amount {
         self.allowed - self.left
     }
 }
 
-/// A job at a glance.
+/// Summary of a job.
 #[derive(Debug, Clone)]
 pub struct Work {
     /// Its id.
     pub id: JobId,
-    /// Who runs it: an agent's name and version.
+    /// Agent that runs it, with version.
     pub agent: String,
-    /// Who submitted it.
+    /// Principal that submitted it.
     pub principal: String,
-    /// For which intent.
+    /// Its intent.
     pub intent_id: Option<IntentId>,
-    /// Where it stands.
+    /// Its status.
     pub status: String,
-    /// When it was submitted.
+    /// Time of submission.
     pub created_at: Timestamp,
-    /// When its authority is over.
+    /// Expiry of its authority.
     pub expires_at: Option<Timestamp>,
-    /// When it ended.
+    /// End of the job.
     pub ended_at: Option<Timestamp>,
-    /// How far it is, as it said itself: so much, of so much.
+    /// Progress as reported: current value and total.
     pub progress: Option<(f64, Option<f64>)>,
-    /// What it says to that.
+    /// Message of the progress report.
     pub note: Option<String>,
-    /// What it may spend.
+    /// Its budget counters.
     pub gauges: Vec<Gauge>,
 }
 
-/// What an agent's jobs have spent or set aside.
+/// Amounts spent or reserved by an agent's jobs.
 #[derive(Debug, Clone)]
 pub struct Spend {
     /// The agent.
     pub agent: String,
-    /// In which currency.
+    /// Currency.
     pub currency: String,
-    /// How much, without what was spent on its behalf by jobs of others.
+    /// Amount, without spending by child jobs of others.
     pub amount: Amount,
 }
 
-/// A receiver of webhooks.
+/// A webhook receiver.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     /// Its id.
     pub id: EndpointId,
-    /// Whose it is.
+    /// Agent that owns it.
     pub agent: String,
-    /// The host that it is sent to: a path may have secrets in it.
+    /// Host of its URL; the path may contain secrets.
     pub host: String,
-    /// Why nothing is sent any more.
+    /// Why deliveries are disabled.
     pub disabled: Option<String>,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: i32,
-    /// Until when it is left alone.
+    /// End of the pause in deliveries.
     pub paused_until: Option<Timestamp>,
-    /// What went wrong last.
+    /// Last error.
     pub last_error: Option<String>,
-    /// When something last went well.
+    /// Last successful delivery.
     pub last_success_at: Option<Timestamp>,
-    /// Of the last deliveries: how many wait, arrived, failed.
+    /// Latest deliveries: waiting, delivered and failed.
     pub counts: [i64; 3],
 }
 
-/// What a job reports of its progress.
+/// Body of a progress event.
 #[derive(Deserialize)]
 struct Said {
     current: Option<f64>,
@@ -111,10 +111,10 @@ struct Said {
     message: Option<String>,
 }
 
-/// The last jobs that the caller may see, the newest first, and what the agents of the last many have spent.
+/// Lists the latest jobs that the caller may see, newest first, and the spending of the latest jobs' agents.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn works(ctx: &Ctx, caller: &Caller) -> Outcome<(Vec<Work>, Vec<Spend>)> {
     caller.require(Scope::JobsRead)?;
     let ids = newest(ctx, caller).await?;
@@ -155,7 +155,7 @@ pub async fn works(ctx: &Ctx, caller: &Caller) -> Outcome<(Vec<Work>, Vec<Spend>
     Ok((works.collect(), spend))
 }
 
-/// The last jobs that the caller may see.
+/// Ids of the latest jobs that the caller may see.
 async fn newest(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Uuid>> {
     let ids = if caller.has(Scope::Admin) {
         sqlx::query_scalar!(
@@ -185,7 +185,7 @@ struct Budgeted {
     gauges: Vec<Gauge>,
 }
 
-/// The counters of those of these jobs that have some.
+/// Budget counters of those of these jobs that have any.
 async fn gauges(ctx: &Ctx, ids: &[Uuid]) -> Outcome<BTreeMap<Uuid, Budgeted>> {
     let rows = sqlx::query!(
         r#"-- overview::gauges
@@ -210,8 +210,9 @@ async fn gauges(ctx: &Ctx, ids: &[Uuid]) -> Outcome<BTreeMap<Uuid, Budgeted>> {
     Ok(found)
 }
 
-/// What each agent's jobs have spent themselves. What a child costs is taken off every counter above it, so it is taken off
-/// its parent's sum here.
+/// Spending of each agent's own jobs.
+///
+/// A child's cost is charged to every counter above it, so it is subtracted from its parent's sum here.
 fn spend(jobs: &BTreeMap<Uuid, Budgeted>) -> Vec<Spend> {
     let mut sums: BTreeMap<(String, String), Amount> = BTreeMap::new();
     let mut add = |agent: &str, currency: &str, amount: Amount| {
@@ -235,10 +236,10 @@ fn spend(jobs: &BTreeMap<Uuid, Budgeted>) -> Vec<Spend> {
     spend
 }
 
-/// The receivers of webhooks that are the caller's, or all of them for an admin, those in trouble first.
+/// Lists the caller's webhook receivers, or all for an admin, failing ones first.
 ///
 /// # Errors
-/// The scope is missing.
+/// The caller lacks the scope.
 pub async fn receivers(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Receiver>> {
     caller.require(Scope::IntentsRead)?;
     let rows = sqlx::query!(
@@ -265,7 +266,7 @@ pub async fn receivers(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Receiver>> {
     let host = |url: &str| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // What stands before an `@` may be a password.
+        // Text before an `@` may be a password.
         authority.rsplit('@').next().unwrap_or_default().to_owned()
     };
     let receivers = rows.into_iter().map(|row| Receiver {

@@ -1,4 +1,4 @@
-//! One-time links, as they are kept. Table `links`; what they open is `people.rs`.
+//! One-time links: their storage. Table `links`; opening them is in `people.rs`.
 
 use entente_domain::canonical::Digest;
 use entente_domain::clock::{Timestamp, plus_seconds};
@@ -13,10 +13,10 @@ use super::LinkAsk;
 use crate::lines::Line;
 use crate::{Ctx, Outcome, not_found};
 
-/// Takes links away that are over.
+/// Deletes expired links.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- links::tidy
@@ -30,19 +30,19 @@ pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(done.rows_affected())
 }
 
-/// A link as it is kept.
+/// A stored link.
 pub(super) struct Waiting {
     pub principal_id: String,
     pub admin: bool,
     pub leads_to: String,
-    /// Who lets the person in with it.
+    /// Principal that lets the person in with this link.
     pub let_in_by: Option<String>,
     used_at: Option<Timestamp>,
     expires_at: Timestamp,
     void: bool,
 }
 
-/// A link that still waits to be opened.
+/// Loads a link that can still be opened.
 pub(super) async fn waiting(conn: &mut PgConnection, digest: &Digest, now: Timestamp) -> Outcome<Waiting> {
     let found = sqlx::query_as!(
         Waiting,
@@ -72,7 +72,7 @@ pub(super) async fn use_up(conn: &mut PgConnection, digest: &Digest, now: Timest
     Ok(())
 }
 
-/// Has a person's links open nothing any more.
+/// Invalidates a person's unopened links.
 pub(super) async fn void(conn: &mut PgConnection, principal_id: &str, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- links::void\n UPDATE links SET used_at = $2 WHERE principal_id = $1 AND used_at IS NULL",
@@ -84,7 +84,7 @@ pub(super) async fn void(conn: &mut PgConnection, principal_id: &str, now: Times
     Ok(())
 }
 
-/// Writes a link down, and says so on the house's line.
+/// Stores a link and records it in the system log.
 pub(super) async fn keep(
     ctx: &Ctx,
     conn: &mut PgConnection,

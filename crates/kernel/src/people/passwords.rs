@@ -1,4 +1,4 @@
-//! Passwords, as they are set and kept. Table `passwords`; what they open is `people.rs`.
+//! Passwords: setting and storing them. Table `passwords`; logging in with them is in `people.rs`.
 
 use entente_domain::authority::{Authority, Basis, let_in_by};
 use entente_domain::clock::Timestamp;
@@ -17,11 +17,13 @@ use crate::keys::{self, NewKey, Secret};
 use crate::lines::Line;
 use crate::{Caller, Ctx, Outcome};
 
-/// Sets a person's password, and ends what the old one opened: logins, terminals, and links that wait. What somebody else sets
-/// decides nothing before the person has chosen another.
+/// Sets a person's password and ends everything that the old one opened: logins, terminals, and unopened links.
+///
+/// A password that somebody else sets cannot decide anything until the person has chosen another.
 ///
 /// # Errors
-/// The scope `admin` or the power over that person is missing; there is no such person; the password is too short.
+/// Fails if the scope `admin` or the power over that person is missing, if the person does not exist, or if the
+/// password is too short.
 pub async fn set_password(
     ctx: &Ctx,
     caller: &Caller,
@@ -46,11 +48,13 @@ pub async fn set_password(
     Ok(line.now())
 }
 
-/// A person who is logged in chooses a password of their own, and with that takes over what somebody else has set: a key for
-/// the browser, in the place of the one that it had. Who came with a password says it once more.
+/// Lets a logged-in person choose a password of their own, and replaces the browser's key by a new one.
+///
+/// This takes over a login that somebody else has set up. After a login with a password, the person must repeat that
+/// password.
 ///
 /// # Errors
-/// The caller is not logged in; the current password is wrong; the new one is too short.
+/// Fails if the caller is not logged in, if the current password is wrong, or if the new one is too short.
 pub async fn change_password(
     ctx: &Ctx,
     caller: &Caller,
@@ -78,7 +82,7 @@ pub async fn change_password(
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
     let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    // It may have been set anew meanwhile, and this login ended with that.
+    // The password may have been set anew meanwhile, which ends this login.
     let current = password_of(&mut tx, person).await?;
     if current.as_ref().map(|now| &now.hash) != known.as_ref().map(|then| &then.hash) {
         return Err(nobody());
@@ -105,7 +109,7 @@ pub async fn change_password(
     Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
 }
 
-/// A password that is set.
+/// A password to store.
 struct Set<'a> {
     principal_id: &'a str,
     hash: &'a str,
@@ -116,7 +120,7 @@ struct Set<'a> {
     let_in_by: Option<String>,
 }
 
-/// Writes a new password down, and says so on the house's line.
+/// Stores a new password and records it in the system log.
 async fn replace(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, set: &Set<'_>) -> Outcome<()> {
     let now = line.now();
     let payload = json!({
@@ -124,14 +128,14 @@ async fn replace(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, set: &Set<
     });
     line.record(ctx, Draft::of(EventKind::PasswordSet, set.by, payload));
     save_password(conn, set, now).await?;
-    // Whoever knew the old one has perhaps used it: nothing that it opened, or that was made for that person, goes on.
+    // The old password may have leaked: everything it opened, or that was created for that person, ends.
     for label in [BROWSER, TERMINAL, PROGRAM] {
         keys::end_labelled(conn, set.principal_id, label, now, line.tail.seq).await?;
     }
     links::void(conn, set.principal_id, now).await
 }
 
-/// A password as it is kept.
+/// A stored password.
 pub(super) struct Known {
     pub principal_id: String,
     pub hash: String,
@@ -147,9 +151,9 @@ impl Known {
         scopes(self.admin)
     }
 
-    /// On what a login with it rests.
+    /// Returns the authority of a login with this password.
     pub fn authority(&self) -> Authority {
-        // The release before moves only `set_at`: then somebody else has set it.
+        // The previous release updates only `set_at`; then somebody else has set the password.
         let own = self.own_at == Some(self.set_at);
         let other = Some(self.set_by.clone()).filter(|by| !own && *by != self.principal_id);
         let basis = if own { Basis::OwnPassword } else { Basis::GivenPassword };

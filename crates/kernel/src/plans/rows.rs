@@ -1,4 +1,4 @@
-//! The rows of plans.
+//! Rows of plans. Table `plans`.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ impl TryFrom<Row> for Plan {
     }
 }
 
-/// A plan with its tasks.
+/// Loads a plan with its tasks.
 pub(crate) async fn load(conn: &mut PgConnection, id: PlanId) -> Outcome<Option<Plan>> {
     let row = sqlx::query_as!(
         Row,
@@ -62,7 +62,7 @@ pub(crate) async fn load(conn: &mut PgConnection, id: PlanId) -> Outcome<Option<
     Ok(with_tasks(conn, row.into_iter().collect()).await?.pop())
 }
 
-/// An intent's plans with their tasks, the oldest first, a page of them.
+/// Loads a page of an intent's plans with their tasks, oldest first.
 pub(crate) async fn of_intent(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -84,7 +84,7 @@ pub(crate) async fn of_intent(
     with_tasks(conn, rows).await
 }
 
-/// All plans of an intent that are not over, with their tasks.
+/// Loads all plans of an intent that are not over, with their tasks.
 pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Plan>> {
     let rows = sqlx::query_as!(
         Row,

@@ -1,4 +1,4 @@
-//! The rows of portfolios. Tables `portfolios` and `portfolio_members`.
+//! Rows of portfolios. Tables `portfolios` and `portfolio_members`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,7 +42,7 @@ impl TryFrom<Row> for Portfolio {
     }
 }
 
-/// Portfolios, by what comes after `FROM portfolios p`.
+/// Selects portfolios: the query's name, and the clauses after `FROM portfolios p`.
 macro_rules! select {
     ($name:literal, $which:literal $(, $argument:expr)*) => {
         sqlx::query_as!(
@@ -59,13 +59,12 @@ fn portfolios(rows: Vec<Row>) -> Outcome<Vec<Portfolio>> {
     rows.into_iter().map(Portfolio::try_from).collect()
 }
 
-/// A portfolio by its id.
 pub(super) async fn load(conn: &mut PgConnection, id: PortfolioId) -> Outcome<Option<Portfolio>> {
     let row = select!("portfolios::load", "WHERE p.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Portfolio::try_from).transpose()
 }
 
-/// Those of one creator; one more than the page has, to tell whether there are more.
+/// Selects one creator's portfolios; one more than the page size, to detect a next page.
 pub(super) async fn of_creator(pool: &PgPool, creator: &str, filter: &Filter) -> Outcome<Vec<Portfolio>> {
     let found = select!(
         "portfolios::of_creator",
@@ -77,7 +76,7 @@ pub(super) async fn of_creator(pool: &PgPool, creator: &str, filter: &Filter) ->
     portfolios(found.fetch_all(pool).await?)
 }
 
-/// All of them; one more than the page has.
+/// Selects all portfolios; one more than the page size.
 pub(super) async fn all(pool: &PgPool, filter: &Filter) -> Outcome<Vec<Portfolio>> {
     let found = select!(
         "portfolios::all",
@@ -88,7 +87,8 @@ pub(super) async fn all(pool: &PgPool, filter: &Filter) -> Outcome<Vec<Portfolio
     portfolios(found.fetch_all(pool).await?)
 }
 
-/// Those that an intent is in, of one creator or, for an admin, of all; one more than the page has.
+/// Selects the portfolios that contain an intent, of one creator or, for an admin, of all; one more than the page
+/// size.
 pub(super) async fn of_intent(
     pool: &PgPool,
     intent: IntentId,
@@ -110,7 +110,7 @@ pub(super) async fn of_intent(
     portfolios(found.fetch_all(pool).await?)
 }
 
-/// What the intents of these portfolios come to, as far as `agent` may read them; portfolios without any are left out.
+/// Counts the intents of these portfolios that `agent` may read, by status; portfolios without any are left out.
 pub(super) async fn sums(
     conn: &mut PgConnection,
     of: &[PortfolioId],
@@ -164,7 +164,7 @@ impl TryFrom<Place> for Membership {
     }
 }
 
-/// What is in a portfolio, as far as `agent` may read it, in the order in which it is listed; one more than the page has.
+/// Selects the memberships in intents that `agent` may read, in listing order; one more than the page size.
 pub(super) async fn memberships(
     conn: &mut PgConnection,
     id: PortfolioId,
@@ -195,7 +195,7 @@ pub(super) async fn memberships(
     rows.into_iter().map(Membership::try_from).collect()
 }
 
-/// An intent's place in a portfolio, whoever may read the intent.
+/// Selects an intent's membership in a portfolio, without checking read access.
 pub(super) async fn place(
     conn: &mut PgConnection,
     id: PortfolioId,
@@ -214,7 +214,6 @@ pub(super) async fn place(
     row.map(Membership::try_from).transpose()
 }
 
-/// How many intents a portfolio has.
 pub(super) async fn count(conn: &mut PgConnection, id: PortfolioId) -> Outcome<usize> {
     let count = sqlx::query_scalar!(
         r#"-- portfolios::count
@@ -226,18 +225,18 @@ pub(super) async fn count(conn: &mut PgConnection, id: PortfolioId) -> Outcome<u
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// One who looks at a portfolio.
+/// A caller that looks at a portfolio.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Onlooker<'a> {
     /// The portfolio.
     pub portfolio: PortfolioId,
-    /// Who looks.
+    /// The agent that looks.
     pub agent: &'a str,
-    /// Whether every portfolio is theirs to see.
+    /// Whether this agent may see every portfolio.
     pub admin: bool,
 }
 
-/// The intents of the portfolios that these look at, for each in their order; `None` when it is not theirs to see.
+/// Returns the intents of each requested portfolio, in request order; `None` if the agent may not see it.
 pub(crate) async fn members(
     conn: &mut PgConnection,
     asked: &[Onlooker<'_>],
@@ -256,7 +255,7 @@ pub(crate) async fn members(
     .fetch_all(conn)
     .await?;
     for row in rows {
-        // Counted from 1.
+        // Ordinality starts at 1.
         let place = usize::try_from(row.place - 1).unwrap_or(usize::MAX);
         if let Some(members) = found.get_mut(place) {
             members.get_or_insert_with(HashSet::new).extend(row.intent_id.map(IntentId::from));
@@ -299,7 +298,7 @@ pub(super) async fn update(conn: &mut PgConnection, portfolio: &Portfolio) -> Ou
     Ok(())
 }
 
-/// Writes an intent's place in a portfolio.
+/// Inserts or updates an intent's membership.
 pub(super) async fn put(conn: &mut PgConnection, place: &Membership, by: &str) -> Outcome<()> {
     sqlx::query!(
         "-- portfolios::put
@@ -320,7 +319,7 @@ pub(super) async fn put(conn: &mut PgConnection, place: &Membership, by: &str) -
     Ok(())
 }
 
-/// Takes an intent's place in a portfolio away; whether it had one.
+/// Deletes an intent's membership; returns whether there was one.
 pub(super) async fn take(conn: &mut PgConnection, id: PortfolioId, intent: IntentId) -> Outcome<bool> {
     let gone = sqlx::query!(
         "-- portfolios::take

@@ -1,6 +1,6 @@
-//! A batch of envelopes in one transaction: judged one after the other by what is there, then written together. Pairs are
-//! locked first, then mailboxes, each in the order of their names, so that two batches never wait for each other in a
-//! circle.
+//! A batch of envelopes in one transaction: decided one after the other, then written together.
+//!
+//! Exchanges are locked first, then mailboxes, each in the order of their names, so that two batches cannot deadlock.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
@@ -21,10 +21,10 @@ use crate::envelopes::{self, Kept, Stub};
 use crate::mailboxes::{self, Item};
 use crate::{AppError, Ctx, Outcome, pairs, refutations};
 
-/// Judges parcels and writes those that may pass, in the caller's transaction.
+/// Decides prepared envelopes and writes the accepted ones, in the caller's transaction.
 ///
 /// # Errors
-/// The database; an id that another transaction has taken in meanwhile.
+/// Returns database errors, also if another transaction has inserted one of the ids meanwhile.
 pub(crate) async fn put(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -35,8 +35,9 @@ pub(crate) async fn put(
     put_beside(ctx, conn, known, (parcels, &[]), now).await
 }
 
-/// As [`put`], for who does something with these mailboxes too, in the same transaction: they are locked with the others,
-/// because two who lock some by some may wait for each other.
+/// Like [`put`], for a caller that works with the mailboxes `beside` in the same transaction.
+///
+/// They are locked with the others, because two transactions that lock mailboxes in several steps may deadlock.
 pub(crate) async fn put_beside(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -47,11 +48,11 @@ pub(crate) async fn put_beside(
     let handed: Vec<&Parcel> = parcels.iter().map(Borrow::borrow).collect();
     let said: Vec<&Parcel> = handed.iter().copied().flat_map(with_made).collect();
     let mut desk = Desk::prepare(conn, known, (&said, beside), now).await?;
-    // By the rules that count: they stay as they are until the commit.
+    // Decided by the rules of the locked policy, which cannot change before the commit.
     let (links, none) = (links::ask(ctx, conn, &handed, &desk.listeners).await?, Links::default());
     let (mut all, mut each) = (Vec::new(), Vec::new());
     for (parcel, links) in handed.iter().copied().zip(&links) {
-        // What was made of it comes right after it: it stands or falls with it.
+        // A derived envelope comes right after its original and shares its fate.
         for one in with_made(parcel) {
             all.push(one);
             each.push(links);
@@ -74,7 +75,7 @@ pub(crate) async fn put_beside(
             desk.accepted.push(index);
             desk.taken.insert(receipt.id.clone());
         } else {
-            // What comes with this one falls with it, also when another one with its id was taken in before.
+            // Envelopes derived from this one fall with it, even if another one with its id was accepted before.
             desk.taken.remove(&parcel.envelope.id);
         }
         receipts.push(judged);
@@ -103,12 +104,12 @@ pub(crate) async fn put_beside(
     Ok(Put { answers: answers(&handed, &links, receipts), touched, pushed, noted })
 }
 
-/// A parcel, and what the gateway made from it.
+/// Iterates over a prepared envelope and the one that the gateway derived from it.
 fn with_made(parcel: &Parcel) -> impl Iterator<Item = &Parcel> {
     std::iter::once(parcel).chain(parcel.made.as_deref())
 }
 
-/// What is said of each of those that were handed in; what was made from them is nobody's to hear of.
+/// Selects the answers to the envelopes of the callers; refusals of derived ones are only logged.
 fn answers(parcels: &[&Parcel], links: &[Links], receipts: Vec<Outcome<Receipt>>) -> Vec<Outcome<Receipt>> {
     let mut receipts = receipts.into_iter();
     let answer = |(parcel, links): (&&Parcel, &Links)| {
@@ -123,7 +124,7 @@ fn answers(parcels: &[&Parcel], links: &[Links], receipts: Vec<Outcome<Receipt>>
 }
 
 impl Desk {
-    /// Judges one; what follows from it is noted, so that the next one finds it.
+    /// Decides one envelope and records the consequences for the next one of the batch.
     fn judge(
         &mut self,
         parcel: &Parcel,
@@ -193,7 +194,8 @@ impl Desk {
         })
     }
 
-    /// Puts it into mailboxes, if that is its way: its number, unless there are several, and in how many.
+    /// Queues mailbox items if the envelope is to be delivered; returns its number, unless there are several, and
+    /// their count.
     fn deliver(
         &mut self,
         parcel: &Parcel,
@@ -220,15 +222,17 @@ impl Desk {
         (seq, i32::try_from(recipients.len()).unwrap_or(i32::MAX))
     }
 
-    /// Whether the key by which it was verified counts no more.
+    /// Returns whether the key that verified the signature is no longer in force.
     fn voided(&self, parcel: &Parcel) -> bool {
         let kid = parcel.verified.kid.as_ref().filter(|_| parcel.verified.by == Voucher::Sig);
         kid.is_some_and(|kid| !self.keys.contains(&(parcel.envelope.sender.clone(), kid.clone())))
     }
 
-    /// The gateway's own letters end what they end by other means; its answer at once stands or falls with what it answers,
-    /// and what it made from an envelope with that one. When it hands on an answer, that ends the task that it is handed on
-    /// for; the answer itself has ended the gateway's own.
+    /// Decides an envelope of the gateway's own.
+    ///
+    /// An immediate answer is accepted only with the envelope that it answers, and a derived one only with its
+    /// original. A derived answer closes the exchange of the task that it is forwarded for; the original answer has
+    /// closed the gateway's own exchange. The gateway's other envelopes close exchanges by other means.
     fn own(&self, parcel: &Parcel, now: Timestamp) -> Result<Verdict, Refusal> {
         if let Some(original) = &parcel.original {
             if !original.kept && !self.taken.contains(&original.id) {
@@ -246,8 +250,9 @@ impl Desk {
         Ok(Verdict::Plain)
     }
 
-    /// An answer to the gateway's own task ends the one that it was asked for too. Where that one is over already, because it
-    /// was answered past the gateway, neither is taken in: a task has one end.
+    /// Refuses an answer to the gateway's own task if the task behind it is over already, because a task has one end.
+    ///
+    /// This happens if the respondent has answered that task directly, past the gateway.
     fn passes_on(&self, parcel: &Parcel, now: Timestamp) -> Result<(), Refusal> {
         let made = parcel.made.as_deref().map(|made| (made, made.envelope.reply_to.as_ref()));
         let Some((made, Some(task))) = made.filter(|(made, _)| made.envelope.kind.is_terminal()) else {
@@ -262,14 +267,16 @@ impl Desk {
         }
     }
 
-    /// Whether a reference's hash is that of its envelope. What is not known here, or none of the sender's, is not compared:
-    /// an answer would tell strangers what is there.
+    /// Returns whether a reference's hash is that of its envelope.
+    ///
+    /// An envelope that is unknown, or that does not involve the sender, is not compared: the result would disclose
+    /// its existence.
     fn fits(&self, parcel: &Parcel, reference: &Reference) -> bool {
         let Some(known) = self.referred.get(&reference.id) else { return true };
         !known.is_party(parcel.speaker()) || reference.hash.as_ref() == Some(&known.hash)
     }
 
-    /// What is known of what a parcel answers.
+    /// Returns the known facts about the envelope that this one answers.
     fn answered(&self, parcel: &Parcel) -> pairing::Known {
         let envelope = &parcel.envelope;
         let Some(task) = envelope.reply_to.as_ref() else { return pairing::Known::Nothing };
@@ -282,7 +289,7 @@ impl Desk {
         }
     }
 
-    /// Whose mailboxes it goes to.
+    /// Returns the entities whose mailboxes receive the envelope.
     fn recipients(&self, parcel: &Parcel, links: &Links) -> Result<Vec<String>, Refusal> {
         let envelope = &parcel.envelope;
         if parcel.way == Way::Keep {
@@ -309,11 +316,11 @@ impl Desk {
         Ok(others)
     }
 
-    /// A task is expected to be answered by each who gets it (AEE §4).
+    /// Opens an exchange with each recipient of a task, which is expected to answer (AEE §4).
     fn pair(&mut self, parcel: &Parcel, links: &Links, respondents: &[String]) {
         let envelope = &parcel.envelope;
         let instead = |one: &str| links.of(one) == Some(Link::Instead);
-        // Who gets something else yet is asked by that, and by who asked first.
+        // A recipient of a further redacted envelope has its exchanges from that one and from the original.
         let asked: Vec<&String> =
             respondents.iter().filter(|one| parcel.original.is_none() || !instead(one)).collect();
         for respondent in asked {

@@ -1,4 +1,4 @@
-//! What a batch of envelopes knows before it judges: read and locked in one order. Judging is `batch.rs`.
+//! The facts that a batch of envelopes is decided by: read and locked in one order. The decisions are in `batch.rs`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,33 +13,33 @@ use crate::envelopes::{self, Referred, Stub};
 use crate::mailboxes::{self, Item};
 use crate::{Outcome, buses, envelope_keys, pairs, rulebook};
 
-/// What a batch knows before it judges.
+/// State of a batch: the facts read in advance, and the results so far.
 pub(super) struct Desk {
-    /// What is kept under the ids that the batch names.
+    /// Stored envelopes with the ids that the batch names.
     pub stubs: HashMap<String, Stub>,
-    /// Ids of those whose age nobody can judge that were taken in before and are no longer kept.
+    /// Ids of envelopes without a time that were accepted before and are no longer stored.
     pub spent: HashSet<String>,
     /// The envelopes that are referred to with a hash.
     pub referred: HashMap<String, Referred>,
     pub pairs: HashMap<(String, String), Pair>,
-    /// Who listens to each channel.
+    /// Subscribers of each bus.
     pub listeners: HashMap<String, Vec<String>>,
-    /// The version of the rules and schemas that counts.
+    /// Version of the rules and schemas in force.
     pub version: i64,
-    /// The keys that still count, of those by which signatures were verified.
+    /// The keys still in force, of those that verified signatures.
     pub keys: HashSet<(String, String)>,
-    /// The last number of each mailbox that is there.
+    /// The last number of each existing mailbox.
     pub ends: HashMap<String, i64>,
     pub items: Vec<Item>,
     pub fresh: Vec<Pair>,
     pub closed: Vec<(String, String, String)>,
     pub accepted: Vec<usize>,
-    /// The ids of those.
+    /// The ids of the accepted envelopes.
     pub taken: HashSet<String>,
 }
 
 impl Desk {
-    /// Reads and locks what the batch needs: pairs, mailboxes, and last of all what it is judged by.
+    /// Reads and locks the rows that the batch needs: exchanges, mailboxes, and at last the policy.
     pub async fn prepare(
         conn: &mut PgConnection,
         known: &mut Known,
@@ -63,7 +63,7 @@ impl Desk {
             }
         }
         let stubs = envelopes::stubs(conn, &ids.into_iter().collect::<Vec<_>>()).await?;
-        // After those that are kept: what is forgotten in between is found here.
+        // Read after the stored ones, so that an envelope purged in between is found here.
         let untimed = parcels.iter().filter(|parcel| parcel.envelope.sent_at.is_none());
         let untimed: Vec<&str> = untimed.map(|parcel| parcel.envelope.id.as_str()).collect();
         let spent = envelopes::remembered(conn, &untimed).await?;
@@ -78,8 +78,8 @@ impl Desk {
         let entities: Vec<&str> =
             entities.into_iter().chain(beside.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect();
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
-        // Last of all, when nothing is waited for any more: what is taken back or changed until then counts, and from here on
-        // it waits for this commit.
+        // Last, when no more locks are waited for: revocations and changes up to now count, and later ones wait for
+        // this commit.
         rulebook::hold(conn).await?;
         let version = rulebook::version(conn).await?;
         let keys = parcels.iter().filter(|parcel| parcel.verified.by == Voucher::Sig);

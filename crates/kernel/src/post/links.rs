@@ -1,6 +1,8 @@
-//! Who of those who listen to a channel gets what (AEE §11.5). A rule is for a link, and what is sent to a channel goes over
-//! one to each who listens: whom the rules bar is left out, and who may not see all of it gets what the gateway made from it.
-//! What the rules say of the channel itself was asked before (`envelopes.rs`), and refuses the sender.
+//! Delivery to the subscribers of a bus (AEE §11.5).
+//!
+//! A rule applies to a link, and an envelope sent to a bus crosses one link to each subscriber: a barred subscriber
+//! is left out, and one that may not see everything gets a redacted envelope from the gateway. The rules for the bus
+//! itself are checked earlier (`envelopes.rs`) and refuse the sender.
 
 use std::collections::HashMap;
 
@@ -14,29 +16,29 @@ use super::{Parcel, Signatures, Way};
 use crate::rulebook::{self, Rulebook};
 use crate::{AppError, Ctx, Outcome, redactions};
 
-/// What one who listens gets of an envelope.
+/// The delivery of an envelope to one subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
-    /// The envelope, handed out by this priority.
+    /// The envelope itself, with this priority.
     Whole(Priority),
-    /// What the gateway made from it.
+    /// The redacted envelope that the gateway derived from it.
     Instead,
     /// Nothing.
     Barred,
 }
 
-/// What is special about those who listen to what one envelope is sent to; everybody else gets it as it is.
+/// Subscribers of one envelope's bus with a special delivery; all others get the envelope unchanged.
 #[derive(Default)]
 pub(super) struct Links {
     known: HashMap<String, Link>,
-    /// What the gateway made for some of them.
+    /// The envelopes that the gateway derived for some of them.
     pub made: Vec<Parcel>,
-    /// Why what they would get cannot be made: then nobody gets anything, and its sender hears why.
+    /// The reason a derived envelope cannot be built: then nothing is delivered, and the sender gets this refusal.
     pub fault: Option<Refusal>,
 }
 
 impl Links {
-    /// What somebody gets; `None` when nothing is special.
+    /// Returns a subscriber's delivery; `None` if it is not special.
     pub fn of(&self, listener: &str) -> Option<Link> {
         self.known.get(listener).copied()
     }
@@ -55,7 +57,7 @@ impl Links {
                 };
                 let more = passage.more_than(&gone);
                 let effective = passage.believed(parcel.effective);
-                // What waits for a person is asked about again when it is handed out (`approvals.rs`).
+                // A held envelope is checked again when it is handed out (`approvals.rs`).
                 if more.is_empty() || parcel.way == Way::Hold {
                     Link::Whole(effective)
                 } else {
@@ -70,7 +72,7 @@ impl Links {
     }
 }
 
-/// Asks the rules about everybody who listens to what these are sent to: an answer for each parcel.
+/// Applies the rules to all subscribers of these envelopes; one result for each envelope.
 pub(super) async fn ask(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -88,7 +90,7 @@ pub(super) async fn ask(
     for (parcel, links) in parcels.iter().zip(&mut all).filter(|(parcel, _)| parcel.way != Way::Keep) {
         for listener in listeners.get(&parcel.envelope.recipient).into_iter().flatten() {
             match links.judge(ctx, &book, parcel, listener) {
-                // It is this envelope's alone: the others of the batch have nothing to do with it.
+                // The fault concerns this envelope alone; the rest of the batch continues.
                 Err(AppError::Refused(fault)) => {
                     links.made.clear();
                     links.fault = Some(fault);
@@ -101,10 +103,10 @@ pub(super) async fn ask(
     Ok(all)
 }
 
-/// What the rules say of what one says to another.
+/// Applies the rules to an envelope from one entity to another.
 ///
 /// # Errors
-/// It may not pass.
+/// Fails if it may not pass.
 pub(crate) fn passage(
     ctx: &Ctx,
     book: &Rulebook,
@@ -119,14 +121,14 @@ pub(crate) fn passage(
     Ok(found)
 }
 
-/// What one who listens gets instead: addressed to them alone, from the gateway, to whom they answer.
+/// Builds the redacted envelope for one subscriber, sent by the gateway, which also receives the answer.
 fn made(
     ctx: &Ctx,
     parcel: &Parcel,
     (recipient, without): (&str, &[String]),
     effective: Priority,
 ) -> Outcome<Parcel> {
-    // From the text: what waits for a writer has no tree of its members any more.
+    // Parsed from the text again, because a queued envelope no longer has its JSON tree.
     let envelope = &read(parcel.body.as_bytes())?;
     let letter = Instead {
         original: envelope,

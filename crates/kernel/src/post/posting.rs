@@ -1,5 +1,5 @@
-//! What a writer of envelopes does with a batch: it takes in so many as one transaction may deliver, and puts aside those for
-//! mailboxes that somebody else has locked.
+//! The batch handler of the envelope writers: delivers as many envelopes as one transaction may, and puts aside those
+//! for mailboxes that another transaction has locked.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,26 +12,26 @@ use super::{Parcel, Put, put, shard_of};
 use crate::many::{self, Many, Together};
 use crate::{AppError, Ctx, Outcome, buses, mailboxes, nodes};
 
-/// What a writer remembers: the mailboxes that are there. None ever goes away.
+/// A writer's cache: the mailboxes known to exist, which are never deleted.
 pub(crate) type Known = HashSet<String>;
 
-/// Mailboxes that a writer remembers at the most.
+/// Maximum number of mailboxes in a writer's cache.
 const REMEMBERED: usize = 100_000;
 
-/// The deed of the group commit.
+/// Batch handler of the group commit.
 pub(super) struct Posting {
     ctx: Ctx,
     node: NodeId,
 }
 
 impl Posting {
-    /// The deed of this server's writers.
+    /// Creates the batch handler of this server's writers.
     pub fn new(ctx: &Ctx, node: NodeId) -> Self {
         Self { ctx: ctx.clone(), node }
     }
 }
 
-/// What is taken in together, waiting for locks or not.
+/// Envelopes that are committed together; `waits` says whether the transaction waits for locks.
 struct Batch<'a> {
     ctx: &'a Ctx,
     known: &'a mut Known,
@@ -39,7 +39,7 @@ struct Batch<'a> {
 }
 
 impl Deed for Posting {
-    // An envelope, and what stands or falls with it: whoever takes the one takes the others in the same transaction.
+    // An envelope, and others that share its fate: all are accepted in the same transaction, or none.
     type Command = Vec<Parcel>;
     type Answer = Outcome<Receipt>;
     type Memory = Known;
@@ -58,14 +58,14 @@ impl Deed for Posting {
         }
         let fans = match within(deadlines::BATCH, fans(&self.ctx, &bundles)).await {
             Ok(Ok(fans)) => fans,
-            // Nothing was begun.
+            // No transaction was begun.
             Ok(Err(failure)) => {
                 return bundles.iter().map(|_| Ok(Err(AppError::Unavailable(failure.to_string())))).collect();
             }
             Err(late) => return bundles.iter().map(|_| Ok(Err(late.into()))).collect(),
         };
         let (mut answers, mut rest) = (Vec::with_capacity(bundles.len()), bundles.as_slice());
-        // What waits keeps back what comes after it in its lane.
+        // A bundle that waits holds back the later ones of its lane.
         let mut waits = HashSet::new();
         while !rest.is_empty() {
             let (some, later) = rest.split_at(stretch(rest, &fans));
@@ -79,7 +79,7 @@ impl Deed for Posting {
     async fn wait(&self, bundles: Vec<Vec<Parcel>>) -> Vec<Outcome<Receipt>> {
         let mut answers = Vec::with_capacity(bundles.len());
         let mut known = Known::new();
-        // Each alone is no more than one transaction may deliver.
+        // A single bundle never exceeds the limit of one transaction.
         for bundle in bundles {
             let mut batch = Batch { ctx: &self.ctx, known: &mut known, waits: true };
             answers.extend(many::waiting(&mut batch, &[bundle]).await);
@@ -122,10 +122,10 @@ impl Many for Batch<'_> {
     }
 }
 
-/// Into how many mailboxes one transaction delivers, unless one envelope alone goes into more: it holds all of them.
+/// Maximum deliveries of one transaction, unless a single bundle has more: the transaction locks all their mailboxes.
 const DELIVERIES: usize = 2_000;
 
-/// How many listen to each channel that is written to.
+/// Counts the subscribers of each bus that is addressed.
 async fn fans(ctx: &Ctx, bundles: &[Vec<Parcel>]) -> Outcome<HashMap<String, usize>> {
     let all = bundles.iter().flatten().filter(|parcel| parcel.envelope.is_broadcast());
     let buses: BTreeSet<&str> = all.map(|parcel| parcel.envelope.recipient.as_str()).collect();
@@ -135,7 +135,7 @@ async fn fans(ctx: &Ctx, bundles: &[Vec<Parcel>]) -> Outcome<HashMap<String, usi
     buses::sizes(&mut *ctx.pool.acquire().await?, &buses.into_iter().collect::<Vec<_>>()).await
 }
 
-/// How many of these bundles make a transaction: one at least.
+/// Returns how many of these bundles fit into a transaction: at least one.
 fn stretch(bundles: &[Vec<Parcel>], fans: &HashMap<String, usize>) -> usize {
     let mut deliveries = 0;
     let fits = |bundle: &&Vec<Parcel>| {
@@ -146,7 +146,7 @@ fn stretch(bundles: &[Vec<Parcel>], fans: &HashMap<String, usize>) -> usize {
     bundles.iter().take_while(fits).count().max(1)
 }
 
-/// The answer to the first of each bundle.
+/// Selects the answer to the first envelope of each bundle.
 fn firsts(answers: Vec<Outcome<Receipt>>, sizes: &[usize]) -> Vec<Outcome<Receipt>> {
     let mut answers = answers.into_iter();
     let first = |size: &usize| {
@@ -169,7 +169,7 @@ async fn commit(
     let put = match write(ctx, known, parcels, waits).await {
         Ok(put) => put,
         Err(failure) => {
-            // It may have opened mailboxes that were rolled back with it.
+            // The mailboxes that it opened may have been rolled back.
             known.clear();
             return Err(failure);
         }

@@ -1,6 +1,8 @@
-//! Pushing: what is put into a mailbox is queued for the mailbox's webhooks by the transaction that puts it, in the
-//! mailbox's order. So a receiver is told exactly what is there, and nothing of what was rolled back. Who receives is
-//! `endpoints.rs`; sending is the deliveries'.
+//! Push: the transaction that puts an item into a mailbox also queues it for the mailbox's webhooks, in the mailbox's
+//! order.
+//!
+//! A receiver is therefore notified of exactly the stored items, and of nothing that was rolled back. The receivers
+//! are determined by `endpoints.rs`, and deliveries are sent by the webhook sender.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +15,8 @@ use crate::envelopes::Kept;
 use crate::mailboxes::Item;
 use crate::{Ctx, Outcome, endpoints};
 
-/// Queues items of mailboxes that are locked; `kept`: the envelope with an id. Whether something is to be sent now.
+/// Queues items of locked mailboxes for webhooks (`kept` finds an envelope by id); returns whether any is to be sent
+/// now.
 pub(crate) async fn push(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -38,7 +41,7 @@ pub(crate) async fn push(
         queue.pairs.extend(ids.iter().map(|id| (queue.posts.len(), *id)));
         queue.posts.push(post);
     }
-    // Due in the order of the mailbox, whatever the clocks of those say that wrote before.
+    // Due times follow the mailbox's order, even if the clocks of earlier writers were ahead.
     let all: Vec<EndpointId> = receivers.into_values().flatten().collect();
     let due = deliveries::in_order(deliveries::latest(conn, &all).await?, now);
     Ok(!deliveries::queue(conn, &queue, due, due, false).await?.is_empty())

@@ -1,4 +1,4 @@
-//! A batch while it is judged: which commands the law allows, and what they come to.
+//! A batch of commands: the decisions of the domain rules, and the rows to write.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,26 +22,26 @@ use crate::idempotency::Kept;
 use crate::lines::Line;
 use crate::{AppError, Ctx, Outcome, not_found};
 
-/// What a command came to before anything is written.
+/// Decision about a command, before anything is written.
 pub(crate) enum Judged {
-    /// It is a message now, to be written.
+    /// It became a message that is to be written.
     Sent(Arc<Message>),
-    /// The same was done before.
+    /// The same command was done before.
     Done(Arc<Message>),
     /// It is refused.
     Refused(AppError),
 }
 
-/// The state of a batch.
+/// State of a batch while it is decided.
 pub(crate) struct Batch<'a> {
     ctx: &'a Ctx,
     desks: &'a mut Desks,
     round: &'a Round,
-    /// What responses of this batch answer, in their status at this moment.
+    /// The requests that responses of this batch answer, with their current status.
     originals: HashMap<(ChannelId, MessageId), Message>,
-    /// What was done before under the batch's idempotency keys.
+    /// Stored responses to the batch's idempotency keys.
     done: HashMap<(String, String), Kept>,
-    /// What the batch itself does under them: the same command may stand in it twice.
+    /// Messages of this batch by idempotency key, because it may contain the same command twice.
     doing: HashMap<(String, String), (Digest, Arc<Message>)>,
     expected: HashMap<IntentId, i64>,
     messages: Vec<Arc<Message>>,
@@ -51,7 +51,6 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// An empty batch.
     pub fn new(
         ctx: &'a Ctx,
         desks: &'a mut Desks,
@@ -80,7 +79,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Judges one command; if the law allows it, notes what is to be written.
+    /// Decides one command; if it is allowed, adds it to the rows to write.
     pub fn take(&mut self, command: &Command, now: Timestamp) -> Judged {
         let judged = match self.replay(command) {
             Ok(None) => self.send(command, now).map(Judged::Sent),
@@ -127,7 +126,7 @@ impl<'a> Batch<'a> {
         Ok(message)
     }
 
-    /// The message that was sent under the same idempotency key, before or by this batch.
+    /// Returns the message sent under the same idempotency key, earlier or by this batch.
     fn replay(&self, command: &Command) -> Outcome<Option<Judged>> {
         let Some(once) = &command.once else { return Ok(None) };
         let name = (command.principal.clone(), once.key.clone());
@@ -160,7 +159,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// What is to be written.
+    /// Returns the rows to write.
     pub fn writing(&self) -> Writing<'_> {
         let advance = |(intent, expected): (&IntentId, &i64)| {
             let tail = self.desks.get(*intent)?.tail.clone();
@@ -178,18 +177,18 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The intents that are written to.
+    /// Returns the intents that are written to.
     pub fn intents(&self) -> Vec<IntentId> {
         self.expected.keys().copied().collect()
     }
 
-    /// What was written, for the feed.
+    /// Returns the written messages and events, for the feed.
     pub fn written(self) -> (Vec<Arc<Message>>, Vec<Event>) {
         (self.messages, self.events)
     }
 }
 
-/// Makes a message that the law has allowed: gives it its number in the channel, its place in the line, and its id.
+/// Builds an allowed message: assigns its number in the channel, its position in the log, and its id.
 fn compose(
     ctx: &Ctx,
     tail: &mut Tail,
@@ -222,7 +221,7 @@ fn compose(
     })
 }
 
-/// As [`compose`], on a line under its lock; on an audited channel the log has the message too.
+/// Like [`compose`], on a log under its lock; on an audited channel it also records the event.
 pub(crate) fn say(
     ctx: &Ctx,
     line: &mut Line,
@@ -241,8 +240,9 @@ pub(crate) fn say(
     Ok(message)
 }
 
-/// The event of an audited message (RFC-0021 §6), all but the message's id. Made before the message is numbered: what
-/// cannot be hashed is refused, not half sent.
+/// Builds the event of an audited message (RFC-0021 §6), without the message's id.
+///
+/// It is built before the message gets a number, so that a payload that cannot be hashed is refused as a whole.
 fn audited(
     ctx: &Ctx,
     channel: &Channel,
@@ -264,7 +264,8 @@ fn audited(
         Some(metadata) => serde_json::from_str(Payload::as_str(metadata)).unwrap_or_default(),
         None => Map::new(),
     };
-    // With the sender's proof, and what else it is over, the log alone shows by whose word this was said (RFC-0018).
+    // With the sender's proof and the other signed members, the log alone proves the author of the message
+    // (RFC-0018).
     if let Some(proof) = hints.get("proof").filter(|proof| canonical::exact(proof).is_ok()) {
         payload.insert("proof".to_owned(), proof.clone());
         payload.extend(draft.correlation_id.map(|id| ("correlation_id".to_owned(), json!(id))));

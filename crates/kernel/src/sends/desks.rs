@@ -1,5 +1,5 @@
-//! What a writer remembers of the intents that it writes to: where their lines end, their channels, and where senders
-//! stand. Remembered only; the writing itself checks that it is still true (`write.rs`).
+//! A writer's cache of the intents that it writes to: the ends of their logs, their channels, and the access levels
+//! of senders. The cache may be outdated; the write itself checks it (`write.rs`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,56 +15,54 @@ use super::Command;
 use crate::channels::Row;
 use crate::{AppError, Outcome, agents, seats};
 
-/// Intents that a writer remembers at the most.
+/// Maximum number of intents in the cache of a writer.
 const DESKS: usize = 4_096;
-/// Channels of one intent, and senders, that it remembers at the most.
+/// Maximum number of channels, and of senders, that are cached for one intent.
 const PER_DESK: usize = 10_000;
 
-/// What is remembered of one intent.
+/// Cached state of one intent.
 #[derive(Debug, Clone)]
 pub(crate) struct Desk {
-    /// Where its line ends.
+    /// End of its log.
     pub tail: Tail,
     /// Its channels.
     pub channels: HashMap<ChannelId, Channel>,
     created_by: String,
-    /// Whether it has an access list at all.
+    /// Whether it has an access list.
     listed: bool,
     standings: HashMap<String, Standing>,
 }
 
-/// What a writer remembers.
+/// A writer's cache of intents.
 #[derive(Debug, Default)]
 pub(crate) struct Desks {
     desks: HashMap<IntentId, Desk>,
 }
 
-/// What the commands of one round need besides their desks.
+/// Facts that one attempt at a batch needs besides the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
-    /// The intents whose desk was read or confirmed for this very round.
+    /// The intents with an entry that was read or confirmed for this very attempt.
     pub fresh: HashSet<IntentId>,
-    /// The agents that hold the roles that are addressed.
+    /// The agents that hold the addressed roles.
     holders: Vec<Agent>,
 }
 
 impl Desks {
-    /// The desk of an intent.
     pub fn get_mut(&mut self, intent: IntentId) -> Option<&mut Desk> {
         self.desks.get_mut(&intent)
     }
 
-    /// The desk of an intent.
     pub fn get(&self, intent: IntentId) -> Option<&Desk> {
         self.desks.get(&intent)
     }
 
-    /// Forgets an intent: what is remembered of it is not true, or may not be.
+    /// Removes an intent whose entry is, or may be, outdated.
     pub fn forget(&mut self, intent: IntentId) {
         self.desks.remove(&intent);
     }
 
-    /// Reads what the commands need and what is not remembered.
+    /// Reads the facts that the commands need and that are not cached.
     pub async fn prepare(
         &mut self,
         conn: &mut PgConnection,
@@ -87,7 +85,7 @@ impl Desks {
         Ok(round)
     }
 
-    /// Where `agent` stands with an intent.
+    /// Returns the access level of `agent` on an intent.
     pub fn standing(&self, intent: IntentId, agent: &str) -> Standing {
         let none = Standing { level: None, granted: false, until: None };
         match self.desks.get(&intent) {
@@ -105,7 +103,7 @@ impl Desks {
         }
     }
 
-    /// Those who hold the role that `to` addresses, are at work and can read the intent (RFC-0021 §4.2).
+    /// Returns the agents that hold the role addressed by `to`, are at work and can read the intent (RFC-0021 §4.2).
     pub fn holders(&self, round: &Round, intent: IntentId, to: Option<&str>, now: Timestamp) -> Vec<String> {
         let Some(role) = to.and_then(|to| to.strip_prefix("role:")) else { return Vec::new() };
         let holds = |agent: &&Agent| {
@@ -116,8 +114,10 @@ impl Desks {
         round.holders.iter().filter(holds).map(|agent| agent.agent_id.clone()).collect()
     }
 
-    /// All channels of those intents of which one is not known: the desk begins anew when the line has gone on, and a
-    /// channel that was on it would otherwise be taken for one that does not exist.
+    /// Returns the channels that the commands name on intents with an uncached channel.
+    ///
+    /// All of them are read again: an outdated entry is replaced as a whole, and its other channels would then seem
+    /// missing.
     fn strange(&self, commands: &[&Command]) -> Vec<uuid::Uuid> {
         let known = |command: &&&Command| {
             let desk = self.desks.get(&command.intent_id);
@@ -188,7 +188,7 @@ impl Desks {
         Ok(())
     }
 
-    /// Adds a channel to its intent's desk, or begins the desk anew if the line has gone on since.
+    /// Adds a channel to its intent's entry, or starts a new entry if the log has advanced since.
     fn remember(&mut self, intent: IntentId, tail: Tail, created_by: String, listed: bool, channel: Channel) {
         let current = self.desks.get(&intent).is_some_and(|desk| desk.tail.seq == tail.seq);
         if !current {
@@ -241,7 +241,7 @@ async fn load_holders(conn: &mut PgConnection, commands: &[&Command], round: &mu
     }
     roles.sort_unstable();
     roles.dedup();
-    // Who holds a role is no matter of the intent's line, so it is never remembered.
+    // Roles are not part of the intent's log, so their holders are never cached.
     round.holders = agents::holding(conn, &roles).await?;
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Sending messages (RFC-0021 §2 to §4): the hot path, as one group commit.
 //!
-//! A writer judges a batch by what it remembers of its intents (`desks.rs`), and writes it with one guarded statement
-//! (`write.rs`) that only takes effect where what is remembered is still true. What it refuses, or fails to write, is
-//! tried again by what is read afresh, and at last under the intents' locks; so a refusal is never out of date, and two
-//! servers that write to the same intent only cost each other time. Locks that somebody else has are waited for beside the batches
-//! (`store/src/commit/lanes.rs`): whoever holds one intent keeps nobody from the others. After the commit the feed is told, then each caller.
+//! A writer decides a batch by its cache of the intents (`desks.rs`), and writes it with one guarded statement
+//! (`write.rs`) that takes effect only where the cache is still true. Commands that are refused or not written are
+//! tried again with fresh reads, and at last under the intents' locks. So a refusal is never out of date, and two
+//! servers that write to the same intent only slow each other down. Locks held elsewhere are waited for beside the
+//! batches (`store/src/commit/lanes.rs`), so one locked intent does not delay the others. After the commit the feed
+//! is notified first, then each caller.
 
 mod batch;
 mod desks;
@@ -41,38 +42,37 @@ pub struct Command {
     pub intent_id: IntentId,
     /// The message.
     pub draft: Draft,
-    /// Whose key it is sent with; idempotency keys are its own.
+    /// Principal of the key, which scopes idempotency keys.
     pub principal: String,
-    /// The client's claim that this is the same as any other command with this key.
+    /// Idempotency key with the fingerprint of the request.
     pub once: Option<Idempotency>,
-    /// What the door has found wrong with it, if anything: said when the same was not done before, and the channel is
-    /// there for the sender.
+    /// Refusal found by the request handler; returned unless the same was done before or the sender cannot see the
+    /// channel.
     pub objection: Option<Refusal>,
     /// The trace of the request, for the log of an audited channel (RFC-0020).
     pub trace: Option<Trace>,
 }
 
-/// A caller's answer.
 type Answer = Outcome<Arc<Message>>;
 
 fn lost() -> AppError {
     AppError::Inconsistent("a command got no answer".to_owned())
 }
 
-/// Where messages are handed in to be sent.
+/// The group commit for messages.
 pub struct Sends(GroupCommit<Sending>);
 
 impl Sends {
-    /// Starts the writers, which work with this context.
+    /// Starts the writers with this context.
     #[must_use]
     pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
         Self(GroupCommit::start(Sending::new(ctx, node), writers, tasks, &ctx.metrics))
     }
 
-    /// Has every writer write something, within `limit`.
+    /// Has every writer commit a probe write within `limit`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns a description of the failure.
     pub async fn probe(&self, limit: Duration) -> Result<(), String> {
         self.0.probe(limit).await
     }
@@ -80,22 +80,23 @@ impl Sends {
     /// Sends a message; resolves after it is committed.
     ///
     /// # Errors
-    /// The law refuses it, see [`judge`]; the channel is not there or not visible to the sender.
+    /// Fails if the domain rules refuse it, see [`judge`], or if the channel does not exist or is not visible to the
+    /// sender.
     pub async fn send(&self, command: Command) -> Answer {
         self.send_all(command.intent_id, vec![command]).await.pop().unwrap_or_else(|| Err(lost()))
     }
 
-    /// Sends messages on one intent in their order; each is answered for itself.
+    /// Sends messages on one intent in order; returns an answer for each.
     pub async fn send_all(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
         let answers = self.0.submit(lock_key(intent).unsigned_abs(), commands).await;
         answers.into_iter().map(|answer| answer?).collect()
     }
 
-    /// Sends a message to the channel of an intent that has this name; if no open one has, opens one that is open to all
-    /// (RFC-0021 §1.4), with the message as its first.
+    /// Sends a message to an intent's channel by name; if no such channel is open, opens a public one (RFC-0021 §1.4)
+    /// with it.
     ///
     /// # Errors
-    /// As [`Self::send`]; when the message is refused, no channel is opened.
+    /// As [`Self::send`]; if the message is refused, no channel is opened.
     pub async fn send_by_name(
         &self,
         ctx: &Ctx,
@@ -147,7 +148,7 @@ async fn open_with(
     let now = line.now();
     let channel = channels::find_open(&mut tx, intent_id, name).await?;
     let mut channel = match channel.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
-        // Somebody else has just opened it.
+        // Another request has opened it meanwhile.
         Some(channel) => channel,
         None => {
             channels::open(&mut tx, ctx, &mut line, &seat, &draft.sender, ChannelAsk::implicit(name)).await?
@@ -170,7 +171,7 @@ async fn open_with(
     Ok(Arc::new(message))
 }
 
-/// Those who hold the role that a draft addresses and can read the intent.
+/// Returns the agents that hold the role addressed by a draft and can read the intent.
 async fn holders(
     conn: &mut PgConnection,
     draft: &Draft,

@@ -1,5 +1,5 @@
-//! What a writer of messages does with a batch: it tries the commands by what it remembers, by what it reads, and under the
-//! locks of their intents, until each is answered or waits for somebody else's lock beside the batch.
+//! The batch handler of the message writers: it tries the commands with cached facts, with fresh reads, and under the
+//! locks of their intents, until each is answered or waits beside the batch for a lock held elsewhere.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use crate::feed::Record;
 use crate::idempotency::Kept;
 use crate::{AppError, Ctx, Outcome, idempotency, lock_key, messages, nodes, try_locks};
 
-/// How far a writer trusts its memory.
+/// Freshness of the facts that decide an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
-    /// By what it remembers.
+    /// Cached facts.
     Remembered,
-    /// By what it has just read.
+    /// Facts that were just read.
     Reloaded,
-    /// By what it reads under the intents' locks, as far as they are free: then nothing can have changed.
+    /// Facts read under the intents' locks, for intents whose locks are free: nothing can have changed.
     Locked,
-    /// The same, once the locks are free: beside the batches of others.
+    /// As `Locked`, after waiting for the locks, beside the batches of others.
     Waiting,
 }
 
-/// The deed of the group commit.
+/// Batch handler of the group commit.
 pub(super) struct Sending {
     ctx: Ctx,
     node: NodeId,
 }
 
-/// What has come of a batch so far.
+/// Progress of a batch.
 struct Progress<'a> {
     commands: &'a [Command],
     answers: Vec<Option<Answer>>,
-    /// The intents whose locks somebody else has: nothing more of them is done in this batch.
+    /// Intents with locks held elsewhere: this batch does nothing more for them.
     waits: HashSet<IntentId>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Progress<'a> {
         Self { commands, answers: commands.iter().map(|_| None).collect(), waits: HashSet::new() }
     }
 
-    /// Those that are neither answered nor wait.
+    /// Returns the commands that are neither answered nor waiting.
     fn left(&self) -> Vec<usize> {
         let open = |index: &usize| {
             self.answers[*index].is_none() && !self.waits.contains(&self.commands[*index].intent_id)
@@ -97,12 +97,12 @@ impl Deed for Sending {
 }
 
 impl Sending {
-    /// The deed of this server's writers.
+    /// Creates the batch handler of this server's writers.
     pub fn new(ctx: &Ctx, node: NodeId) -> Self {
         Self { ctx: ctx.clone(), node }
     }
 
-    /// Tries the commands until each is answered, or waits.
+    /// Tries the commands until each is answered or waits.
     async fn go(&self, desks: &mut Desks, progress: &mut Progress<'_>, mut trial: Trial) {
         loop {
             let left = progress.left();
@@ -122,7 +122,7 @@ impl Sending {
                     });
                     return;
                 }
-                // Whoever has the locks keeps them for too long, or the database takes too long.
+                // The locks are held for too long, or the database is too slow.
                 (Err(AppError::RolledBack { state, why }), Trial::Waiting) => {
                     left.iter().for_each(|index| {
                         progress.answers[*index] =
@@ -130,7 +130,7 @@ impl Sending {
                     });
                     return;
                 }
-                // An idempotency key that was used before, most likely: under the locks it is looked up.
+                // Most likely a repeated idempotency key: under the locks it is looked up.
                 (Ok(()), Trial::Reloaded) | (Err(_), Trial::Remembered | Trial::Reloaded) => Trial::Locked,
                 (Err(failure), Trial::Locked | Trial::Waiting) => {
                     self.singly(desks, progress, &left, trial, &failure).await;
@@ -140,7 +140,7 @@ impl Sending {
         }
     }
 
-    /// A round that is given up when the database does not answer.
+    /// Runs one attempt and gives up if the database does not answer in time.
     async fn timely(
         &self,
         desks: &mut Desks,
@@ -151,7 +151,7 @@ impl Sending {
         within(deadlines::BATCH, Box::pin(self.round(desks, progress, left, trial))).await?
     }
 
-    /// Tries the commands that are left, and answers those that are certain.
+    /// Tries the remaining commands, and answers those with a certain result.
     async fn round(
         &self,
         desks: &mut Desks,
@@ -190,8 +190,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Something in the batch is more than the law foresaw, or in somebody's way. Each command alone: the guilty one fails,
-    /// or waits, the others do not.
+    /// Tries each command alone after the batch failed unexpectedly or met a lock: only the faulty ones fail or wait.
     async fn singly(
         &self,
         desks: &mut Desks,
@@ -220,7 +219,7 @@ impl Sending {
     }
 }
 
-/// Those of the commands whose locks are held. The others wait, and with one all of its intent: none overtakes another.
+/// Returns the commands with all locks held; the others wait, with all commands of their intents, to keep the order.
 fn free(progress: &mut Progress<'_>, left: &[usize], held: &HashSet<i64>) -> Vec<usize> {
     for index in left {
         let command = &progress.commands[*index];
@@ -249,12 +248,12 @@ async fn done_before(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<
     if keys.is_empty() { Ok(Vec::new()) } else { idempotency::find_all(conn, &principals, &keys).await }
 }
 
-/// What a round came to.
+/// Result of one attempt.
 struct Settled {
     judged: Vec<(IntentId, Judged)>,
     /// The intents that were written to.
     passed: HashSet<IntentId>,
-    /// The intents of which this very round has read.
+    /// The intents that this very attempt has read.
     fresh: HashSet<IntentId>,
     /// The intents that should have been written to.
     intents: Vec<IntentId>,
@@ -286,7 +285,7 @@ async fn settle(
 }
 
 impl Settled {
-    /// Tells the feed what is committed, and answers what is certain.
+    /// Publishes the committed records to the feed, and answers the commands with a certain result.
     fn conclude(
         self,
         ctx: &Ctx,
@@ -298,7 +297,7 @@ impl Settled {
         let (commands, answers) = (progress.commands, &mut progress.answers);
         let Self { judged, passed, fresh, intents, messages, events } = self;
         for intent in intents.iter().filter(|intent| !passed.contains(intent)) {
-            // The line has gone on without this writer.
+            // Another writer has advanced the log.
             desks.forget(*intent);
         }
         publish(ctx, desks, &passed, &messages, &events);
@@ -308,8 +307,8 @@ impl Settled {
             answers[*index] = match judged {
                 Judged::Done(message) => Some(Ok(message)),
                 Judged::Sent(message) => passed.contains(&intent).then_some(Ok(message)),
-                // What is remembered may be out of date; what was just read is not. Whether the same was done before is
-                // known only under the locks.
+                // Cached facts may be out of date, fresh reads are not. A stored response to the same idempotency key
+                // is only found under the locks.
                 Judged::Refused(failure) => {
                     let sure = match trial {
                         Trial::Locked | Trial::Waiting => true,

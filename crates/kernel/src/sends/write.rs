@@ -1,10 +1,10 @@
-//! The one statement that writes messages, with everything that goes with them: the lines' ends, the channels' counts,
-//! the log of audited channels, what waits and what was answered, and idempotency keys.
+//! The one statement that writes messages together with the ends of the logs, the counts of the channels, the events
+//! of audited channels, waiting and answered requests, and idempotency keys.
 //!
-//! It is one statement because a round trip costs more than all of its work, and because on its own it is a transaction:
-//! the hot path needs no other. It is guarded: an intent's part is written only if the intent's line still ends where
-//! the writer believed, and nobody holds the intent's lock. Whatever changes anything about an intent moves the end of
-//! its line, so a batch that was judged by what is remembered is written only if what is remembered is true.
+//! It is one statement because a round trip costs more than all of its work, and because a single statement is a
+//! transaction of its own. It is guarded: the rows of an intent are written only if its log still ends where the
+//! writer believed, and if nobody holds the intent's lock. Every change of an intent advances its log, so a batch
+//! that was decided by the cache is written only if the cache is true.
 
 use std::collections::HashSet;
 
@@ -21,44 +21,44 @@ use uuid::Uuid;
 use crate::idempotency::Kept;
 use crate::{Outcome, lock_key};
 
-/// Where a line ends after a writing, and where it must end before.
+/// End of an intent's log before and after a write.
 #[derive(Debug, Clone)]
 pub(crate) struct Advance {
     /// The intent.
     pub intent_id: IntentId,
-    /// The last number that the writer knows of.
+    /// The last number that the writer knows; the write requires it.
     pub expected: i64,
-    /// The end after the writing.
+    /// The end after the write.
     pub tail: Tail,
 }
 
-/// What is to be written.
+/// Rows to write.
 #[derive(Default)]
 pub(crate) struct Writing<'a> {
-    /// The lines' ends.
+    /// The ends of the logs.
     pub advances: Vec<Advance>,
     /// The messages.
     pub messages: Vec<&'a Message>,
-    /// The channels that they are on, as they are after them.
+    /// Their channels, in the state after the messages.
     pub channels: Vec<&'a Channel>,
-    /// Events of the same lines.
+    /// Events of the same logs.
     pub events: Vec<&'a Event>,
-    /// The requests that are answered: channel, request, and the intent.
+    /// The answered requests: channel, request, and the intent.
     pub answered: Vec<(ChannelId, MessageId, IntentId)>,
-    /// Idempotency keys, with the intent that they are kept for.
+    /// Idempotency keys with stored responses, and their intents.
     pub kept: Vec<(&'a Kept, IntentId)>,
 }
 
-/// Of the messages over a channel's limit, every so many marks the channel for eviction: at most so many stay that
-/// nobody sees.
+/// Interval of messages over a channel's limit that mark it for eviction: at most this many invisible ones stay
+/// stored.
 const MARK_EVERY: u32 = 256;
 
-/// Joins a list of names into one text: UNNEST takes no list of lists, and no name has a control character.
+/// Joins a list of names into one text: `UNNEST` takes no list of lists, and no name has a control character.
 fn joined(message: &Message) -> Option<String> {
     message.recipients.as_ref().map(|list| list.join("\u{1f}"))
 }
 
-/// The one agent that a message is for, if it is for one.
+/// Returns the only recipient of a message, if there is exactly one.
 fn single(message: &Message) -> Option<&str> {
     match message.recipients.as_deref() {
         Some([agent]) => Some(agent),
@@ -66,20 +66,22 @@ fn single(message: &Message) -> Option<&str> {
     }
 }
 
-/// Whether a message waits for something: a request for its response, any for its expiry.
+/// Returns whether a message waits for something: a request for its response, any message for its expiry.
 fn waits(message: &Message) -> bool {
     message.message_type == MessageType::Request || message.expires_at.is_some()
 }
 
-/// A column of the rows that are written, as an array for UNNEST.
+/// Collects a column of the rows to write, as an array for `UNNEST`.
 macro_rules! column {
     ($rows:expr, $row:ident => $value:expr) => {
         &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
     };
 }
 
-/// The statement, with what `$more` adds to it. PostgreSQL's cost of a statement is mostly its parts, so the usual one
-/// carries only what every message needs.
+/// Builds the statement, extended by `$more`.
+///
+/// PostgreSQL's cost of a statement depends mostly on its parts, so the usual one has only those that every message
+/// needs.
 macro_rules! statement {
     ($writing:ident, $more:tt, $($argument:expr),* $(,)?) => {
         sqlx::query_scalar!(
@@ -133,7 +135,7 @@ macro_rules! statement {
 }
 
 impl Writing<'_> {
-    /// Writes the parts of those intents whose lines still end where they are believed to; answers with those intents.
+    /// Writes the rows of the intents whose logs still end as expected; returns those intents.
     pub async fn write(&self, conn: &mut PgConnection, now: Timestamp) -> Outcome<HashSet<IntentId>> {
         let overfull: Vec<Uuid> = self.overfull();
         let plain =
@@ -146,8 +148,9 @@ impl Writing<'_> {
         Ok(passed.into_iter().map(IntentId::from).collect())
     }
 
-    /// The channels that have gone over their limit. Only some of the messages over it mark their channel: the sweep
-    /// then evicts all that are.
+    /// Returns the channels to mark as over their limit.
+    ///
+    /// Only some of the messages over it mark their channel; the sweep then evicts all of them.
     fn overfull(&self) -> Vec<Uuid> {
         let marks = |m: &&&Message, c: &Channel| {
             m.channel_id == c.id
@@ -158,7 +161,7 @@ impl Writing<'_> {
         over.filter(|c| self.messages.iter().any(|m| marks(&m, c))).map(|c| c.id.uuid()).collect()
     }
 
-    /// As [`Self::write`], with what waits and what was answered, the log, and idempotency keys.
+    /// Like [`Self::write`], with waiting and answered requests, events, and idempotency keys.
     async fn write_more(
         &self,
         conn: &mut PgConnection,

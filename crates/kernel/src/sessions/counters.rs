@@ -1,5 +1,6 @@
-//! How sessions count the events of their own jobs (ARCP §8.3): in the transaction that writes the event, under the lock of
-//! the session's row. So the numbers have no gap, and go on while nobody is connected (contract 9, decision 1).
+//! Numbering of the events of a session's own jobs (ARCP §8.3): in the transaction that writes the event, under the
+//! lock of the session's row. The numbers have no gap, and continue while no client is connected (contract 9,
+//! decision 1).
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,16 @@ use uuid::Uuid;
 use super::rows;
 use crate::Outcome;
 
-/// Where a session counts, while its row is locked.
+/// A session's counter, while its row is locked.
 #[derive(Debug, Clone)]
 pub(crate) struct Counter {
-    /// The last number that it gave.
+    /// The last assigned number.
     pub last_seq: i64,
-    /// What it may be sent.
+    /// The features that decide about its events.
     pub features: Vec<String>,
 }
 
-/// Locks these sessions; those that are no more are left out.
+/// Locks these sessions; those that do not exist are left out.
 pub(crate) async fn lock(
     conn: &mut PgConnection,
     sessions: &[SessionId],
@@ -39,7 +40,7 @@ pub(crate) async fn lock(
     Ok(rows.into_iter().map(|row| (row.id.into(), counter(row.last_seq, row.features))).collect())
 }
 
-/// Writes how far these sessions have counted.
+/// Writes the last numbers of these sessions.
 pub(crate) async fn save(conn: &mut PgConnection, counters: &[(SessionId, i64)]) -> Outcome<()> {
     if counters.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Subscriptions (ARCP §7.6): a session follows a job that another has submitted, or its own once more. Events get a number
+//! Subscriptions (ARCP §7.6): a session follows a job of another session, or its own job again. Events get a number
 //! in the session when they are planned for it, under the session's lock. Table `session_follows`.
 
 use entente_domain::events::{Draft, Kind};
@@ -17,26 +17,27 @@ use crate::jobs::log::EVENT;
 use crate::lines::Line;
 use crate::{Caller, Ctx, Outcome, jobs, unknown};
 
-/// Events numbered in one transaction at the most.
+/// Maximum number of events numbered in one transaction.
 const EVENTS: i64 = 1_000;
 
-/// A job that is followed now.
+/// A job that is now followed.
 #[derive(Debug)]
 pub struct Followed {
-    /// The job, as it stood at that moment.
+    /// The job, in its state at that moment.
     pub job: Described,
-    /// After which of the submitting session's numbers its events follow.
+    /// Number of the submitting session after which events follow.
     pub from: i64,
-    /// Whether events from before follow.
+    /// Whether earlier events follow.
     pub replayed: bool,
-    /// Whether anything follows that comes by its subscription: nothing does of a job that is over, or comes by itself.
+    /// Whether events follow through the subscription: none does if the job is over, and a session's own ones come by
+    /// themselves.
     pub awaits: bool,
 }
 
-/// Writes down who asked to follow whose job, and what came of it (§14).
+/// Records a request to follow a job, and whether it was allowed (§14).
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn observed(
     ctx: &Ctx,
     caller: &Caller,
@@ -52,7 +53,7 @@ pub async fn observed(
     )
     .fetch_optional(&mut *tx)
     .await?;
-    // A job that is not there is nobody's.
+    // A job that does not exist has no owner.
     let Some(target) = target else { return Ok(()) };
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     let payload = json!({
@@ -74,21 +75,21 @@ struct Standing {
     counted: bool,
 }
 
-/// From where on a job is followed.
+/// Start of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// From now on.
+    /// Only later events.
     Now,
-    /// From after a number of the submitting session on.
+    /// Events after a number of the submitting session.
     After(i64),
-    /// From now on, or if it is over, from its end on: for who submits the same again.
+    /// Only later events or, if the job is over, its end: for a client that repeats a submission.
     End,
 }
 
-/// Follows a job. The caller has found it in `described`.
+/// Follows a job; the caller has read it into `described`.
 ///
 /// # Errors
-/// There is no such job any more; the session follows as many as it may.
+/// Fails if the job no longer exists, or if the session follows the maximum number of jobs.
 pub async fn follow(
     ctx: &Ctx,
     entered: &Entered,
@@ -97,7 +98,7 @@ pub async fn follow(
 ) -> Outcome<Followed> {
     let job = described.job.id;
     let mut tx = ctx.pool.begin().await?;
-    // From here on no event of the session's own jobs gets a number that is not seen below.
+    // From here on, an event of the session's own jobs gets no number that is not seen below.
     if counters::lock(&mut tx, &[entered.id]).await?.is_empty() {
         return Err(no_job().into());
     }
@@ -119,7 +120,7 @@ pub async fn follow(
         Since::End if status.is_terminal() => standing.last_seq - 1,
         Since::Now | Since::End => standing.last_seq,
     };
-    // What comes after of a job of its own comes by itself.
+    // Later events of the session's own job come by themselves.
     let until = own.then_some(standing.last_seq);
     let replayed = cursor < standing.last_seq;
     let awaits = replayed || !own && !status.is_terminal();
@@ -138,10 +139,10 @@ pub async fn follow(
     Ok(Followed { job: described, from, replayed, awaits })
 }
 
-/// Follows a job no more.
+/// Stops following a job.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn unfollow(ctx: &Ctx, session: SessionId, job: JobId) -> Outcome<()> {
     let mut conn = ctx.pool.acquire().await?;
     remove(&mut conn, session, &[job]).await
@@ -155,10 +156,10 @@ struct New {
     until_seq: Option<i64>,
 }
 
-/// Numbers what has happened to the jobs that a session follows. True when there may be more.
+/// Numbers the new events of the jobs that a session follows; returns true if there may be more.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
     let mut tx = ctx.pool.begin().await?;
     let Some(counter) = counters::lock(&mut tx, &[entered.id]).await?.remove(&entered.id) else {
@@ -194,7 +195,7 @@ pub async fn plan(ctx: &Ctx, entered: &Entered) -> Outcome<bool> {
     Ok(i64::try_from(new.len()).is_ok_and(|count| count >= EVENTS))
 }
 
-/// The last event of a job that a client has, by a number of the submitting session.
+/// Returns the last event of a job that a client has, by a number of the submitting session.
 async fn seen(conn: &mut PgConnection, job: JobId, from: i64) -> Outcome<i64> {
     let seq = sqlx::query_scalar!(
         "-- session_follows::seen
@@ -207,7 +208,7 @@ async fn seen(conn: &mut PgConnection, job: JobId, from: i64) -> Outcome<i64> {
     Ok(seq.unwrap_or(0))
 }
 
-/// How many jobs a session follows besides this one.
+/// Counts the jobs that a session follows besides this one.
 async fn count(conn: &mut PgConnection, session: SessionId, besides: JobId) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- session_follows::count
@@ -220,15 +221,15 @@ async fn count(conn: &mut PgConnection, session: SessionId, besides: JobId) -> O
     Ok(count)
 }
 
-/// Whether a session follows any job.
+/// Returns whether a session follows any job.
 pub(super) async fn any(conn: &mut PgConnection, session: SessionId) -> Outcome<bool> {
     Ok(count(conn, session, JobId::from(Uuid::nil())).await? > 0)
 }
 
-/// The jobs that a session follows.
+/// Lists the jobs that a session follows.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn followed(ctx: &Ctx, session: SessionId) -> Outcome<Vec<JobId>> {
     let ids = sqlx::query_scalar!(
         "-- session_follows::followed
@@ -248,7 +249,7 @@ async fn insert(
     until: Option<i64>,
     again: bool,
 ) -> Outcome<()> {
-    // Who follows already and asks for no history misses nothing of what it follows.
+    // A session that follows the job already, and requests no history, misses none of its events.
     sqlx::query!(
         "-- session_follows::insert
          INSERT INTO session_follows AS f (session_id, job_id, cursor_seq, until_seq) VALUES ($1, $2, $3, $4)
@@ -265,7 +266,7 @@ async fn insert(
     Ok(())
 }
 
-/// What has happened to the jobs that a session follows and has no number there.
+/// Selects the events of followed jobs that have no number in the session yet.
 async fn new(conn: &mut PgConnection, session: SessionId) -> Outcome<Vec<New>> {
     let rows = sqlx::query_as!(
         New,
@@ -312,7 +313,7 @@ async fn remove(conn: &mut PgConnection, session: SessionId, over: &[JobId]) -> 
     Ok(())
 }
 
-/// Removes what sessions that are no more have followed.
+/// Deletes the subscriptions of sessions that were deleted.
 pub(super) async fn delete(conn: &mut PgConnection, sessions: &[Uuid]) -> Outcome<()> {
     sqlx::query!(
         "-- session_follows::delete

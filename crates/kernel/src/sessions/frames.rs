@@ -1,6 +1,6 @@
-//! What a session is sent: events of its own jobs, which carry their number there from the moment they are written, and what
-//! was numbered for it since (contract 9, decision 1). Together they are one sequence without gaps, the same however often it
-//! is read. Table `session_frames`.
+//! The frames of a session: events of its own jobs, numbered when they are written, and frames numbered for it later
+//! (contract 9, decision 1). Together they are one sequence without gaps, the same in every read. Table
+//! `session_frames`.
 
 use entente_domain::chunks::Encoding;
 use entente_domain::clock::{Timestamp, rfc3339};
@@ -21,23 +21,23 @@ use crate::{AppError, Ctx, Outcome, credentials, jobs, unknown};
 
 /// Events read at once.
 const EVENTS: i64 = 500;
-/// Bytes of bodies read at once: what a slow client costs at the most.
+/// Bytes of bodies read at once: the maximum memory for a slow client.
 const BYTES: i64 = 2_000_000;
-/// The same, as it is counted here.
+/// The same number, for the comparison in Rust.
 const CUT: usize = 2_000_000;
 
-/// The next stretch of what a session is sent.
+/// The next page of a session's frames.
 #[derive(Debug)]
 pub struct Batch {
     /// The events.
     pub events: Vec<Delivery>,
-    /// Whether the connection that asked is still the session's.
+    /// Whether the requesting connection is still the session's current one.
     pub current: bool,
-    /// Whether more may be there.
+    /// Whether there may be more.
     pub more: bool,
 }
 
-/// A frame that only one session is sent.
+/// A frame for one session only.
 #[derive(Deserialize, Serialize)]
 struct Own {
     kind: String,
@@ -57,10 +57,10 @@ struct Row {
     counted: bool,
 }
 
-/// What a session is sent after a number of its own, as far as it is numbered.
+/// Reads the numbered frames of a session after one of its numbers.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn after(ctx: &Ctx, entered: &Entered, seq: i64) -> Outcome<Batch> {
     let mut conn = ctx.pool.acquire().await?;
     let connection = sqlx::query_scalar!(
@@ -76,7 +76,7 @@ pub async fn after(ctx: &Ctx, entered: &Entered, seq: i64) -> Outcome<Batch> {
     }
     let rows = read(&mut conn, entered.id, seq).await?;
     let bytes: usize = rows.iter().filter_map(|row| row.body.as_ref()).map(String::len).sum();
-    // Else it was all there is.
+    // Otherwise the page contained everything.
     let more = i64::try_from(rows.len()).is_ok_and(|count| count >= EVENTS) || bytes >= CUT;
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
@@ -144,7 +144,7 @@ struct Delegated {
     child_job_id: JobId,
 }
 
-/// The child that a job has delegated to, if there is one: a worker may tell of delegations that are none of this server's.
+/// Loads the child that a job has delegated to; `None` for a delegation outside of this server.
 async fn child(
     conn: &mut PgConnection,
     session: SessionId,
@@ -162,7 +162,7 @@ struct Chunk {
     encoding: Encoding,
 }
 
-/// A result as a session can take it: who takes no chunks gets a small streamed one inline (contract 9, decision 4).
+/// Adapts a result for a session without chunks: a small streamed one is sent inline (contract 9, decision 4).
 async fn inline(conn: &mut PgConnection, features: Features, job: JobId, body: String) -> Outcome<String> {
     if features.has(Feature::ResultChunk) {
         return Ok(body);
@@ -188,8 +188,9 @@ async fn inline(conn: &mut PgConnection, features: Features, job: JobId, body: S
     Ok(inlined(&body, bytes).unwrap_or(body))
 }
 
-/// A rotated credential as its submitter's session is told of it: with its value, which is stored nowhere with the event.
-/// Everybody else, and whoever reads it later, finds it without (§14).
+/// Adds the value to a rotated credential for the submitter's session, because the event is stored without it.
+///
+/// All others, and all later readers, get the event without the value (§14).
 async fn reveal(conn: &mut PgConnection, features: Features, job: JobId, body: String) -> Outcome<String> {
     let told = features.has(Feature::ProvisionedCredentials).then(|| rotation_of("status", &body)).flatten();
     let Some(id) = told else { return Ok(body) };
@@ -197,10 +198,10 @@ async fn reveal(conn: &mut PgConnection, features: Features, job: JobId, body: S
     Ok(value.and_then(|value| law::reveal("status", &body, &value)).unwrap_or(body))
 }
 
-/// Tells a session on a job that it lags behind (§6.5): a frame of its own, with a number like any other.
+/// Warns a session that it lags behind on a job (§6.5), with a numbered frame of its own.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn press(ctx: &Ctx, entered: &Entered, job: JobId, lag: i64) -> Outcome<()> {
     let mut tx = ctx.pool.begin().await?;
     let Some(counter) = counters::lock(&mut tx, &[entered.id]).await?.remove(&entered.id) else {
@@ -217,7 +218,7 @@ pub async fn press(ctx: &Ctx, entered: &Entered, job: JobId, lag: i64) -> Outcom
     Ok(())
 }
 
-/// Numbers frames: each with its job, and the number of the job's event, if it is one.
+/// Inserts numbered frames: each with its job, and the number of the job's event, if it is one.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     session: SessionId,
@@ -243,7 +244,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Lets go what a client has processed.
+/// Deletes the frames that a client has acknowledged.
 pub(super) async fn free(conn: &mut PgConnection, session: SessionId, acked: i64) -> Outcome<()> {
     sqlx::query!(
         "-- session_frames::free
@@ -256,7 +257,7 @@ pub(super) async fn free(conn: &mut PgConnection, session: SessionId, acked: i64
     Ok(())
 }
 
-/// Removes the frames of sessions that are no more.
+/// Deletes the frames of sessions that were deleted.
 pub(super) async fn delete(conn: &mut PgConnection, sessions: &[Uuid]) -> Outcome<()> {
     sqlx::query!(
         "-- session_frames::delete

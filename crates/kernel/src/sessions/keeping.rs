@@ -1,4 +1,4 @@
-//! What happens to a session while it is connected, when it is left, and when its time is over.
+//! Maintenance of a session while it is connected, when its connection ends, and when its resume window is over.
 
 use chrono::TimeDelta;
 use entente_domain::ids::SessionId;
@@ -6,22 +6,24 @@ use entente_domain::ids::SessionId;
 use super::{Entered, follows, frames, rows, until};
 use crate::{Ctx, Outcome};
 
-/// How long a session counts as connected after its server was last heard of.
+/// Time for which a session counts as connected after the last sign of its server.
 const GONE: TimeDelta = TimeDelta::hours(1);
 
-/// Notes that a session is still connected, and whether its client was heard of on this connection. False when this connection is no longer the session's.
+/// Records that a session is still connected, and whether its client was heard on this connection.
+///
+/// Returns false if this connection is no longer the session's current one.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn keep(ctx: &Ctx, entered: &Entered, heard: bool) -> Outcome<bool> {
     let mut conn = ctx.pool.acquire().await?;
     rows::move_on(&mut conn, entered.id, entered.connection, true, heard, until(ctx, ctx.now())).await
 }
 
-/// Notes that a session was left, by its client or by its connection: its window begins.
+/// Records the end of a session's connection, which starts its resume window.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn leave(ctx: &Ctx, id: SessionId, connection: i64) -> Outcome<()> {
     let mut conn = ctx.pool.acquire().await?;
     let end = ctx.now() + ctx.settings.sessions.resume_window;
@@ -29,10 +31,10 @@ pub async fn leave(ctx: &Ctx, id: SessionId, connection: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// Notes what a client has processed (§6.5). What it has is not kept for a resume any more.
+/// Records the last event that a client has acknowledged (§6.5) and deletes the acknowledged frames.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn acked(ctx: &Ctx, id: SessionId, connection: i64, seq: i64) -> Outcome<()> {
     let mut tx = ctx.pool.begin().await?;
     if let Some(acked) = rows::ack(&mut tx, id, connection, seq).await? {
@@ -42,19 +44,19 @@ pub async fn acked(ctx: &Ctx, id: SessionId, connection: i64, seq: i64) -> Outco
     Ok(())
 }
 
-/// Whether nothing would be missed if the session were closed: it has no job under way and follows none.
+/// Returns whether closing the session loses nothing: it has no open job and follows none.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn is_idle(ctx: &Ctx, id: SessionId) -> Outcome<bool> {
     let mut conn = ctx.pool.acquire().await?;
     Ok(!rows::has_open_job(&mut conn, id).await? && !follows::any(&mut conn, id).await?)
 }
 
-/// Forgets sessions whose window is over. One with a job under way stays: its events are still counted.
+/// Deletes sessions whose resume window is over; one with an open job stays, because its events are still numbered.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut tx = ctx.pool.begin().await?;
     let now = ctx.now();

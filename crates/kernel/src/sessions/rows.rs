@@ -1,4 +1,4 @@
-//! The rows of sessions. Table `sessions`; all that writes it is here.
+//! Rows of sessions. Table `sessions`; every write to it is in this file.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::Entered;
 use crate::lines::digest;
 use crate::{AppError, Caller, Ctx, Grant, Outcome, authentication, unknown};
 
-/// A session.
+/// A stored session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub id: SessionId,
@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub features: Features,
     pub dialect: Dialect,
     pub token: Digest,
-    /// The token before, while it is not known whether the client has the last one.
+    /// The previous token, until the client is known to have the current one.
     pub prior: Option<Digest>,
     pub last_seq: i64,
     pub acked_seq: i64,
@@ -37,7 +37,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The session on its connection, with the token that was just made for it.
+    /// Returns the session for its connection, with the token just created for it.
     pub fn entered(self, token: String) -> Entered {
         Entered {
             id: self.id,
@@ -95,7 +95,7 @@ fn words(features: Features) -> Vec<String> {
     features.names().into_iter().map(str::to_owned).collect()
 }
 
-/// By whose word a caller gets in.
+/// Encodes the credential of a caller: its key, or the end of its token.
 pub(super) fn opened_by(caller: &Caller) -> String {
     let key = &caller.grant.key;
     match key.expires_at {
@@ -104,11 +104,12 @@ pub(super) fn opened_by(caller: &Caller) -> String {
     }
 }
 
-/// Who opened a session, for one who presents nothing but its resume token, while what it was opened with still opens
-/// anything. `None` when it does not, or the token is not the session's.
+/// Returns the grant of the principal that opened a session, for a client that presents only a resume token.
+///
+/// `None` if the principal's credential is no longer valid, or if the token is not the session's.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn presented(ctx: &Ctx, said: &Resume) -> Outcome<Option<Arc<Grant>>> {
     let Ok(id) = said.session_id.parse::<SessionId>() else { return Ok(None) };
     let row = sqlx::query!(
@@ -119,7 +120,7 @@ pub async fn presented(ctx: &Ctx, said: &Resume) -> Outcome<Option<Arc<Grant>>> 
     .fetch_optional(&ctx.pool)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    // Before anything is done for who has no right to it.
+    // Checked before any work is done for a client without the token.
     let known = [Some(row.token), row.prior_token].into_iter().flatten().map(digest);
     let known = known.collect::<Outcome<Vec<Digest>>>()?;
     if !known.iter().any(|token| tokens::opens(&said.resume_token, token)) {
@@ -132,7 +133,7 @@ pub async fn presented(ctx: &Ctx, said: &Resume) -> Outcome<Option<Arc<Grant>>> 
     }
 }
 
-/// A session, locked; `None` when there is none.
+/// Locks and loads a session.
 pub(super) async fn lock(conn: &mut PgConnection, id: SessionId) -> Outcome<Option<Session>> {
     let row = sqlx::query_as!(
         Row,
@@ -147,7 +148,7 @@ pub(super) async fn lock(conn: &mut PgConnection, id: SessionId) -> Outcome<Opti
     row.map(Session::try_from).transpose()
 }
 
-/// How many sessions of a principal are connected. Those of a server that died are not, once their time is over.
+/// Counts a principal's connected sessions; those of a dead server count only until they expire.
 pub(super) async fn attached(conn: &mut PgConnection, principal: &str, now: Timestamp) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- sessions::attached
@@ -185,7 +186,7 @@ pub(super) async fn insert(conn: &mut PgConnection, session: &Session, now: Time
     Ok(())
 }
 
-/// Writes down that a session was taken up again.
+/// Updates a session that was resumed.
 pub(super) async fn take_up(conn: &mut PgConnection, session: &Session) -> Outcome<()> {
     sqlx::query!(
         "-- sessions::take_up
@@ -206,8 +207,11 @@ pub(super) async fn take_up(conn: &mut PgConnection, session: &Session) -> Outco
     Ok(())
 }
 
-/// Moves on until when a session can be resumed. When its client was heard of over this connection (`heard`), it has its last
-/// token: the one before opens nothing any more. False when the connection is no longer the session's.
+/// Extends the time until which a session can be resumed; returns false if the connection is no longer the current
+/// one.
+///
+/// If its client was heard on this connection (`heard`), it has the current token, and the previous one becomes
+/// invalid.
 pub(super) async fn move_on(
     conn: &mut PgConnection,
     id: SessionId,
@@ -231,7 +235,7 @@ pub(super) async fn move_on(
     Ok(done.rows_affected() == 1)
 }
 
-/// Writes down what a client has processed: what it really was sent, and never less than before. Where that is now.
+/// Records the client's acknowledgement, at most up to the last number and never backwards; returns the stored value.
 pub(super) async fn ack(
     conn: &mut PgConnection,
     id: SessionId,
@@ -251,8 +255,10 @@ pub(super) async fn ack(
     Ok(acked)
 }
 
-/// Forgets sessions whose window is over and whose jobs are, the oldest first. One whose server died counts as connected
-/// for a while longer, so that a clock that jumps does not end who is there.
+/// Deletes sessions with no open job at the end of their resume window, oldest first.
+///
+/// After the death of its server a session counts as connected for a while longer, so that a clock that jumps does
+/// not end connected sessions.
 pub(super) async fn delete(
     conn: &mut PgConnection,
     now: Timestamp,
@@ -277,7 +283,7 @@ pub(super) async fn delete(
     Ok(ids)
 }
 
-/// Whether a session has a job that is not over.
+/// Returns whether a session has an open job.
 pub(super) async fn has_open_job(conn: &mut PgConnection, id: SessionId) -> Outcome<bool> {
     let found = sqlx::query_scalar!(
         r#"-- sessions::has_open_job
@@ -290,7 +296,7 @@ pub(super) async fn has_open_job(conn: &mut PgConnection, id: SessionId) -> Outc
     Ok(found)
 }
 
-/// Writes how far these sessions have counted.
+/// Writes the last numbers of these sessions.
 pub(super) async fn count(conn: &mut PgConnection, counters: &[(SessionId, i64)]) -> Outcome<()> {
     let (ids, seqs): (Vec<Uuid>, Vec<i64>) = counters.iter().map(|(id, seq)| (id.uuid(), *seq)).unzip();
     sqlx::query!(

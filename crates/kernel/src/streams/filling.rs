@@ -1,5 +1,5 @@
-//! Filling the feed's rings from the database with what was committed and not published: by other servers, by deeds that
-//! only say that there is news, and for those who follow everything. Run by `src/background/feeding.rs`.
+//! Adds committed but unpublished records to the feed's rings: those of other servers, of operations that only
+//! announce news, and for followers of all intents. Run by `src/background/feeding.rs`.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::feed::{Frame, Mark};
 use crate::places::{self, Stretch};
 use crate::{Ctx, Outcome};
 
-/// Publishes what an intent's topic has missed, so that its followers need not each ask the database.
+/// Publishes the missing records of an intent's topic, so that its followers need not query the database themselves.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn fill(ctx: &Ctx, intent: IntentId) -> Outcome<()> {
     loop {
         let Some(topic) = ctx.feed.topic(intent) else { return Ok(()) };
@@ -33,11 +33,13 @@ pub async fn fill(ctx: &Ctx, intent: IntentId) -> Outcome<()> {
     }
 }
 
-/// Publishes to those who follow everything what has been committed since the last call; when nobody does, forgets where
-/// it was, so that the next follower does not pay for the time between. True when there is more.
+/// Publishes the records committed since the last call to the followers of all intents; returns true if there is
+/// more.
+///
+/// Without such followers it drops its position, so that the next follower does not pay for the time between.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
     let topic = ctx.feed.house();
     if !ctx.feed.house_is_followed() {
@@ -46,7 +48,8 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
     }
     let Some(head) = topic.head() else {
         topic.start_at(places::now(ctx).await?.0);
-        // What was committed between a follower's own look and this one is in no ring; it has to look again.
+        // Records committed between a follower's own read and this one are in no ring; the follower has to read
+        // again.
         topic.wake();
         return Ok(true);
     };
@@ -63,10 +66,10 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
     Ok(more)
 }
 
-/// Asks the database which followed intents have gone on without this server hearing of it.
+/// Checks the database for followed intents that have advanced without notice to this server.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
     let followed = ctx.feed.followed();
     if followed.is_empty() {
@@ -78,7 +81,7 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
         match topic.head() {
             Some(head) if head < tail.seq => ctx.feed.look_at(intent),
             Some(_) => {}
-            // Only requests that wait follow it, and they read for themselves; from now on news will be noticed.
+            // Only waiting requests follow it, and they read for themselves; from now on news is noticed.
             None => {
                 topic.start_at(tail.seq);
                 topic.wake();

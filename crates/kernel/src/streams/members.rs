@@ -1,5 +1,5 @@
-//! Looking at a portfolio: which intents are in it, as far as that is remembered. It is looked up anew when the house's line
-//! tells that it has changed, and what is seen is what is in the portfolio then.
+//! Members of a followed portfolio, cached until the system log shows a change of the portfolio. Visibility depends
+//! on the members at the time of the check.
 
 use std::collections::HashSet;
 
@@ -15,15 +15,15 @@ use crate::feed::Record;
 use crate::portfolios::{Onlooker, members};
 use crate::{AppError, Ctx, Outcome};
 
-/// The intents of the portfolio that somebody looks at.
+/// Cached members of a followed portfolio.
 #[derive(Debug, Default)]
 pub(super) enum Members {
-    /// They are to be looked up.
+    /// They must be loaded.
     #[default]
     Unknown,
-    /// The portfolio is not the caller's to see.
+    /// The caller may not see the portfolio.
     Hidden,
-    /// They are these.
+    /// The members.
     Known(HashSet<IntentId>),
 }
 
@@ -34,7 +34,7 @@ impl From<Option<HashSet<IntentId>>> for Members {
 }
 
 impl Sight {
-    /// The portfolio that is looked at, if it is one.
+    /// Returns the followed portfolio, if there is one.
     fn portfolio(&self) -> Option<PortfolioId> {
         if let View::Portfolio(portfolio) = self.view { Some(portfolio) } else { None }
     }
@@ -43,14 +43,14 @@ impl Sight {
         Onlooker { portfolio, agent: &self.caller.agent, admin: self.caller.has(Scope::Admin) }
     }
 
-    /// Notices that what is in the portfolio has changed.
+    /// Drops the cached members if an event changes the portfolio.
     pub(super) fn notice_members(&mut self, event: &Event) {
         if self.portfolio().is_some_and(|portfolio| is_about(event, portfolio)) {
             self.members = Members::Unknown;
         }
     }
 
-    /// Whether an intent is in the portfolio, as far as that is known; anything may be where no portfolio is looked at.
+    /// Returns whether a cached portfolio contains an intent; always true if no portfolio is followed.
     pub(super) fn may_have(&self, intent: IntentId) -> bool {
         match &self.members {
             _ if self.portfolio().is_none() => true,
@@ -59,7 +59,7 @@ impl Sight {
         }
     }
 
-    /// Whether an intent is in the portfolio at this moment.
+    /// Returns whether an intent is in the portfolio at this moment.
     pub(super) async fn has(
         &mut self,
         ctx: &Ctx,
@@ -79,8 +79,8 @@ impl Sight {
         }
     }
 
-    /// On a portfolio's stream: what happens to its intents, and to itself as far as it is about none that the caller cannot
-    /// read.
+    /// Decides for a portfolio's stream: records of its intents, and of itself unless they concern an intent that the
+    /// caller cannot read.
     pub(super) async fn shows_in_portfolio(
         &mut self,
         ctx: &Ctx,
@@ -88,7 +88,8 @@ impl Sight {
         record: &Record,
     ) -> Result<bool, End> {
         let intent = record.intent_id();
-        // That it is asked of the house too is how a portfolio that is not the caller's to see ends the look at it.
+        // Checked for records of the system log too, because this is how a portfolio that became invisible ends its
+        // stream.
         let inside = self.has(ctx, portfolio, intent).await?;
         if intent == IntentId::HOUSE {
             let Record::Event { event, .. } = record else { return Ok(false) };
@@ -122,7 +123,7 @@ fn is_about(event: &Event, portfolio: PortfolioId) -> bool {
         && event.payload.get("portfolio_id").and_then(|id| id.as_str()) == Some(&portfolio.to_string())
 }
 
-/// Looks up what is in the portfolios that these look at, of those who do not know, all at once.
+/// Loads the members of the portfolios that these views need, all at once.
 pub(crate) async fn know_members(
     conn: &mut PgConnection,
     sights: impl Iterator<Item = &mut Sight>,

@@ -1,5 +1,5 @@
-//! Sight: what one caller sees of all that happens, and only while it may. A stream looks through one, and so does whatever
-//! is delivered to a receiver of webhooks (`fanout.rs`).
+//! Visibility: which records one caller sees at a given moment. Streams use it, and so do deliveries to webhook
+//! receivers (`fanout.rs`).
 
 use std::collections::HashMap;
 
@@ -18,44 +18,44 @@ use crate::seats::{self, Seat};
 use crate::visits::visit;
 use crate::{AppError, Caller, Ctx, Outcome};
 
-/// Intents whose seat is remembered at the most.
+/// Maximum number of cached memberships.
 const SEATS: usize = 10_000;
 
-/// What is looked at.
+/// The part of all records that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// One intent, whose records alone are shown to it.
+    /// One intent; only its records are checked.
     Intent,
-    /// One channel, of the intent whose records are shown to it.
+    /// One channel; only the records of its intent are checked.
     Channel(ChannelId),
     /// The intents of one portfolio.
     Portfolio(PortfolioId),
-    /// What concerns the acting agent.
+    /// Records that concern the acting agent.
     Agent,
     /// Everything that the caller may see.
     All,
 }
 
-/// A caller who looks.
+/// A caller's view, with its cached memberships.
 #[derive(Debug)]
 pub(crate) struct Sight {
-    /// Who looks.
+    /// The caller.
     pub caller: Caller,
     pub(super) view: View,
-    /// Where the caller stands, with each intent that came by.
+    /// The caller's membership in each intent seen so far.
     seats: HashMap<IntentId, Option<Seat>>,
-    /// What is in the portfolio that is looked at.
+    /// Members of the followed portfolio.
     pub(super) members: Members,
 }
 
 impl Sight {
-    /// A caller who has seen nothing yet.
+    /// Creates a view without cached memberships.
     pub fn new(caller: Caller, view: View) -> Self {
         Self { caller, view, seats: HashMap::new(), members: Members::default() }
     }
 
-    /// As [`Self::shows`] of what was noticed already, where the end of what was looked at is only one thing more that is not
-    /// seen.
+    /// Like [`Self::shows`], for a record that was passed to [`Self::notice`] before; a view that has ended sees
+    /// nothing.
     pub async fn sees(&mut self, ctx: &Ctx, record: &Record) -> Outcome<bool> {
         match self.judge(ctx, record).await {
             Ok(seen) => Ok(seen),
@@ -64,7 +64,7 @@ impl Sight {
         }
     }
 
-    /// Whether its caller may read an intent at this moment, and looks at it.
+    /// Returns whether the caller may read an intent at this moment, and the intent belongs to the view.
     pub async fn reads(&mut self, ctx: &Ctx, intent: IntentId) -> Outcome<bool> {
         let look = async {
             let inside = match self.view {
@@ -81,7 +81,7 @@ impl Sight {
         }
     }
 
-    /// Notices what may change where its caller stands; whether that is to be looked up anew.
+    /// Drops cached memberships that a record may change; returns whether one must be loaded again.
     pub fn notice(&mut self, record: &Record) -> bool {
         if let Record::Event { event, .. } = record {
             self.notice_members(event);
@@ -94,10 +94,10 @@ impl Sight {
         }
     }
 
-    /// Whether its caller sees a record at this moment. Records are to be shown to it in their order.
+    /// Returns whether the caller sees a record at this moment; records must be passed in order.
     ///
     /// # Errors
-    /// What it looks at is gone, or no longer the caller's to see.
+    /// The subject of the view was deleted, or the caller may no longer see it.
     pub async fn shows(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
         self.notice(record);
         self.judge(ctx, record).await
@@ -125,8 +125,7 @@ impl Sight {
         }
     }
 
-    /// Where the caller stands with an intent: remembered until something happens that may change it, or until its
-    /// entry ends.
+    /// Returns the caller's membership in an intent, cached until an event may change it or its entry ends.
     pub(super) async fn seat(&mut self, ctx: &Ctx, intent: IntentId) -> Result<Option<Seat>, End> {
         let now = ctx.now();
         let valid = |seat: &Option<Seat>| {
@@ -135,7 +134,7 @@ impl Sight {
         if let Some(seat) = self.seats.get(&intent).filter(|seat| valid(seat)) {
             return Ok(seat.clone());
         }
-        // What is rarely awaited is boxed: a stream that waits is then as small as its waiting.
+        // Rarely awaited futures are boxed, so that a waiting stream stays small.
         let look = async {
             let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
             seats::seat(&mut conn, &self.caller.agent, intent, now).await
@@ -145,7 +144,7 @@ impl Sight {
         Ok(seat)
     }
 
-    /// Remembers where the caller stands with an intent.
+    /// Caches the caller's membership in an intent.
     pub fn learn(&mut self, intent: IntentId, seat: Option<Seat>) {
         if self.seats.len() >= SEATS {
             self.seats.clear();
@@ -153,19 +152,20 @@ impl Sight {
         self.seats.insert(intent, seat);
     }
 
-    /// Whether it has to look up where the caller stands with an intent.
+    /// Returns whether the caller's membership in an intent must be loaded.
     pub fn asks_for(&self, intent: IntentId) -> bool {
         intent != IntentId::HOUSE && !self.seats.contains_key(&intent) && self.may_have(intent)
     }
 
-    /// Forgets where the caller stands: something may have passed that this has not seen.
+    /// Drops everything cached, because events may have been missed.
     pub fn forget(&mut self) {
         self.members = Members::Unknown;
         self.seats.clear();
     }
 
-    /// On a channel's stream: its messages, what happens to them and to itself. When it is closed, the stream ends if it
-    /// was deleted.
+    /// Decides for a channel's stream: its messages, their receipts, and its own events.
+    ///
+    /// When the channel is closed, the stream ends if the channel was deleted.
     async fn shows_on_channel(
         &self,
         ctx: &Ctx,
@@ -205,7 +205,7 @@ impl Sight {
         }
     }
 
-    /// Whether one who can read the intent sees the record.
+    /// Decides whether a caller that can read the intent sees the record.
     pub(super) fn shows_record(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
         match record {
             Record::Event { .. } => self.caller.has(Scope::IntentsRead),
@@ -231,8 +231,8 @@ impl Sight {
         }
     }
 
-    /// Whether a record concerns the agent: its assignments, the intents that it is assigned to, tasks that it has or is to
-    /// take, messages for it, and what becomes of its own.
+    /// Returns whether a record concerns the agent: its assignments, its assigned intents, tasks assigned to it,
+    /// messages to it, and receipts of its own messages.
     fn concerns_agent(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
         let agent = &self.caller.agent;
         let readable = seat.is_some_and(|seat| seat.standing.reaches(Level::Read));
@@ -248,7 +248,7 @@ impl Sight {
                 readable && (assigned || tasked && !event.posted && event.event_type.starts_with("task."))
             }
             Record::Message { message, channel } => {
-                // Not on behalf of others here, whatever the key may do: this is the agent's own stream.
+                // Never on behalf of others, whatever the key permits: this is the agent's own stream.
                 let viewer =
                     Viewer { agent, admitted: channel.admits(agent), manages: false, sees_all: false };
                 let listed = channel.members.iter().any(|member| member == agent);
@@ -259,8 +259,10 @@ impl Sight {
         }
     }
 
-    /// Whether it tells of a binding moment that the caller asked or is asked: both hear of it wherever it is told, because a
-    /// question that nobody hears of waits in silence. Such an event has no words of it.
+    /// Returns whether a record belongs to a binding moment that the caller asks or is asked to decide.
+    ///
+    /// Both parties see it in every view, because a question that nobody notices would wait in silence. Such an event
+    /// contains none of its text.
     fn is_party(&self, record: &Record) -> bool {
         let Record::Event { event, .. } = record else { return false };
         if event.posted || !event.event_type.starts_with("moment.") || !self.caller.has(Scope::MomentsRead) {
@@ -270,7 +272,7 @@ impl Sight {
         ["agent_id", "principal_id", "escalated_to"].into_iter().any(party)
     }
 
-    /// The house's own log: agents hear of themselves, admins of everything.
+    /// Decides about the system log: agents see the events about themselves, admins all of them.
     fn shows_house(&self, record: &Record) -> bool {
         let Record::Event { event, .. } = record else { return false };
         let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(&self.caller.agent);
@@ -282,13 +284,13 @@ impl Sight {
     }
 }
 
-/// Whether a message is handed out at this moment: it may have expired since its frame was made.
+/// Returns whether a message is delivered at this moment: it may have expired since its frame was built.
 fn delivered(message: &Message, viewer: &Viewer<'_>, now: Timestamp) -> bool {
     let late = message.status == MessageStatus::Delivered && message.expires_at.is_some_and(|end| end <= now);
     message.delivered_to(viewer) && (!late || viewer.manages || message.sender == viewer.agent)
 }
 
-/// Whether an event may change where somebody stands with its intent.
+/// Returns whether an event may change a membership in its intent.
 fn moves_seats(event: &Event) -> bool {
     let kinds = [
         Kind::AccessGranted,

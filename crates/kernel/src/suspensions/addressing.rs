@@ -1,4 +1,4 @@
-//! Whom a question is for: a person, and another one than who asks, under whatever name that does so.
+//! Addressees of a question: each must be a person other than the asker, under any name that the asker uses.
 
 use entente_domain::principals::Kind as Being;
 use entente_domain::refusal::{Code, Refusal};
@@ -9,7 +9,8 @@ use sqlx::PgConnection;
 use super::Whom;
 use crate::{Caller, Outcome, principals};
 
-/// Whom an SDK's record is for: `channel_hint` or a member of the context names a person, and a ladder the second one.
+/// Returns the addressees in an SDK's record: `channel_hint` or the context names a person, and a ladder the second
+/// one.
 pub(super) fn hinted(asked: &Asked) -> Whom {
     let member = |name: &str| asked.context.get(name).and_then(Value::as_str).map(str::to_owned);
     Whom {
@@ -20,7 +21,7 @@ pub(super) fn hinted(asked: &Asked) -> Whom {
     }
 }
 
-/// Whether a name is a person's, and another's than who asks, under whatever name.
+/// Returns whether a name belongs to a person other than the asker, under any name that the asker uses.
 pub(super) async fn is_person(conn: &mut PgConnection, name: Option<&str>, asker: &Caller) -> Outcome<bool> {
     let other = |name: &&str| *name != asker.agent && *name != asker.principal() && !name.contains('\0');
     let Some(name) = name.filter(other) else { return Ok(false) };
@@ -28,7 +29,8 @@ pub(super) async fn is_person(conn: &mut PgConnection, name: Option<&str>, asker
     Ok(found.is_some_and(|principal| principal.kind == Being::Human))
 }
 
-/// Requires that those whom a question names are not who asks with a key of theirs in an agent's name: they would answer themselves.
+/// Requires that no addressee is the asker's own principal, acting in an agent's name: that person would answer
+/// itself.
 ///
 /// # Errors
 /// [`Code::Unprocessable`].

@@ -1,6 +1,7 @@
-//! Answering the question that an intent waits with. Only a person answers, with a login or a key of its own, and not who asks: the
-//! one who is asked, who so closes the moment; where nobody could be asked, or the moment has lapsed before the question, whom the
-//! operator has named, or a person who administers the intent.
+//! Answers to the question that an intent waits with. Only a person answers, with a login or an API key of its own,
+//! and never the asker. The addressee answers and thereby closes the moment. If nobody could be asked, or if the
+//! moment lapsed before the question, the person named by the operator or a person with admin access to the intent
+//! answers.
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
@@ -17,38 +18,39 @@ use super::{Given, ends, rows};
 use crate::moments::{self, Reach, Turn};
 use crate::{Caller, Ctx, Outcome, idempotency, intents, not_found, seats};
 
-/// An answer.
+/// An answer to a question.
 #[derive(Debug, Clone)]
 pub struct Said {
-    /// To which question.
+    /// Id of the question.
     pub suspension_id: String,
     /// The answer.
     pub value: Value,
-    /// What else its surface says.
+    /// Other data of its client.
     pub metadata: Option<Map<String, Value>>,
-    /// The digest of the moment, for who has read that.
+    /// Digest of the moment, if the client has read it.
     pub digest: Option<String>,
 }
 
-/// An answer that counts.
+/// An accepted answer.
 #[derive(Debug, Clone)]
 pub struct Responded {
-    /// The question, answered.
+    /// The answered question.
     pub suspension: Suspension,
     /// The answer.
     pub value: Value,
-    /// The label and the description of the choice that it is.
+    /// Label and description of the chosen option.
     pub choice: Option<(String, String)>,
-    /// When.
+    /// Time of the answer.
     pub at: Timestamp,
 }
 
-/// Answers the question that an intent waits with. The same answer by the same again is a retry. The caller acts as whoever
-/// answers.
+/// Answers the question that an intent waits with; the caller acts as the answering person.
+///
+/// The same answer by the same person again is a retry.
 ///
 /// # Errors
-/// The intent is not there or not the caller's to see; it does not wait with this question, or no longer; the value is no answer
-/// to it; somebody else is asked.
+/// Fails if the intent does not exist or is not visible to the caller, if it does not, or no longer, wait with this
+/// question, if the value is not a valid answer, or if another person is asked.
 pub async fn respond(
     ctx: &Ctx,
     caller: &Caller,
@@ -65,7 +67,7 @@ pub async fn respond(
     };
     let addressed =
         |kept: &moments::Kept| caller.is_itself() && kept.moment.is_addressed_to(&caller.agent, ctx.now());
-    // Who is asked, or named for all questions, hears of this one wherever it is from.
+    // An addressee, or the person named for all questions, may see this one on any intent.
     let is_addressed = moment.as_ref().is_some_and(addressed) || is_named(ctx, caller);
     if !is_addressed {
         seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
@@ -94,7 +96,7 @@ pub async fn respond(
     };
     let open = current.filter(|kept| kept.moment.state_at(turn.now) == MomentState::Open);
     if let Some(mut kept) = open {
-        // First whether it is theirs to answer, then whether it is an answer.
+        // First check the right to answer, then the answer.
         kept.moment.may_decide(&moments::decider(caller), turn.now)?;
         let resolution = asked.accept(&said.value)?;
         let Said { value, metadata, digest, .. } = said.clone();
@@ -122,7 +124,7 @@ fn no_question() -> Refusal {
     Refusal::new(Code::InvalidTransition, message)
 }
 
-/// What is over: the same answer again is as after a lost reply, anything else comes too late.
+/// Handles a question that is over: the same answer again succeeds, as after a lost reply, any other is too late.
 async fn again(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -147,13 +149,13 @@ async fn again(
     Ok(Responded { suspension: one, value: said.value.clone(), choice, at })
 }
 
-/// Whether this is the person whom the operator has named for questions that name nobody.
+/// Returns whether the caller is the person that the operator named for questions without an addressee.
 fn is_named(ctx: &Ctx, caller: &Caller) -> bool {
     caller.require_person().is_ok() && ctx.settings.moments.person.as_deref() == Some(&caller.agent)
 }
 
-/// Whether a person may answer where none is asked: the one whom the operator has named, or an admin of the intent; not who
-/// asks, under whatever name.
+/// Requires that a person may answer a question without an addressee: the operator's choice, or an admin of the
+/// intent, but never the asker under any name.
 async fn require_admin(ctx: &Ctx, turn: &mut Turn, caller: &Caller, one: &Suspension) -> Outcome<()> {
     if one.is_asked_by(&caller.agent) {
         let message = "Nobody could be asked, so the people who administer the intent answer; but who asks cannot be who answers.";

@@ -1,5 +1,5 @@
-//! How questions end: with an answer, by their time, called off. All of it under the lock of the intent, whose state and status
-//! change with it.
+//! Ends of questions: by an answer, by expiry, or cancelled. All operations run under the lock of the intent, because
+//! its state and status change with the question.
 
 use entente_domain::clock::naive;
 use entente_domain::events::{Draft, Kind};
@@ -17,21 +17,21 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{AppError, Caller, Ctx, Outcome, intents, moments};
 
-/// The question that the line's intent waits with.
+/// Returns the question that the intent waits with.
 pub(super) async fn open(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Option<Suspension>> {
     Ok(rows::open(conn, &[intent_id.uuid()]).await?.pop())
 }
 
-/// The question as it stands in the intent's state.
+/// Parses the question in the intent's state.
 pub(super) fn asked(intent: &Intent) -> Outcome<Asked> {
     let record = intent.state.get(MEMBER).and_then(Value::as_object).cloned().unwrap_or_default();
-    // Only the server changes it while it waits, and it was read when it was put there.
+    // Only the server changes it while it is open, and it was parsed when it was put there.
     Asked::read(&record).map_err(|fault| {
         AppError::Inconsistent(format!("the question of {} cannot be read: {}", intent.id, fault.message))
     })
 }
 
-/// Ends a question; the intent as it goes on.
+/// Ends a question; returns the resumed intent.
 pub(super) async fn end(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -77,7 +77,7 @@ pub(super) async fn end(
     Ok(after.intent().clone())
 }
 
-/// What has become of the moment of a question, within the deed that ended it: the intent goes on, or the question is off.
+/// Ends a question together with its moment, within the operation that ended the moment.
 pub(crate) async fn moment_ended(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -99,19 +99,19 @@ pub(crate) async fn moment_ended(
             }
             Answer::CallOff => End::Cancelled("called_off"),
         },
-        // To refuse the question is no answer, and the asker must not wait for one: it hears that there will be none, and finds
-        // the objection at the moment. What a refusal keeps it from holds for what it asks next.
+        // A refusal is no answer, and the asker must not wait for one: it is notified that there will be none, and
+        // finds the objection in the moment. The restrictions of the refusal apply to its next question.
         (MomentState::Deliberating, _) => End::Cancelled("refused"),
         (MomentState::Withdrawn, _) => End::Cancelled("withdrawn"),
         (MomentState::Expired, _) if one.is_due(line.now()) => End::Expired,
-        // The moment has lapsed before the question does: the intent's admins can still answer.
+        // The moment has lapsed before the question: the intent's admins can still answer.
         _ => return Ok(()),
     };
     end(conn, ctx, line, (&intent, &one), how, actor).await?;
     Ok(())
 }
 
-/// Writes down that the time of the intent's question is over, if it is, within a deed that is about to change the intent.
+/// Records the expiry of the intent's question if it is due, within an operation that is about to change the intent.
 pub(crate) async fn settle(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -127,11 +127,13 @@ pub(crate) async fn settle(
     }
 }
 
-/// Calls the intent's question off, within the deed by which an admin of the intent gives it another status; what is to be told
-/// once that is committed. Only who asks takes a question away from a person, or a person: else any agent could.
+/// Cancels the intent's question, within the operation by which an admin gives the intent another status.
+///
+/// Returns the notification to send after the commit. Only the asker or a person may cancel a question that a person
+/// was asked; otherwise any agent could.
 ///
 /// # Errors
-/// The caller is neither.
+/// Fails if the caller is neither.
 pub(crate) async fn call_off(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -159,10 +161,10 @@ pub(crate) async fn call_off(
     Ok((intent, Some(ended)))
 }
 
-/// Writes down that the time of up to `limit` questions is over. Their moments lapse at the same instant.
+/// Records the expiry of up to `limit` questions; their moments lapse at the same instant.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::due(&ctx.pool, ctx.now(), limit).await?;
     round(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
@@ -172,7 +174,7 @@ async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
     let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
     let due = open(&mut tx, intent_id).await?.filter(|one| one.is_due(line.now()));
-    // Another server may have been faster.
+    // Another server may have ended it already.
     let Some(one) = due else { return Ok(0) };
     let Some(intent) = intents::load(&mut tx, intent_id).await? else { return Ok(0) };
     end(&mut tx, ctx, &mut line, (&intent, &one), End::Expired, HOUSE).await?;
@@ -182,7 +184,7 @@ async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(1)
 }
 
-/// These intents as who reads them finds them: where the time of a question is over, what follows has happened.
+/// Returns these intents as readers see them: the consequences of due questions are applied.
 pub(crate) async fn seen(conn: &mut PgConnection, ctx: &Ctx, found: Vec<Intent>) -> Outcome<Vec<Intent>> {
     let waiting: Vec<uuid::Uuid> =
         found.iter().filter(|intent| waits(&intent.state)).map(|intent| intent.id.uuid()).collect();
@@ -197,7 +199,7 @@ pub(crate) async fn seen(conn: &mut PgConnection, ctx: &Ctx, found: Vec<Intent>)
     Ok(found.into_iter().map(seen).collect())
 }
 
-/// The record of a question with what came of it, as the state has it.
+/// Returns the record of a question with its outcome from the intent's state, if it is still there.
 pub(super) fn record(intent: &Intent, id: &str) -> Option<Map<String, Value>> {
     let record = intent.state.get(MEMBER)?.as_object()?;
     (record.get("id").and_then(Value::as_str) == Some(id)).then(|| record.clone())

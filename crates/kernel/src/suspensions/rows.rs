@@ -1,4 +1,4 @@
-//! The rows of suspensions. Table `suspensions`: no words of a question or an answer are in it.
+//! Rows of suspensions. Table `suspensions`: it contains no text of a question or an answer.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, MomentId};
@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::{AppError, Outcome, unknown};
 
-/// Reads whole suspensions: the query's name, and what follows its `FROM`.
+/// Selects whole suspensions: the query's name, and the clauses after `FROM suspensions`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -63,7 +63,7 @@ impl TryFrom<Row> for Suspension {
     }
 }
 
-/// One of an intent's questions.
+/// Loads one of an intent's questions.
 pub(super) async fn load(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -75,7 +75,7 @@ pub(super) async fn load(
     row.map(Suspension::try_from).transpose()
 }
 
-/// The questions that these intents wait with.
+/// Loads the open questions of these intents.
 pub(super) async fn open(conn: &mut PgConnection, intents: &[uuid::Uuid]) -> Outcome<Vec<Suspension>> {
     let rows = select!("suspensions::open", "WHERE intent_id = ANY($1) AND state = 'open'", intents)
         .fetch_all(conn)
@@ -83,7 +83,7 @@ pub(super) async fn open(conn: &mut PgConnection, intents: &[uuid::Uuid]) -> Out
     rows.into_iter().map(Suspension::try_from).collect()
 }
 
-/// An intent's questions before its `before`th, the newest first.
+/// Lists an intent's questions with a number below `before`, newest first.
 pub(super) async fn list(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -102,7 +102,7 @@ pub(super) async fn list(
     rows.into_iter().map(Suspension::try_from).collect()
 }
 
-/// The number of the intent's last question.
+/// Returns the number of the intent's last question; 0 if there is none.
 pub(super) async fn last(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<i64> {
     let last = sqlx::query_scalar!(
         r#"-- suspensions::last
@@ -114,7 +114,7 @@ pub(super) async fn last(conn: &mut PgConnection, intent_id: IntentId) -> Outcom
     Ok(last)
 }
 
-/// The intents with up to `limit` questions whose time is over.
+/// Returns the intents of up to `limit` questions that are due.
 pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
     let ids = sqlx::query_scalar!(
         "-- suspensions::due
@@ -128,7 +128,7 @@ pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Ve
     Ok(ids.into_iter().map(IntentId::from).collect())
 }
 
-/// The first person who has the intent's matters in hand: its creator, else the one with the oldest admin entry.
+/// Returns the first person among the intent's creator and the owners of its admin entries, oldest first.
 pub(super) async fn person_of(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -176,7 +176,7 @@ pub(super) async fn insert(conn: &mut PgConnection, made: &Suspension) -> Outcom
     Ok(())
 }
 
-/// Writes down how a question ended: once.
+/// Records the end of a question, once.
 pub(super) async fn end(conn: &mut PgConnection, one: &Suspension) -> Outcome<()> {
     let ended = sqlx::query!(
         "-- suspensions::end
@@ -194,6 +194,6 @@ pub(super) async fn end(conn: &mut PgConnection, one: &Suspension) -> Outcome<()
     if ended.rows_affected() == 1 {
         return Ok(());
     }
-    // The lock of the intent was held since it was read.
+    // The lock of the intent was held since the question was read.
     Err(AppError::Inconsistent(format!("a question of {} ended under its lock", one.intent_id)))
 }

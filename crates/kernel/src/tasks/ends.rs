@@ -1,6 +1,6 @@
-//! What follows from tasks: those that wait for one that is over become ready or are blocked, its channels close
-//! (RFC-0021 §7.3), its plan goes on or ends; and what follows for tasks when their intent resolves, their agent leaves or
-//! their time is up.
+//! Consequences for and of tasks. When a task is over, the tasks that wait for it become ready or are blocked, its
+//! channels close (RFC-0021 §7.3), and its plan continues or ends. Tasks also change when their intent is resolved,
+//! their agent leaves, or they are due.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome, Tx, agents, channels, memory, plans, seats};
 
-/// Writes tasks that have gone on, records what is to be told, and does what follows, within a deed that holds the
+/// Writes changed tasks, records their events, and applies the consequences, within an operation that holds the
 /// intent's lock.
 pub(crate) async fn settle(
     conn: &mut PgConnection,
@@ -44,7 +44,7 @@ pub(crate) async fn settle(
         for waiting in waiting_for(conn, line, &ids).await? {
             write(conn, ctx, line, actor, waiting).await?;
         }
-        // The plan may end, and its open tasks with it: those are looked at as they are now.
+        // The plan may end together with its open tasks: these are loaded in their current state.
         courses = plans::tasks_ended(conn, ctx, line, actor, &ended).await?;
     }
     Ok(())
@@ -62,7 +62,7 @@ async fn write(
     Ok(course.task)
 }
 
-/// Records what is to be told of a task or a plan.
+/// Records the events of a task or a plan.
 pub(crate) fn record(
     ctx: &Ctx,
     line: &mut Line,
@@ -74,7 +74,7 @@ pub(crate) fn record(
     }
 }
 
-/// The tasks that no longer wait as they did, now that these are over.
+/// Returns the tasks with a changed wait, now that these tasks are over.
 async fn waiting_for(conn: &mut PgConnection, line: &Line, ended: &[TaskId]) -> Outcome<Vec<Course>> {
     let ids = links::waiting_for(conn, ended).await?;
     let tasks = rows::load_all(conn, &ids).await?;
@@ -96,7 +96,7 @@ async fn waiting_for(conn: &mut PgConnection, line: &Line, ended: &[TaskId]) -> 
     Ok(moved)
 }
 
-/// Calls off every open task of an intent that is resolved, and its plans.
+/// Cancels every open task and plan of an intent that is resolved.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -113,7 +113,7 @@ pub(crate) async fn end_of_intent(
     plans::end_of_intent(conn, ctx, line, actor).await
 }
 
-/// The intents on which an agent has a task, or is to take one.
+/// Returns the intents on which an agent has open tasks or assignments.
 pub(crate) async fn intents_of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<IntentId>> {
     let mut intents: Vec<IntentId> =
         rows::of_agent(conn, agent).await?.into_iter().map(|(intent, _)| intent).collect();
@@ -122,7 +122,7 @@ pub(crate) async fn intents_of_agent(conn: &mut PgConnection, agent: &str) -> Ou
     Ok(intents)
 }
 
-/// Takes from an agent that has left what it had and what was kept for it on one intent.
+/// Releases the tasks of an agent that has left, on one intent.
 pub(crate) async fn agent_left(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -136,7 +136,7 @@ pub(crate) async fn agent_left(
     take(conn, ctx, line, &ids, ("agent_left", actor)).await
 }
 
-/// Takes these tasks from whoever has them or is to have them.
+/// Releases these tasks from the agents that have them or are to have them.
 async fn take(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -148,7 +148,7 @@ async fn take(
     let mut courses = Vec::new();
     for task in rows::load_all(conn, ids).await? {
         let mut course = Course::begin(task, now);
-        // Its time may have been up before.
+        // They may have been due before.
         if course.task.assigned_agent.is_some() && !course.task.status.is_terminal() {
             course.agent_left(why, now);
         }
@@ -157,8 +157,9 @@ async fn take(
     settle(conn, ctx, line, actor, courses).await
 }
 
-/// Takes, within a deed that changed who has access, what they had and what was kept for them from those who may no longer
-/// write: they could not go on with it, and nobody else would get it.
+/// Releases the tasks of agents that may no longer write, within an operation that changed access.
+///
+/// Otherwise such an agent could not continue, and nobody else could claim the task.
 pub(crate) async fn take_without_access(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -176,7 +177,8 @@ pub(crate) async fn take_without_access(
     take(conn, ctx, line, &ids, ("access_lost", actor)).await
 }
 
-/// Begins a transaction with the lock of the house, and if the agent `leaves` those of every intent on which it has a task.
+/// Begins a transaction with the lock of the system log and, if the agent `leaves`, of every intent on which it has a
+/// task.
 pub(crate) async fn begin_with_agent(ctx: &Ctx, agent: &str, leaves: bool) -> Outcome<(Tx, Vec<IntentId>)> {
     let mut intents = Vec::new();
     if leaves {
@@ -188,8 +190,9 @@ pub(crate) async fn begin_with_agent(ctx: &Ctx, agent: &str, leaves: bool) -> Ou
     Ok((ctx.begin(&locks).await?, intents))
 }
 
-/// As [`agent_left`], on all these intents, whose locks are held. False when the agent has taken a task on another one
-/// since they were listed: then nothing was done.
+/// Like [`agent_left`], on all these intents, whose locks are held.
+///
+/// Returns false, without any change, if the agent has taken a task on another intent since they were listed.
 pub(crate) async fn take_from(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -209,11 +212,10 @@ pub(crate) async fn take_from(
     Ok(true)
 }
 
-/// Writes down what time has done to tasks: attempts that took too long, pauses that are over; up to `limit` of them, an
-/// intent at a time.
+/// Records the changes of up to `limit` due tasks, one intent at a time: timeouts of attempts, and ends of pauses.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut connection = ctx.pool.acquire().await?;
     let mut due: BTreeMap<IntentId, Vec<TaskId>> = BTreeMap::new();
@@ -224,7 +226,7 @@ pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     round(due.into_iter().map(|(intent, ids)| pass_time_on(ctx, intent, ids))).await
 }
 
-/// As [`pass_time`], with these tasks of one intent.
+/// Does the work of [`pass_time`] for these tasks of one intent.
 async fn pass_time_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent]).await?;
     let mut line = Line::open(&mut tx, intent, None, ctx.now()).await?;
@@ -232,7 +234,7 @@ async fn pass_time_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<
     let courses: Vec<Course> = tasks
         .into_iter()
         .map(|task| Course::begin(task, line.now()))
-        // Another server was faster, or somebody went on with it.
+        // Another server has written it already, or the task has changed.
         .filter(|course| !course.told.is_empty())
         .collect();
     if courses.is_empty() {

@@ -1,4 +1,4 @@
-//! What tasks have to do with each other and with plans, read from their rows (`rows.rs`).
+//! Relations of tasks to each other and to plans, read from their rows (`rows.rs`).
 
 use entente_domain::ids::{PlanId, TaskId};
 use entente_domain::tasks::TaskStatus;
@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::rows::{status, uuids};
 use crate::Outcome;
 
-/// What these tasks depend on, directly and through others: each with its own dependencies.
+/// Returns the direct and indirect dependencies of these tasks, including themselves, each with its own
+/// dependencies.
 pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<(TaskId, Vec<TaskId>)>> {
     let rows = sqlx::query!(
         r#"-- tasks::below
@@ -25,7 +26,7 @@ pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Ve
     Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
 }
 
-/// The pending tasks that depend on one of these.
+/// Returns the pending tasks that depend on one of these.
 pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<TaskId>> {
     let rows = sqlx::query_scalar!(
         "-- tasks::waiting_for
@@ -37,7 +38,7 @@ pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outc
     Ok(rows.into_iter().map(TaskId::from).collect())
 }
 
-/// Which tasks depend on these: `(one of these, one that depends on it)`.
+/// Returns the tasks that depend on these, as pairs: `(one of these, one that depends on it)`.
 pub(crate) async fn blocks(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<(TaskId, TaskId)>> {
     let rows = sqlx::query!(
         r#"-- tasks::blocks
@@ -50,7 +51,7 @@ pub(crate) async fn blocks(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<V
     Ok(rows.into_iter().map(|row| (row.id.into(), row.dependent.into())).collect())
 }
 
-/// The tasks of these plans with their statuses, each plan's in its order.
+/// Returns the tasks of these plans with their statuses, in each plan's order.
 pub(crate) async fn of_plans(
     conn: &mut PgConnection,
     plans: &[PlanId],

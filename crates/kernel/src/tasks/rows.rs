@@ -1,4 +1,4 @@
-//! The rows of tasks.
+//! Rows of tasks. Table `tasks`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Filter;
 use crate::{AppError, Outcome, unknown};
 
-/// Reads whole tasks: the query's name, and what follows its `FROM tasks`.
+/// Selects whole tasks: the query's name, and the clauses after `FROM tasks`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -113,20 +113,19 @@ impl TryFrom<Row> for Task {
     }
 }
 
-/// A task as it is stored.
+/// Loads a task as it is stored.
 pub(crate) async fn load(conn: &mut PgConnection, id: TaskId) -> Outcome<Option<Task>> {
     Ok(load_all(conn, &[id]).await?.pop())
 }
 
-/// These tasks as they are stored, in the order of their age.
+/// Loads these tasks as they are stored, oldest first.
 pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<Task>> {
     let rows =
         select!("tasks::load_all", "WHERE id = ANY($1) ORDER BY id", &uuids(ids)).fetch_all(conn).await?;
     rows.into_iter().map(Task::try_from).collect()
 }
 
-/// A page of an intent's tasks as they are stored, the oldest first; those that time will have changed by now are found
-/// under what they are now.
+/// Returns a page of an intent's tasks as they are stored, oldest first; a due task is filtered by its due status.
 pub(crate) async fn page(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -135,7 +134,7 @@ pub(crate) async fn page(
 ) -> Outcome<Vec<Task>> {
     let open = filter.status.is_some_and(|status| !status.is_terminal());
     let rows = if open {
-        // What is over never is in such a status again: not looked at, however much of it there is.
+        // A task that is over never returns to such a status, so an index of open tasks suffices.
         select!(
             "tasks::page_of_open",
             "WHERE intent_id = $1
@@ -180,7 +179,7 @@ pub(super) fn uuids(ids: &[TaskId]) -> Vec<Uuid> {
     ids.iter().map(|id| id.uuid()).collect()
 }
 
-/// The intent that a task belongs to.
+/// Returns the intent that a task belongs to.
 pub(crate) async fn home(conn: &mut PgConnection, id: TaskId) -> Outcome<Option<IntentId>> {
     let found = sqlx::query_scalar!("-- tasks::home\n SELECT intent_id FROM tasks WHERE id = $1", id.uuid())
         .fetch_optional(conn)
@@ -188,7 +187,7 @@ pub(crate) async fn home(conn: &mut PgConnection, id: TaskId) -> Outcome<Option<
     Ok(found.map(IntentId::from))
 }
 
-/// Those of these tasks that belong to the intent, with their statuses and plans.
+/// Returns those of these tasks that belong to the intent, with their statuses and plans.
 pub(crate) async fn among(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -207,7 +206,7 @@ pub(crate) async fn among(
         .collect()
 }
 
-/// The open tasks of an intent.
+/// Returns the open tasks of an intent.
 pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<TaskId>> {
     let rows = sqlx::query_scalar!(
         "-- tasks::open_of_intent
@@ -220,7 +219,7 @@ pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId)
     Ok(rows.into_iter().map(TaskId::from).collect())
 }
 
-/// The open tasks of an intent that somebody has, or that are kept for somebody, each with whom.
+/// Returns the open tasks of an intent that have an assigned agent, with the agent.
 pub(crate) async fn assigned(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<(TaskId, String)>> {
     let rows = sqlx::query!(
         r#"-- tasks::assigned
@@ -234,7 +233,7 @@ pub(crate) async fn assigned(conn: &mut PgConnection, intent_id: IntentId) -> Ou
     Ok(rows.into_iter().map(|row| (row.id.into(), row.agent)).collect())
 }
 
-/// The open tasks that an agent has, or that are kept for it, each with its intent.
+/// Returns the open tasks assigned to an agent, each with its intent.
 pub(crate) async fn of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<(IntentId, TaskId)>> {
     let rows = sqlx::query!(
         "-- tasks::of_agent
@@ -247,7 +246,7 @@ pub(crate) async fn of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Ve
     Ok(rows.into_iter().map(|row| (row.intent_id.into(), row.id.into())).collect())
 }
 
-/// The tasks that time has changed, each with its intent.
+/// Returns up to `limit` due tasks, each with its intent.
 pub(crate) async fn due(
     conn: &mut PgConnection,
     now: Timestamp,
@@ -304,7 +303,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, task: &Task) -> Outcome<()> 
     Ok(())
 }
 
-/// Writes what can change of a task.
+/// Writes the columns of a task that may change.
 pub(crate) async fn update(conn: &mut PgConnection, task: &Task) -> Outcome<()> {
     let due_status = task.due_at.map(|due| task.clone().at(due).status.as_str());
     sqlx::query!(
@@ -341,7 +340,7 @@ pub(crate) async fn update(conn: &mut PgConnection, task: &Task) -> Outcome<()> 
     Ok(())
 }
 
-/// Calls off every open task of an intent, in one statement.
+/// Cancels every open task of an intent, in one statement.
 pub(crate) async fn cancel_all(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- tasks::cancel_all

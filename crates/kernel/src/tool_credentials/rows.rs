@@ -1,4 +1,4 @@
-//! The rows of credentials in vaults. Table `tool_credentials`. What is sealed is read by [`sealed`] alone, for a call.
+//! Rows of credentials in vaults. Table `tool_credentials`. Only [`sealed`] reads a sealed secret, for a call.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ToolCredentialId, VaultId};
@@ -47,7 +47,6 @@ impl TryFrom<Row> for ToolCredential {
     }
 }
 
-/// A credential.
 pub(crate) async fn find(conn: &mut PgConnection, id: ToolCredentialId) -> Outcome<Option<ToolCredential>> {
     let row = sqlx::query_as!(
         Row,
@@ -62,9 +61,9 @@ pub(crate) async fn find(conn: &mut PgConnection, id: ToolCredentialId) -> Outco
     row.map(ToolCredential::try_from).transpose()
 }
 
-/// The credentials in a vault that were not revoked, the oldest first.
+/// Returns the credentials in a vault that are not revoked, oldest first.
 pub(crate) async fn of_vault(conn: &mut PgConnection, vault: VaultId) -> Outcome<Vec<ToolCredentialId>> {
-    // As many as a vault takes.
+    // Bounded by the maximum number of credentials in a vault.
     let ids = sqlx::query_scalar!(
         "-- tool_credentials::of_vault
          SELECT id FROM tool_credentials WHERE vault_id = $1 AND revoked_at IS NULL ORDER BY id",
@@ -75,7 +74,7 @@ pub(crate) async fn of_vault(conn: &mut PgConnection, vault: VaultId) -> Outcome
     Ok(ids.into_iter().map(ToolCredentialId::from).collect())
 }
 
-/// How many credentials in a vault were not revoked.
+/// Counts the credentials in a vault that are not revoked.
 pub(super) async fn count(conn: &mut PgConnection, vault: VaultId) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- tool_credentials::count
@@ -87,7 +86,6 @@ pub(super) async fn count(conn: &mut PgConnection, vault: VaultId) -> Outcome<i6
     Ok(count)
 }
 
-/// The sealed secret of a credential.
 pub(super) async fn sealed(conn: &mut PgConnection, id: ToolCredentialId) -> Outcome<Option<Sealed>> {
     let row = sqlx::query!(
         "-- tool_credentials::sealed
@@ -99,7 +97,6 @@ pub(super) async fn sealed(conn: &mut PgConnection, id: ToolCredentialId) -> Out
     Ok(row.and_then(|row| Some(Sealed { key_id: row.key_id?, bytes: row.sealed? })))
 }
 
-/// Writes a new credential.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     credential: &ToolCredential,
@@ -129,7 +126,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Writes what is known of a credential. Its end, if it is another one, is not told yet.
+/// Writes a credential without its secret; if its end has changed, the end is announced again later.
 pub(super) async fn save(conn: &mut PgConnection, credential: &ToolCredential) -> Outcome<()> {
     sqlx::query!(
         "-- tool_credentials::save
@@ -150,7 +147,7 @@ pub(super) async fn save(conn: &mut PgConnection, credential: &ToolCredential) -
     Ok(())
 }
 
-/// Writes another secret; the version that it is sealed for is written by [`save`].
+/// Writes another secret; [`save`] writes the version that it is sealed for.
 pub(super) async fn save_secret(
     conn: &mut PgConnection,
     id: ToolCredentialId,
@@ -168,7 +165,7 @@ pub(super) async fn save_secret(
     Ok(())
 }
 
-/// Revokes the credentials of a vault, or one of them, and wipes their secrets; answers with how many.
+/// Revokes the credentials of a vault, or one of them, and wipes their secrets; returns their number.
 pub(crate) async fn revoke_rows(
     conn: &mut PgConnection,
     vault: VaultId,
@@ -188,7 +185,7 @@ pub(crate) async fn revoke_rows(
     Ok(done.rows_affected())
 }
 
-/// Notes that the ends of credentials are told; answers with those whose end that is.
+/// Marks the ends of credentials as announced; returns these credentials.
 pub(super) async fn end(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<ToolCredential>> {
     let rows = sqlx::query_as!(
         Row,
@@ -206,7 +203,7 @@ pub(super) async fn end(conn: &mut PgConnection, now: Timestamp, limit: i64) -> 
     rows.into_iter().map(ToolCredential::try_from).collect()
 }
 
-/// How many ends of credentials are to be told.
+/// Returns whether the end of any credential is to be announced.
 pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<bool> {
     let due = sqlx::query_scalar!(
         r#"-- tool_credentials::due
@@ -219,7 +216,7 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<bool
     Ok(due)
 }
 
-/// Credentials whose secrets are sealed with one of these keys, after one of them, in the order of their ids.
+/// Returns credentials with secrets sealed by one of these keys, ordered by key and id.
 pub(super) async fn under_keys(
     conn: &mut PgConnection,
     keys: &[String],
@@ -236,7 +233,7 @@ pub(super) async fn under_keys(
     Ok(ids.into_iter().map(ToolCredentialId::from).collect())
 }
 
-/// Forgets credentials that were revoked before a moment and of which no grant is left; answers with how many.
+/// Deletes credentials that were revoked before a time and have no grants left; returns their number.
 pub(crate) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- tool_credentials::forget

@@ -1,4 +1,5 @@
-//! What time does to credentials in vaults: their ends are told, and what an old key has sealed is sealed with the new one.
+//! Effects of time on credentials in vaults: their ends are announced, and secrets under an old key are sealed with
+//! the new one.
 
 use entente_domain::events::Kind;
 use entente_domain::ids::{IntentId, ToolCredentialId};
@@ -9,10 +10,10 @@ use crate::lines::Line;
 use crate::rounds::round;
 use crate::{Ctx, Outcome, vaults};
 
-/// Tells of credentials whose time has run out; answers with how many. They are over since the instant itself.
+/// Announces credentials that have expired, and returns their number; they are invalid since that very instant.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await? {
         return Ok(0);
@@ -29,11 +30,12 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     Ok(ended.len() as u64)
 }
 
-/// Seals anew what is sealed with an old key, so that the key can be dropped; answers with how much. What does not open stays
-/// as it is and keeps nothing else waiting.
+/// Seals secrets under old keys with the current key, so that the old ones can be dropped; returns their number.
+///
+/// A secret that cannot be opened stays as it is, and does not stop the others.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn seal_anew(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let keys = &ctx.settings.vaults.keys;
     let retired = keys.retired();

@@ -1,4 +1,4 @@
-//! The rows of grants. Table `tool_grants`.
+//! Rows of grants. Table `tool_grants`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ToolCredentialId, ToolGrantId, VaultId};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Page, Shown, odd};
 use crate::{AppError, Outcome};
 
-/// Grants of one agent among which the one for a tool is looked for: the first that can be used is used.
+/// Maximum number of an agent's grants that are searched for a tool; the first usable one is taken.
 const CANDIDATES: i64 = 100;
 
 struct Row {
@@ -76,13 +76,12 @@ fn all(rows: Vec<Row>) -> Outcome<Vec<Shown>> {
     rows.into_iter().map(Shown::try_from).collect()
 }
 
-/// A grant.
 pub(super) async fn find(conn: &mut PgConnection, id: ToolGrantId) -> Outcome<Option<Shown>> {
     let row = select!("tool_grants::find", "WHERE g.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Shown::try_from).transpose()
 }
 
-/// A grant and all above it, the first one first.
+/// Returns a grant and all grants above it, starting with the topmost.
 pub(crate) async fn chain(conn: &mut PgConnection, id: ToolGrantId) -> Outcome<Vec<ToolGrant>> {
     let rows = select!(
         "tool_grants::chain",
@@ -95,7 +94,7 @@ pub(crate) async fn chain(conn: &mut PgConnection, id: ToolGrantId) -> Outcome<V
     Ok(all(rows)?.into_iter().map(|shown| shown.grant).collect())
 }
 
-/// The grants that an agent holds; of those whose vaults' owners are like one of these names, if there are any.
+/// Lists the grants of an agent, optionally only of vaults with an owner that matches one of these patterns.
 pub(super) async fn of_agent(
     conn: &mut PgConnection,
     agent: &str,
@@ -117,7 +116,6 @@ pub(super) async fn of_agent(
     all(rows)
 }
 
-/// The grants of a credential.
 pub(super) async fn of_credential(
     conn: &mut PgConnection,
     credential: ToolCredentialId,
@@ -136,9 +134,11 @@ pub(super) async fn of_credential(
     all(rows)
 }
 
-/// The grants in force with which an agent may use a tool, in the order in which they are taken. First those of its own
-/// principal's vaults, and of these the ones that name the tool, those whose context does, and those of the service of that
-/// name. Of all others the oldest: anybody may grant anything to anybody, and what comes later overtakes nothing.
+/// Returns the grants in force that let an agent use a tool, in the order in which they are tried.
+///
+/// Grants of vaults owned by the agent or its principal come first: of these the ones that name the tool, then those
+/// whose context does, then those of the service of that name. All others follow by age: anybody may grant anything
+/// to anybody, so a later grant must not overtake an earlier one.
 pub(crate) async fn candidates(
     conn: &mut PgConnection,
     (agent, principal): (&str, &str),
@@ -163,7 +163,7 @@ pub(crate) async fn candidates(
     all(rows)
 }
 
-/// How many grants of a credential are in force.
+/// Counts the grants of a credential that are in force.
 pub(super) async fn count(
     conn: &mut PgConnection,
     credential: ToolCredentialId,
@@ -181,7 +181,6 @@ pub(super) async fn count(
     Ok(count)
 }
 
-/// Writes a new grant.
 pub(super) async fn insert(conn: &mut PgConnection, grant: &ToolGrant) -> Outcome<()> {
     let ancestors: Vec<Uuid> = grant.ancestors.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
@@ -208,7 +207,7 @@ pub(super) async fn insert(conn: &mut PgConnection, grant: &ToolGrant) -> Outcom
     Ok(())
 }
 
-/// Has a grant rest or go on.
+/// Suspends or resumes a grant.
 pub(super) async fn rest(conn: &mut PgConnection, id: ToolGrantId, rests: bool) -> Outcome<()> {
     sqlx::query!(
         "-- tool_grants::rest
@@ -221,7 +220,7 @@ pub(super) async fn rest(conn: &mut PgConnection, id: ToolGrantId, rests: bool) 
     Ok(())
 }
 
-/// Takes a grant back, and all that were passed on from it; answers with how many.
+/// Revokes a grant and all delegations of it; returns their number.
 pub(super) async fn revoke(conn: &mut PgConnection, grant: &ToolGrant, now: Timestamp) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- tool_grants::revoke
@@ -236,7 +235,7 @@ pub(super) async fn revoke(conn: &mut PgConnection, grant: &ToolGrant, now: Time
     Ok(done.rows_affected())
 }
 
-/// Takes back all grants of a credential; answers with how many.
+/// Revokes all grants of a credential; returns their number.
 pub(crate) async fn revoke_of_credential(
     conn: &mut PgConnection,
     credential: ToolCredentialId,
@@ -253,7 +252,7 @@ pub(crate) async fn revoke_of_credential(
     Ok(done.rows_affected())
 }
 
-/// Takes back all grants of what is in a vault; answers with how many.
+/// Revokes all grants of the credentials in a vault; returns their number.
 pub(crate) async fn revoke_of_vault(conn: &mut PgConnection, vault: VaultId, now: Timestamp) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- tool_grants::revoke_of_vault
@@ -266,7 +265,7 @@ pub(crate) async fn revoke_of_vault(conn: &mut PgConnection, vault: VaultId, now
     Ok(done.rows_affected())
 }
 
-/// Notes that the ends of grants are told; answers with those whose end that is.
+/// Marks the ends of grants as announced; returns these grants.
 pub(super) async fn end(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<ToolGrant>> {
     let rows = sqlx::query_as!(
         Row,
@@ -285,7 +284,7 @@ pub(super) async fn end(conn: &mut PgConnection, now: Timestamp, limit: i64) -> 
     Ok(all(rows)?.into_iter().map(|shown| shown.grant).collect())
 }
 
-/// Whether the end of a grant is to be told.
+/// Returns whether the end of any grant is to be announced.
 pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<bool> {
     let due = sqlx::query_scalar!(
         r#"-- tool_grants::due
@@ -298,8 +297,9 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<bool
     Ok(due)
 }
 
-/// Forgets grants that ended before a moment; answers with how many. What was passed on ends no later than what it comes from,
-/// and goes first: no grant is without those above it.
+/// Deletes grants that ended before a time; returns their number.
+///
+/// A delegation ends no later than the grant above it and is deleted first, so that no grant lacks those above it.
 pub(crate) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- tool_grants::forget

@@ -1,4 +1,4 @@
-//! The rows of firings. Table `trigger_firings`.
+//! Rows of firings. Table `trigger_firings`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
@@ -8,27 +8,27 @@ use sqlx::PgConnection;
 
 use crate::{AppError, Ctx, Outcome, unknown};
 
-/// What has become of a firing.
+/// Status of a firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = TriggerFiringStatus)]
 pub enum FiringStatus {
-    /// An event was heard, and is about to be fired for.
+    /// An event matched, and the firing is about to run.
     Heard,
     /// It waits until an open intent of the same type is over.
     Waiting,
-    /// It made an intent.
+    /// It created an intent.
     Fired,
-    /// It was to make none.
+    /// It was not to create an intent.
     Skipped,
-    /// It could make none.
+    /// It failed to create an intent.
     Failed,
 }
 
 impl FiringStatus {
     const ALL: [Self; 5] = [Self::Heard, Self::Waiting, Self::Fired, Self::Skipped, Self::Failed];
 
-    /// The word that it is written as.
+    /// Returns the status's wire form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,48 +45,48 @@ impl FiringStatus {
         found.ok_or_else(|| unknown("status of a firing", word))
     }
 
-    /// Whether it is yet to be done.
+    /// Returns whether the firing is still to run.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Heard | Self::Waiting)
     }
 }
 
-/// One time that a trigger was due.
+/// One firing of a trigger.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Firing {
     /// Its id.
     pub id: FiringId,
     /// The trigger.
     pub trigger_id: TriggerId,
-    /// What brought it about.
+    /// The kind of its cause.
     pub cause: Cause,
-    /// Which one: the same is never fired for twice.
+    /// Key of the cause: a trigger never fires twice for the same one.
     pub cause_key: String,
-    /// What has become of it.
+    /// Its status.
     pub status: FiringStatus,
-    /// Why it made no intent, in a word.
+    /// Code of the reason for creating no intent.
     pub reason: Option<String>,
-    /// The same for people.
+    /// The same reason, for people.
     pub detail: Option<String>,
-    /// The intent that it made.
+    /// The intent that it created.
     pub intent_id: Option<IntentId>,
-    /// The time that it was due at.
+    /// Scheduled time.
     pub due_at: Option<Timestamp>,
-    /// Where the event is: its intent and its place in that one's line.
+    /// The event: its intent and its number in the intent's log.
     pub source: Option<(IntentId, i64)>,
-    /// Who did it by hand.
+    /// Agent that fired it by hand.
     pub fired_by: Option<String>,
-    /// What came with it, as JSON, while it is yet to be done.
+    /// Values for the template, as JSON, while the firing is still to run.
     #[serde(skip)]
     pub brought: Option<String>,
-    /// When it was due.
+    /// Time at which it became due.
     pub created_at: Timestamp,
-    /// When it was over.
+    /// Time at which it was over.
     pub done_at: Option<Timestamp>,
 }
 
 impl Firing {
-    /// A firing that is about to be done.
+    /// Creates a firing that is about to run.
     pub(super) fn new(
         id: FiringId,
         trigger: TriggerId,
@@ -153,7 +153,7 @@ impl TryFrom<Row> for Firing {
     }
 }
 
-/// Reads whole firings: the query's name, and what follows its `FROM trigger_firings f`.
+/// Selects whole firings: the query's name, and the clauses after `FROM trigger_firings f`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -167,13 +167,12 @@ macro_rules! select {
     };
 }
 
-/// A firing by its id.
 pub(super) async fn find(conn: &mut PgConnection, id: FiringId) -> Outcome<Option<Firing>> {
     let row = select!("trigger_firings::find", "WHERE f.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Firing::try_from).transpose()
 }
 
-/// The firing of a trigger for this very cause, if there was one.
+/// Loads the firing of a trigger for this very cause, if there was one.
 pub(super) async fn for_cause(
     conn: &mut PgConnection,
     trigger: TriggerId,
@@ -192,7 +191,6 @@ pub(super) async fn for_cause(
     row.map(Firing::try_from).transpose()
 }
 
-/// A trigger's firings, the newest first.
 pub(super) async fn list(
     conn: &mut PgConnection,
     trigger: TriggerId,
@@ -213,8 +211,10 @@ pub(super) async fn list(
     rows.into_iter().map(Firing::try_from).collect()
 }
 
-/// Firings that are yet to be done and can be: of each principal the oldest first, and of all principals alike many, so that
-/// nobody's backlog is waited for by the others. Those that wait for an open intent are left out.
+/// Returns firings that can run: the oldest of each principal first, in turn, so that no principal's backlog delays
+/// the others.
+///
+/// Those that wait for an open intent are left out.
 pub(super) async fn ready(ctx: &Ctx, limit: i64) -> Outcome<Vec<FiringId>> {
     let ids = sqlx::query_scalar!(
         "-- trigger_firings::ready
@@ -233,7 +233,7 @@ pub(super) async fn ready(ctx: &Ctx, limit: i64) -> Outcome<Vec<FiringId>> {
     Ok(ids.into_iter().map(FiringId::from).collect())
 }
 
-/// Whether a firing of a trigger waits, but for this one.
+/// Returns whether another firing of a trigger waits.
 pub(super) async fn waits(conn: &mut PgConnection, trigger: TriggerId, but: FiringId) -> Outcome<bool> {
     let waits = sqlx::query_scalar!(
         r#"-- trigger_firings::waits
@@ -247,7 +247,7 @@ pub(super) async fn waits(conn: &mut PgConnection, trigger: TriggerId, but: Firi
     Ok(waits)
 }
 
-/// Writes firings. Those for what was fired for before are left as they are; how many were new.
+/// Inserts firings, and skips those with a cause that has fired already; returns the number of new ones.
 pub(super) async fn insert(conn: &mut PgConnection, firings: &[Firing]) -> Outcome<u64> {
     if firings.is_empty() {
         return Ok(0);
@@ -283,7 +283,7 @@ pub(super) async fn insert(conn: &mut PgConnection, firings: &[Firing]) -> Outco
     Ok(done.rows_affected())
 }
 
-/// Writes what has become of a firing that is there.
+/// Writes the result of a stored firing.
 pub(super) async fn save(conn: &mut PgConnection, firing: &Firing) -> Outcome<()> {
     sqlx::query!(
         "-- trigger_firings::save
@@ -302,7 +302,7 @@ pub(super) async fn save(conn: &mut PgConnection, firing: &Firing) -> Outcome<()
     Ok(())
 }
 
-/// Ends a firing that cannot be done; its trigger, if it was still to be done.
+/// Marks a firing as failed because it cannot run; returns its trigger if the firing was still to run.
 pub(super) async fn break_off(
     conn: &mut PgConnection,
     id: FiringId,
@@ -320,7 +320,7 @@ pub(super) async fn break_off(
     Ok(trigger.map(TriggerId::from))
 }
 
-/// Ends all firings of a trigger that are yet to be done.
+/// Skips all firings of a trigger that are still to run.
 pub(super) async fn call_off(
     conn: &mut PgConnection,
     trigger: TriggerId,
@@ -340,7 +340,7 @@ pub(super) async fn call_off(
     Ok(())
 }
 
-/// Forgets firings that were due before a time.
+/// Deletes finished firings that became due before a time.
 pub(super) async fn forget(ctx: &Ctx, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- trigger_firings::forget

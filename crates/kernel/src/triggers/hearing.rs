@@ -1,8 +1,8 @@
-//! What event triggers hear (RFC-0017 §3). Table `trigger_cursor`.
+//! Matching of events with event triggers (RFC-0017 §3). Table `trigger_cursor`.
 //!
-//! The lines are the outbox, as they are for webhooks (`fanout.rs`): one server at a time reads what was logged after the
-//! cursor, below the horizon, notes a firing for each trigger that hears it, and moves the cursor in the same transaction.
-//! A crash repeats a step or continues after it; an event is fired for once either way, because it stands in the firing.
+//! The logs are the outbox, as for webhooks (`fanout.rs`): one server at a time reads the events after the cursor,
+//! below the horizon, inserts a firing for each matching trigger, and moves the cursor in the same transaction. A
+//! crash repeats a step or continues after it; in either case an event fires once, because the firing names it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -22,27 +22,27 @@ use crate::feed::{Place, Record};
 use crate::streams::{Sight, View};
 use crate::{Ctx, Outcome, places, seats};
 
-/// The advisory lock of the one who moves the cursor (`fanout.rs` says why it is none of a row).
+/// Advisory lock of the server that moves the cursor (`fanout.rs` explains why it is not a row lock).
 const LOCK: i64 = 0x656e_7465_6e74_6502;
 
-/// Stretches that are read in one run, so that no run takes long.
+/// Maximum pages of the log per run, so that no run takes long.
 const STRETCHES: usize = 16;
 
-/// Hears what was logged since the last time; answers with how many firings that makes.
+/// Matches the events logged since the last run; returns the number of new firings.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn hear(ctx: &Ctx) -> Outcome<u64> {
     let mut total = 0;
     for _ in 0..STRETCHES {
         let Some(heard) = Box::pin(step(ctx)).await? else { return Ok(total) };
         total += heard;
     }
-    // There is more.
+    // There may be more.
     Ok(total.max(1))
 }
 
-/// Hears the next stretch; `None` when there is none.
+/// Processes the next page; `None` if there is none.
 async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
     let mut tx = ctx.pool.begin().await?;
     let first = rows::first_heard(&mut tx).await?;
@@ -61,7 +61,7 @@ async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
     if events.is_empty() {
         return Ok(None);
     }
-    // Whoever is not there yet began after everything that was just read.
+    // A trigger that is not visible yet was created after all events just read.
     let (new, broken) = heard(ctx, &mut tx, &events).await?;
     save(&mut tx, Some(reached)).await?;
     tx.commit().await?;
@@ -71,20 +71,20 @@ async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
     Ok(Some(new))
 }
 
-/// An event that somebody may hear, with what filters look at.
+/// An event with the values that filters examine.
 struct Heard<'a> {
     place: Place,
     event: &'a Event,
     members: Map<String, Value>,
 }
 
-/// Writes the firings that these events make; how many are new, and which triggers cannot be read.
+/// Inserts the firings for these events; returns the number of new ones, and the triggers that cannot be read.
 async fn heard(
     ctx: &Ctx,
     conn: &mut PgConnection,
     events: &[(Place, Event)],
 ) -> Outcome<(u64, Vec<TriggerId>)> {
-    // Of what triggers do, only that one fired is heard: one that listens to its own failures would never end.
+    // Of the events about triggers only a firing counts: a trigger that fires for its own failures would never end.
     let audible = |event: &Event| {
         event.posted
             || event.event_type == Kind::TriggerFired.wire()
@@ -115,7 +115,7 @@ async fn heard(
     }
 }
 
-/// Those of which the trigger's owner may read the event.
+/// Selects the pairs in which the trigger's owner may read the event.
 async fn visible<'a, 'e>(
     ctx: &Ctx,
     conn: &mut PgConnection,
@@ -143,7 +143,7 @@ async fn visible<'a, 'e>(
     for (listener, one) in pairs {
         let id = listener.id;
         let intent = one.event.intent_id;
-        // Whoever has no powers any more fires once more, to be switched off for it.
+        // A trigger without a valid key fires once more, which disables it.
         let Some(owner) = owners.get(&id) else {
             seen.push((listener, one));
             continue;
@@ -162,8 +162,9 @@ async fn visible<'a, 'e>(
     Ok(seen)
 }
 
-/// The firings, as many of each trigger and of each principal as there may be in a minute. The first one too many says so in
-/// its trigger's history.
+/// Builds the firings, up to the rates per minute of each trigger and principal.
+///
+/// The first one beyond the rate is recorded in its trigger's history.
 async fn within_rate(
     ctx: &Ctx,
     conn: &mut PgConnection,

@@ -1,4 +1,4 @@
-//! Triggers that listen, with no more of each than it takes to know what it hears: they are looked at for all that happens.
+//! Event triggers, reduced to the fields that matching needs, because they are examined for all events.
 
 use entente_domain::ids::{KeyId, TriggerId};
 use entente_domain::triggers::Condition;
@@ -7,38 +7,38 @@ use uuid::Uuid;
 
 use crate::Outcome;
 
-/// Listeners that are read at once, so that not all of the house's are in memory.
+/// Triggers read at once, so that not all of them are in memory.
 const PAGE: i64 = 500;
 
-/// A trigger that listens.
+/// An event trigger.
 #[derive(Debug)]
 pub(super) struct Listener {
     /// Its id.
     pub id: TriggerId,
-    /// Whose it is.
+    /// Owner of the trigger.
     pub principal_id: String,
-    /// As whom it makes intents.
+    /// Agent that it creates intents as.
     pub agent_id: String,
-    /// By whose powers.
+    /// Key with the rights that it uses.
     pub key_id: KeyId,
-    /// What it listens to.
+    /// Condition for events.
     pub condition: Condition,
-    /// It hears what later transactions write.
+    /// Transaction after which written events count.
     pub hears_after: i64,
 }
 
-/// A part of those that listen.
+/// A page of event triggers.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
-    /// Those that can be read.
+    /// Those that could be read.
     pub listeners: Vec<Listener>,
-    /// Those that cannot: they keep none of the others from hearing.
+    /// Those that could not be read; they do not affect the others.
     pub broken: Vec<TriggerId>,
-    /// Where the next part begins, if there is one.
+    /// Start of the next page, if there is one.
     pub next: Option<Uuid>,
 }
 
-/// Those that listen to events of these types, by name or by a pattern, after this one.
+/// Loads a page of the triggers for events of these types, by name or by a pattern, after the given one.
 pub(super) async fn listening(
     conn: &mut PgConnection,
     types: &[&str],

@@ -1,4 +1,4 @@
-//! The rows of intents that triggers made, and whose doing each of them is. Table `trigger_intents`.
+//! Rows of intents that triggers created, with the triggers behind each of them. Table `trigger_intents`.
 
 use entente_domain::ids::{IntentId, TriggerId};
 use entente_domain::triggers::{Lineage, Trigger};
@@ -6,11 +6,11 @@ use sqlx::PgConnection;
 
 use crate::Outcome;
 
-/// How far up an intent's parents it is looked for a trigger whose doing it is: what an agent makes below the intent of a
-/// trigger is that trigger's doing too.
+/// Number of parents that are searched for the trigger behind an intent: intents that an agent creates below a
+/// trigger's intent count as created by that trigger too.
 const GENERATIONS: i32 = 16;
 
-/// Notes an intent that a trigger made.
+/// Records an intent that a trigger created.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     trigger: &Trigger,
@@ -34,8 +34,10 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Whether an intent of what a trigger makes is open, where it looks (RFC-0017 §6.1): its namespace, or everywhere; of its
-/// own principal's triggers, because nobody learns of others' or is held up by them.
+/// Returns whether an intent of the trigger's type is open, in its namespace or, without one, everywhere (RFC-0017
+/// §6.1).
+///
+/// Only intents of its own principal's triggers count, because nobody may learn about others' or be delayed by them.
 pub(super) async fn is_open(conn: &mut PgConnection, trigger: &Trigger) -> Outcome<bool> {
     let open = sqlx::query_scalar!(
         r#"-- trigger_intents::is_open
@@ -50,7 +52,7 @@ pub(super) async fn is_open(conn: &mut PgConnection, trigger: &Trigger) -> Outco
     Ok(open)
 }
 
-/// Notes, within the deed that ends an intent, that it is over: what waited for that goes on.
+/// Records, within the operation that ends an intent, that it is over, so that waiting firings can run.
 pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent: IntentId) -> Outcome<()> {
     sqlx::query!(
         "-- trigger_intents::end
@@ -62,7 +64,7 @@ pub(crate) async fn end_of_intent(conn: &mut PgConnection, intent: IntentId) -> 
     Ok(())
 }
 
-/// Whose doing an intent is: of the trigger that made it, or one of those above it.
+/// Returns the chain of triggers behind an intent: those of the trigger that created it or one of its parents.
 pub(super) async fn lineage(conn: &mut PgConnection, intent: IntentId) -> Outcome<Lineage> {
     let chain = sqlx::query_scalar!(
         r#"-- trigger_intents::lineage

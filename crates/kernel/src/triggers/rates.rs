@@ -1,5 +1,5 @@
-//! How often triggers may be due for what others do: each of them, and all of a principal together, because every firing is a
-//! transaction under the house's lock.
+//! Rate limits for firings that others cause: per trigger, and per principal, because every firing is a transaction
+//! under the lock of the system log.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,18 +11,18 @@ use sqlx::PgConnection;
 
 use crate::Outcome;
 
-/// Whether a trigger may fire once more.
+/// Decision about one more firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It may.
+    /// It is allowed.
     Free,
-    /// It may not, for the first time in this minute.
+    /// It exceeds the rate, for the first time in this minute.
     JustFull,
-    /// It may not.
+    /// It exceeds the rate.
     Full,
 }
 
-/// What triggers may still do within a minute.
+/// Remaining firings within a minute.
 #[derive(Debug)]
 pub(super) struct Rates {
     triggers: HashMap<TriggerId, usize>,
@@ -31,7 +31,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// What these triggers, and the principals whose they are, did within the last minute.
+    /// Loads the use of the last minute, for these triggers and principals.
     pub async fn load(
         conn: &mut PgConnection,
         triggers: &[TriggerId],
@@ -39,7 +39,7 @@ impl Rates {
         now: Timestamp,
     ) -> Outcome<Self> {
         let since = now - TimeDelta::seconds(60);
-        // What was passed over takes no room: else a flow that never pauses would be passed over for ever.
+        // Skipped firings do not count; otherwise a flow that never pauses would be skipped for ever.
         let own = sqlx::query!(
             r#"-- trigger_firings::recent
              SELECT trigger_id, count(*) FILTER (WHERE reason IS DISTINCT FROM 'rate') AS "count!",
@@ -68,7 +68,7 @@ impl Rates {
         Ok(Self { triggers: triggers.collect(), principals: principals.collect(), full })
     }
 
-    /// Takes one of a trigger's turns, if there is one left.
+    /// Takes one firing from a trigger's and a principal's rate, if both have one left.
     pub fn take(&mut self, trigger: TriggerId, principal: &str) -> Turn {
         let own = self.triggers.entry(trigger).or_insert_with(|| Trigger::room(0));
         if !self.principals.contains_key(principal) {

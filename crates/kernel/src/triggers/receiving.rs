@@ -1,5 +1,5 @@
-//! What comes in from outside (RFC-0017 §4). Whoever sends it has no key: it shows that it knows the trigger's secret, and the
-//! trigger fires by its owner's powers.
+//! Incoming webhooks (RFC-0017 §4). The sender has no API key: it proves that it knows the trigger's secret, and the
+//! trigger fires with its owner's rights.
 
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::limits::{TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE, TRIGGER_FIRINGS_PER_MINUTE};
@@ -14,37 +14,39 @@ use super::turn::Turn;
 use super::{rows, verify_of};
 use crate::{Ctx, Outcome};
 
-/// What came in.
+/// An incoming webhook.
 pub struct Received<'a> {
-    /// A header's text, by its name in small letters.
+    /// Returns a header's text, by its name in lower case.
     pub header: &'a dyn Fn(&str) -> Option<String>,
-    /// What stands at the end of the URL.
+    /// Last segment of the URL.
     pub token: Option<&'a str>,
-    /// The body as it came.
+    /// The body as it was received.
     pub body: &'a [u8],
 }
 
-/// What became of it.
+/// Result of an incoming webhook.
 #[derive(Debug)]
 pub struct Taken {
     /// The trigger.
     pub trigger_id: TriggerId,
     /// The firing.
     pub firing_id: FiringId,
-    /// What it came to.
+    /// Status of the firing.
     pub status: FiringStatus,
-    /// The intent that was made.
+    /// The intent that was created.
     pub intent_id: Option<IntentId>,
-    /// No intent was made, because one of its type is open.
+    /// Whether no intent was created because one of its type is open.
     pub deduplicated: bool,
 }
 
-/// Takes a webhook in. `brought` reads what templates speak of out of it, once it is known to be what it says. The same
-/// delivery is taken in once, and has the same answer each time.
+/// Accepts a webhook; the same delivery is accepted once, and gets the same answer each time.
+///
+/// `brought` extracts the template's values from the webhook after it was verified.
 ///
 /// # Errors
-/// There is no such trigger, or the sender does not show that it may: the same for both. It is switched off; too much comes
-/// at once; no intent could be made, which the trigger's history has the reason of.
+/// Fails if there is no such trigger, or if the sender is not verified: with the same error for both. Also fails if
+/// it is disabled, if the rate is exceeded, or if no intent could be created, for a reason that the trigger's history
+/// has.
 pub async fn receive<E>(
     ctx: &Ctx,
     id: Option<TriggerId>,
@@ -77,7 +79,7 @@ pub async fn receive<E>(
         Err(fault) => return Ok(Err(fault)),
     };
     let mut turn = Turn::begin(ctx).await?;
-    // Looked at again under the lock: its secret may be another one by now.
+    // Loaded again under the lock, because the secret may have changed.
     let stored = rows::find(&mut turn.tx, id).await?;
     admitted(ctx, stored.clone(), &received).ok_or_else(unverified)?;
     let mut stored = stored.ok_or_else(unverified)?;
@@ -96,7 +98,7 @@ pub async fn receive<E>(
     taken(&firing).map(Ok)
 }
 
-/// The delivery's own id, if it has one, when its sender shows that it may.
+/// Returns the delivery's own id, if it has one, of a verified sender.
 #[expect(
     clippy::option_option,
     reason = "not admitted; admitted without an id of its own; admitted with one"
@@ -112,7 +114,7 @@ fn admitted(ctx: &Ctx, stored: Option<rows::Stored>, received: &Received<'_>) ->
     hooks::admitted(verify_of(&stored.trigger), &stored.secret?, knock)
 }
 
-/// Says no more than that: neither whether there is such a trigger, nor what was wrong.
+/// Builds the refusal of an unverified sender, which discloses neither the trigger's existence nor the fault.
 fn unverified() -> Refusal {
     Refusal::new(
         Code::Unauthenticated,

@@ -1,4 +1,4 @@
-//! The rows of triggers. Table `triggers`.
+//! Rows of triggers. Table `triggers`.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{KeyId, TriggerId};
@@ -11,14 +11,14 @@ use sqlx::PgConnection;
 use super::Filter;
 use crate::{AppError, Ctx, Outcome, unknown};
 
-/// A trigger with what only firing it needs.
+/// A trigger with the fields that only its firing needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     /// The trigger.
     pub trigger: Trigger,
-    /// By whose powers it makes intents.
+    /// Key with the rights that it uses to create intents.
     pub key_id: KeyId,
-    /// What webhooks to it are verified with.
+    /// Secret that verifies its webhooks.
     pub secret: Option<Secret>,
 }
 
@@ -88,7 +88,7 @@ impl TryFrom<Row> for Stored {
     }
 }
 
-/// Reads whole triggers: the query's name, and what follows its `FROM triggers t`.
+/// Selects whole triggers: the query's name, and the clauses after `FROM triggers t`.
 macro_rules! select {
     ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
@@ -103,14 +103,14 @@ macro_rules! select {
     };
 }
 
-/// A trigger of a list; one that cannot be read keeps nobody from seeing the others. It is switched off where it is to fire.
+/// Converts a trigger of a list; one that cannot be read is left out, and is disabled when it is to fire.
 fn readable(row: Row) -> Option<Stored> {
     let id = row.id;
     let stored = Stored::try_from(row);
     stored.inspect_err(|e| tracing::error!(trigger.id = %id, error = %e, "a trigger could not be read")).ok()
 }
 
-/// A trigger that was not removed.
+/// Loads a trigger that was not deleted.
 pub(super) async fn find(conn: &mut PgConnection, id: TriggerId) -> Outcome<Option<Stored>> {
     let row = select!("triggers::find", "WHERE t.id = $1 AND t.removed_at IS NULL", id.uuid())
         .fetch_optional(conn)
@@ -118,8 +118,8 @@ pub(super) async fn find(conn: &mut PgConnection, id: TriggerId) -> Outcome<Opti
     row.map(Stored::try_from).transpose()
 }
 
-/// Triggers, the oldest first: those of a principal that are made as one of these names (patterns of `LIKE`), or
-/// everybody's.
+/// Lists triggers, oldest first: those of a principal for agents that match these patterns of `LIKE`, or all
+/// triggers.
 pub(super) async fn list(
     conn: &mut PgConnection,
     (principal_id, names): (Option<&str>, Option<&[String]>),
@@ -145,7 +145,7 @@ pub(super) async fn list(
     Ok(rows.into_iter().filter_map(readable).collect())
 }
 
-/// The first transaction that anybody who listens has not heard; `None` when nobody listens.
+/// Returns the transaction after which the first event trigger counts events; `None` if there are no event triggers.
 pub(super) async fn first_heard(conn: &mut PgConnection) -> Outcome<Option<i64>> {
     let first = sqlx::query_scalar!(
         "-- triggers::first_heard
@@ -156,7 +156,6 @@ pub(super) async fn first_heard(conn: &mut PgConnection) -> Outcome<Option<i64>>
     Ok(first)
 }
 
-/// How many triggers a principal has.
 pub(super) async fn count(conn: &mut PgConnection, principal_id: &str) -> Outcome<i64> {
     let count = sqlx::query_scalar!(
         r#"-- triggers::count
@@ -168,7 +167,7 @@ pub(super) async fn count(conn: &mut PgConnection, principal_id: &str) -> Outcom
     Ok(count)
 }
 
-/// Triggers that are due, those first that have been so for longest.
+/// Returns triggers that are due, the longest overdue first.
 pub(super) async fn due(ctx: &Ctx, limit: i64) -> Outcome<Vec<TriggerId>> {
     let ids = sqlx::query_scalar!(
         "-- triggers::due
@@ -189,7 +188,7 @@ fn signed(n: u32) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// The type of event that a trigger listens to, if that is one word.
+/// Returns the event type that a trigger matches, unless it is a pattern.
 fn event_type(trigger: &Trigger) -> Option<&str> {
     trigger.listens_to().map(recorded).filter(|kind| !kind.contains('*'))
 }
@@ -232,7 +231,7 @@ pub(super) async fn insert(conn: &mut PgConnection, stored: &Stored) -> Outcome<
     Ok(())
 }
 
-/// Writes a trigger as it is now; `begins`: it listens from now on.
+/// Writes a trigger in its current state; with `begins` it matches only events from now on.
 pub(super) async fn save(conn: &mut PgConnection, stored: &Stored, begins: bool) -> Outcome<()> {
     let one = &stored.trigger;
     sqlx::query!(
@@ -284,7 +283,7 @@ pub(super) async fn remove(conn: &mut PgConnection, id: TriggerId, now: Timestam
     Ok(())
 }
 
-/// Switches a trigger off that cannot be read; its agent, if it was still due or listened.
+/// Disables a trigger that cannot be read; returns its agent if the trigger was still due or matched events.
 pub(super) async fn break_off(
     conn: &mut PgConnection,
     id: TriggerId,
@@ -303,7 +302,7 @@ pub(super) async fn break_off(
     Ok(agent)
 }
 
-/// Counts a failure of a trigger whose firing could not even be done, and switches it off after too many; its agent.
+/// Counts a failure of a trigger with a firing that could not run, and disables it after too many; returns its agent.
 pub(super) async fn count_failure(
     conn: &mut PgConnection,
     id: TriggerId,
@@ -327,7 +326,7 @@ pub(super) async fn count_failure(
     Ok(agent)
 }
 
-/// Forgets triggers that were removed before a time; what they made and did is kept by its own time.
+/// Deletes triggers that were removed before a time; their intents and firings have retention periods of their own.
 pub(super) async fn forget(ctx: &Ctx, before: Timestamp, limit: i64) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- triggers::forget

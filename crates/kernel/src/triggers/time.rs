@@ -1,5 +1,5 @@
-//! What time does to triggers: schedules are due, firings that waited go on, and what was kept long enough is forgotten.
-//! One that cannot be done keeps none of the others from being done (`rounds.rs`), and is not tried for ever.
+//! Effects of time on triggers: schedules become due, waiting firings run, and old rows are deleted. Steps are
+//! independent (`rounds.rs`), and one that fails permanently is not repeated for ever.
 
 use chrono::TimeDelta;
 use entente_domain::events::Kind;
@@ -15,10 +15,10 @@ use super::turn::Turn;
 use crate::rounds::round;
 use crate::{AppError, Ctx, Outcome};
 
-/// Fires up to `limit` triggers that are due, one time each, and up to as many firings that waited.
+/// Fires up to `limit` due triggers, once each, and runs up to as many waiting firings.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::due(ctx, limit).await?;
     let due = round(due.into_iter().map(|id| Box::pin(fire_due(ctx, id)))).await;
@@ -49,18 +49,18 @@ async fn go_on(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     }
 }
 
-/// Whether the same would happen again.
+/// Returns whether a repetition would fail in the same way.
 fn is_lasting(failure: &AppError) -> bool {
     !failure.is_passing()
 }
 
-/// One time that a schedule was due.
+/// Processes one due time of a schedule.
 async fn due(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx).await?;
     let now = turn.house.now();
     let Some(mut stored) = rows::find(&mut turn.tx, id).await? else { return Ok(0) };
     let waits = stored.trigger.next_due.filter(|due| stored.trigger.enabled && *due <= now);
-    // Another server was faster.
+    // Another server has fired it already.
     let Some(since) = waits else { return Ok(0) };
     let schedule = stored.trigger.schedule()?;
     let schedule =
@@ -79,7 +79,7 @@ async fn due(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
             turn.pull(ctx, &mut stored, firing, &Map::new()).await?;
         }
     }
-    // RFC-0017 §2.3: what had one time is switched off when that is over.
+    // RFC-0017 §2.3: a trigger with a single time is disabled once that is over.
     if schedule.is_once() && stored.trigger.enabled {
         stored.trigger = stored.trigger.disabled(DisabledReason::Done, now);
         turn.switched_off(ctx, &stored).await?;
@@ -89,7 +89,7 @@ async fn due(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
     Ok(1)
 }
 
-/// Says that times were passed over, in the history and in the log.
+/// Records skipped times in the history and in the log.
 async fn pass_over(ctx: &Ctx, turn: &mut Turn, stored: &rows::Stored, skipped: Skipped) -> Outcome<()> {
     let now = turn.house.now();
     let key = skipped.from.timestamp_micros().to_string();
@@ -107,7 +107,7 @@ async fn pass_over(ctx: &Ctx, turn: &mut Turn, stored: &rows::Stored, skipped: S
     Ok(())
 }
 
-/// A firing for an event that was heard, or one that waited for an open intent.
+/// Runs a firing for a matched event, or one that waited for an open intent.
 async fn ready(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx).await?;
     let found = firings::find(&mut turn.tx, id).await?.filter(|firing| firing.status.is_open());
@@ -137,7 +137,7 @@ async fn ready(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     Ok(1)
 }
 
-/// Ends a firing that cannot be done; it counts against its trigger, as every other failure does.
+/// Ends a firing that cannot run, which counts as a failure of its trigger.
 async fn give_up(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx).await?;
     let now = turn.house.now();
@@ -149,7 +149,7 @@ async fn give_up(ctx: &Ctx, id: FiringId) -> Outcome<u64> {
     Ok(1)
 }
 
-/// Switches off a trigger that cannot even be read: it would be due again in every round.
+/// Disables a trigger that cannot be read, because it would be due again in every run.
 pub(super) async fn break_off(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
     let mut turn = Turn::begin(ctx).await?;
     let Some(agent_id) = rows::break_off(&mut turn.tx, id, turn.house.now()).await? else { return Ok(0) };
@@ -158,10 +158,10 @@ pub(super) async fn break_off(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
     Ok(1)
 }
 
-/// Forgets firings, and triggers that were removed, when they were kept for long enough.
+/// Deletes firings and removed triggers at the end of their retention.
 ///
 /// # Errors
-/// The database.
+/// Returns database errors.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let before = ctx.now() - TimeDelta::days(TRIGGER_FIRING_DAYS);
     Ok(firings::forget(ctx, before, limit).await? + rows::forget(ctx, before, limit).await?)

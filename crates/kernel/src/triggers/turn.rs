@@ -1,5 +1,5 @@
-//! A turn: one transaction in which a trigger fires, makes an intent or does not, and says so. Everything that changes a
-//! trigger holds the house's lock, so that of two servers the second finds what the first did.
+//! A turn: one transaction in which a trigger fires, creates an intent or not, and records the result. Every change
+//! of a trigger holds the lock of the system log, so that a second server sees the first one's changes.
 
 use std::collections::HashMap;
 
@@ -27,23 +27,23 @@ use crate::lines::Line;
 use crate::streams::{Sight, View};
 use crate::{AppError, Caller, Ctx, Outcome, Tx, assignments, endpoints, events, intents, seats};
 
-/// Why a trigger without powers makes nothing.
+/// Reason for a firing without rights.
 const POWERLESS: &str = "No key by which it acts is in force, or may make intents as its agent.";
 
-/// A transaction under way, with the house's line and a fresh one for what may be made.
+/// A running transaction, with the system log and the log of the intent that may be created.
 pub(super) struct Turn {
     /// The transaction.
     pub tx: Tx,
-    /// The house's line.
+    /// The system log.
     pub house: Line,
-    /// The intent that may be made: its lock is held already.
+    /// Id of the intent that may be created; its lock is held already.
     fresh: IntentId,
-    /// The line of what was made.
+    /// Log of the created intent.
     made: Option<Line>,
     trace: Option<Trace>,
 }
 
-/// How it ended, before it is written down.
+/// Result of an attempt, before it is stored.
 enum End {
     Made(IntentId, Lineage),
     Waits,
@@ -53,14 +53,14 @@ enum End {
 }
 
 impl Turn {
-    /// Begins a turn that nobody asked for.
+    /// Begins a turn without a caller.
     pub async fn begin(ctx: &Ctx) -> Outcome<Self> {
         let fresh = IntentId::mint(ctx.now(), &*ctx.chance);
         let tx = ctx.begin(&[IntentId::HOUSE, fresh]).await?;
         Self::open(ctx, tx, fresh, None).await
     }
 
-    /// Begins a turn that somebody asks for.
+    /// Begins a turn for a caller's request.
     pub async fn begin_once(ctx: &Ctx, caller: &Caller, once: Option<&Idempotency>) -> Outcome<Self> {
         let fresh = IntentId::mint(ctx.now(), &*ctx.chance);
         let tx = ctx.begin_once(&[IntentId::HOUSE, fresh], caller, once).await?;
@@ -72,7 +72,7 @@ impl Turn {
         Ok(Self { tx, house, fresh, made: None, trace })
     }
 
-    /// Ends the turn, and tells.
+    /// Commits the turn and notifies followers.
     pub async fn conclude(mut self, ctx: &Ctx) -> Outcome<()> {
         self.house.save(&mut self.tx).await?;
         self.tx.commit().await?;
@@ -83,13 +83,14 @@ impl Turn {
         Ok(())
     }
 
-    /// Records something about a trigger on the house's line, as the server's own doing.
+    /// Records an event about a trigger in the system log, with the server as its actor.
     pub fn tell(&mut self, ctx: &Ctx, kind: Kind, trigger: &Trigger, about: Value) {
         self.house.record(ctx, told(kind, trigger, HOUSE, about));
     }
 
-    /// Fires a trigger, and writes down what came of it: the firing, the trigger, the intent, the events. A firing that is
-    /// there already and goes on waiting is left as it is.
+    /// Fires a trigger and stores the result: the firing, the trigger, the intent and the events.
+    ///
+    /// A stored firing that continues to wait stays unchanged.
     pub async fn pull(
         &mut self,
         ctx: &Ctx,
@@ -100,7 +101,7 @@ impl Turn {
         let now = self.house.now();
         let waited = firing.status == FiringStatus::Waiting;
         let end = match self.attempt(ctx, stored, &firing, brought).await {
-            // Refused before anything of it was written.
+            // It was refused before anything was written.
             Err(AppError::Refused(refusal)) => End::Failed("refused", refusal.message),
             end => end?,
         };
@@ -160,10 +161,10 @@ impl Turn {
         Ok(firing)
     }
 
-    /// Says that the server switched a trigger off, and calls off what it was yet to do.
+    /// Records that the server disabled a trigger, and skips its remaining firings.
     pub async fn switched_off(&mut self, ctx: &Ctx, stored: &Stored) -> Outcome<()> {
         let reason = stored.trigger.disabled_reason;
-        // Its one time may still wait for an open intent.
+        // Its only firing may still wait for an open intent.
         if reason != Some(DisabledReason::Done) {
             let word = SkipReason::Disabled.as_str();
             firings::call_off(&mut self.tx, stored.trigger.id, word, self.house.now()).await?;
@@ -172,7 +173,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Says that a trigger or a firing of it could not even be read.
+    /// Records that a trigger or one of its firings could not be read.
     pub fn broken(&mut self, ctx: &Ctx, id: TriggerId, agent_id: &str) {
         let payload = json!({ "trigger_id": id, "agent_id": agent_id, "reason": "internal" });
         self.house.record(ctx, Draft::of(Kind::TriggerFailed, HOUSE, payload));
@@ -238,7 +239,7 @@ impl Turn {
         }
     }
 
-    /// Makes the intent, as the trigger's owner.
+    /// Creates the intent as the trigger's owner.
     async fn make(&mut self, ctx: &Ctx, trigger: &Trigger, made: Made, lineage: Lineage) -> Outcome<End> {
         let agent = &trigger.agent_id;
         let mut line = Line::fresh(self.fresh, self.trace, self.house.now());
@@ -256,15 +257,16 @@ impl Turn {
     }
 }
 
-/// The trigger's owner with the powers that it has at this moment; `None` when it may make no intents.
+/// Returns the trigger's owner with its current rights; `None` if it may not create intents.
 async fn owner(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Outcome<Option<Caller>> {
     let one = (stored.trigger.id, stored.key_id, stored.trigger.agent_id.as_str());
     let owners = owners(conn, &[one], now).await?;
     Ok(owners.into_values().next().filter(|owner| owner.has(Scope::IntentsWrite)))
 }
 
-/// The owners of these triggers (each with its key and its agent) with the powers that they have at this moment, by the trigger; those that have none are left
-/// out.
+/// Returns the owners of these triggers (each with its key and agent), with their current rights, by trigger.
+///
+/// Triggers without a valid key are left out.
 pub(super) async fn owners(
     conn: &mut PgConnection,
     triggers: &[(TriggerId, KeyId, &str)],
@@ -279,7 +281,7 @@ pub(super) async fn owners(
     Ok(triggers.iter().filter_map(owner).collect())
 }
 
-/// Whether an owner may read an event at this moment.
+/// Returns whether an owner may read an event at this moment.
 async fn sees(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -1,6 +1,7 @@
-//! Lanes: where commands wait for locks that somebody else has, beside the batches of the others. A command that comes
-//! while earlier ones of its lane wait queues up behind them, so that none overtakes another. A lane that waits long is
-//! answered "busy": what it waits for may be held by a server that does not live any more, until PostgreSQL notices.
+//! Lanes: commands that wait for other transactions' locks, beside the batches of the remaining commands. A
+//! command that arrives while earlier ones of its lane wait queues up behind them, so that none overtakes
+//! another. A lane that waits too long is answered "busy": the lock may be held by a dead server until
+//! PostgreSQL notices.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -15,16 +16,16 @@ use tokio::time::timeout;
 
 use super::{BATCH, Deed, Job, Unanswered};
 
-/// Commands of one writer that may wait in lanes, and so the memory that they take.
+/// Limit of commands per writer that wait in lanes, which bounds their memory.
 const WAITING: usize = 1_024;
 
-/// How long a lane waits for its turn at the connections of all lanes.
+/// Time that a lane waits for one of the connections that all lanes share.
 const TURN: Duration = Duration::from_secs(4);
 
-/// The lanes of one writer.
+/// Lanes of one writer.
 pub(super) struct Lanes<D: Deed> {
     deed: Arc<D>,
-    /// Those in which somebody waits. One that is here is being worked at.
+    /// Lanes with waiting commands. Each lane in the map has a task that works on it.
     queues: Mutex<Queues<D>>,
     places: Arc<Semaphore>,
     tasks: Tasks,
@@ -36,7 +37,7 @@ struct Queues<D: Deed> {
 }
 
 impl<D: Deed> Lanes<D> {
-    /// Lanes without anybody.
+    /// Creates the lanes, all empty.
     pub fn new(deed: &Arc<D>, places: &Arc<Semaphore>, tasks: &Tasks) -> Arc<Self> {
         Arc::new(Self {
             deed: Arc::clone(deed),
@@ -50,7 +51,7 @@ impl<D: Deed> Lanes<D> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a command pass if nobody waits in its lane; else it waits behind them.
+    /// Lets a command pass if its lane is empty; otherwise queues it there.
     pub fn admit(&self, job: Job<D>) -> Option<Job<D>> {
         let mut queues = self.queues();
         if queues.lanes.is_empty() {
@@ -67,7 +68,7 @@ impl<D: Deed> Lanes<D> {
         None
     }
 
-    /// Has commands wait that a batch has given back, in their order.
+    /// Queues commands that a batch returned, in their order.
     pub fn park(self: &Arc<Self>, jobs: Vec<Job<D>>) {
         for job in jobs {
             let lane = D::lane(&job.command);
@@ -78,7 +79,7 @@ impl<D: Deed> Lanes<D> {
             }
             queues.waiting += 1;
             match queues.lanes.entry(lane) {
-                // Somebody works at it, and comes to this one too.
+                // The lane's task is running and takes this command too.
                 Entry::Occupied(mut queue) => queue.get_mut().push_back(job),
                 Entry::Vacant(none) => {
                     none.insert(VecDeque::from([job]));
@@ -89,7 +90,7 @@ impl<D: Deed> Lanes<D> {
         }
     }
 
-    /// Works at a lane until nobody waits in it.
+    /// Works on a lane until it is empty.
     async fn follow(self: Arc<Self>, lane: u64) {
         while let Some(jobs) = self.next(lane) {
             let Ok(Ok(_place)) = timeout(TURN, self.places.acquire()).await else {
@@ -103,13 +104,13 @@ impl<D: Deed> Lanes<D> {
                 continue;
             };
             for (caller, answer) in callers.into_iter().zip(answers) {
-                // A caller that has gone away does not undo what was committed.
+                // A caller that has disconnected does not undo the commit.
                 drop(caller.send(Ok(answer)));
             }
         }
     }
 
-    /// Those who are next in a lane; the lane is over when there are none.
+    /// Takes the next commands of a lane; removes the lane if there are none.
     fn next(&self, lane: u64) -> Option<Vec<Job<D>>> {
         let mut queues = self.queues();
         let queue = queues.lanes.get_mut(&lane)?;
@@ -124,6 +125,6 @@ impl<D: Deed> Lanes<D> {
 }
 
 fn refuse<D: Deed>(job: Job<D>) {
-    // Whoever has gone needs no answer.
+    // A caller that has disconnected needs no answer.
     drop(job.answer.send(Err(Unanswered::Busy)));
 }

@@ -1,4 +1,4 @@
-//! Looking at a private PostgreSQL without touching it: what is there, for `entente doctor`.
+//! Inspects a private PostgreSQL without changing it, for `entente doctor`.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -6,22 +6,22 @@ use std::path::Path;
 use super::{Private, PrivateError, file};
 use crate::binaries::Binaries;
 
-/// What is in a data directory.
+/// State of a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing yet: the first server that starts makes it.
+    /// No cluster yet; the first server that starts creates one.
     Nothing,
-    /// A cluster with which an Entente works.
+    /// A cluster in use by an Entente server.
     AtWork,
-    /// A cluster that waits for a server, of this version.
+    /// A cluster that is not in use, and its version.
     AtRest(String),
 }
 
 impl Private {
-    /// Looks what is in a data directory. Nothing is made, started or adopted.
+    /// Returns the state of a data directory, without creating, starting or adopting anything.
     ///
     /// # Errors
-    /// What is there cannot be read, or needs other programs.
+    /// The directory cannot be read, or the cluster needs another version of the programs.
     pub fn look(dir: &Path, binaries: &Binaries) -> Result<Found, PrivateError> {
         let data = dir.join("postgres");
         let Ok(version) = fs::read_to_string(data.join("PG_VERSION")) else {
@@ -32,7 +32,7 @@ impl Private {
             return Err(PrivateError::Version { dir: data, found: version, installed: binaries.major });
         }
         let Ok(lock) = File::open(dir.join("entente.lock")) else { return Ok(Found::AtRest(version)) };
-        // Let go of at once, when this is dropped.
+        // Released when this is dropped.
         match lock.try_lock_shared() {
             Ok(()) => Ok(Found::AtRest(version)),
             Err(TryLockError::WouldBlock) => Ok(Found::AtWork),

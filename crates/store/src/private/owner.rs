@@ -1,4 +1,4 @@
-//! Whose processes and files a private PostgreSQL's are.
+//! Operating-system user that owns a private PostgreSQL's processes and files.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{PrivateError, file};
 
-/// Whose processes and files PostgreSQL's are, when Entente runs as root: PostgreSQL refuses to.
+/// User that PostgreSQL runs as when Entente runs as root, because PostgreSQL refuses to run as root.
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
     name: String,
@@ -16,7 +16,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// `postgres` if the system has it, else `nobody`; `None` when not root.
+    /// Returns `postgres` if that user exists, else `nobody`; `None` when not root.
     pub(super) fn find() -> Result<Option<Self>, PrivateError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Owner {
         })
     }
 
-    /// Requires that the owner can get to `dir`: every directory on the way must let others pass.
+    /// Checks that the owner can reach `dir`: every directory on the way must be searchable by others.
     pub(super) fn check_reachable(&self, dir: &Path) -> Result<(), PrivateError> {
         for step in dir.ancestors() {
             let meta = fs::metadata(step).map_err(file(format!("looking at {}", step.display())))?;
@@ -54,9 +54,11 @@ impl Owner {
     }
 }
 
-/// Makes a directory for a socket where everybody may make one, which is where somebody may have been quicker: made at once as
-/// what it is to be, so that nobody gets in between; or one that was made so before, by us. What somebody else owns is never
-/// taken, nor what a link leads to, nor what others were let into.
+/// Creates a socket's directory in a world-writable place, where another user may have been faster.
+///
+/// The directory gets its final mode at creation, so no one can interfere in between; an existing directory
+/// is used only if this user created it in the same way. A directory of another user, a symbolic link, or a
+/// directory with wider permissions is refused.
 pub(super) fn exclusive_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), PrivateError> {
     let failed = || file(format!("preparing {}", dir.display()));
     match fs::DirBuilder::new().mode(0o700).create(dir) {
@@ -64,10 +66,10 @@ pub(super) fn exclusive_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), Pri
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(failed()(e)),
     }
-    // Not through a link.
+    // Does not follow a link.
     let meta = fs::symlink_metadata(dir).map_err(failed())?;
     let uid = owner.map_or_else(|| rustix::process::geteuid().as_raw(), |owner| owner.uid);
-    // As root it may be from an earlier start that ended before it was handed over.
+    // As root, the directory may stem from an earlier start that ended before the change of owner.
     let ours = meta.uid() == uid || meta.uid() == rustix::process::geteuid().as_raw();
     if meta.is_dir() && ours && meta.mode() & 0o777 == 0o700 {
         return own_dir(owner, dir);
@@ -75,7 +77,7 @@ pub(super) fn exclusive_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), Pri
     Err(PrivateError::Taken(dir.to_path_buf()))
 }
 
-/// Makes a directory that only the owner can enter; without one, only this process's user.
+/// Creates a directory that only the owner can enter; without an owner, only this process's user.
 pub(super) fn own_dir(owner: Option<&Owner>, dir: &Path) -> Result<(), PrivateError> {
     let failed = || file(format!("preparing {}", dir.display()));
     fs::create_dir_all(dir).map_err(failed())?;
@@ -109,17 +111,17 @@ mod tests {
         exclusive_dir(None, &dir).unwrap();
         assert_eq!(mode(&dir), 0o700);
         exclusive_dir(None, &dir).unwrap();
-        // Others were let in.
+        // Permissions widened to other users.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(matches!(exclusive_dir(None, &dir), Err(PrivateError::Taken(taken)) if taken == dir));
         assert_eq!(mode(&dir), 0o755, "nothing of it was changed");
-        // A link to a directory of our own, and one to nowhere.
+        // A link to a directory of this user, and a dangling link.
         for (name, aim) in [("link", dir.as_path()), ("loose", Path::new("/nowhere"))] {
             let link = place.join(name);
             symlink(aim, &link).unwrap();
             assert!(matches!(exclusive_dir(None, &link), Err(PrivateError::Taken(taken)) if taken == link));
         }
-        // Somebody else's, which only root can make.
+        // Another user's directory, which only root can create.
         if rustix::process::geteuid().is_root() {
             let theirs = place.join("theirs");
             fs::DirBuilder::new().mode(0o700).create(&theirs).unwrap();

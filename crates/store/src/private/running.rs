@@ -1,4 +1,4 @@
-//! Starting a private PostgreSQL, telling whether it runs, and starting it again when it has died.
+//! Starts a private PostgreSQL, detects whether it runs, and restarts it when it has died.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -16,22 +16,22 @@ use tracing::{debug, error, info, warn};
 
 use super::{Private, PrivateError, file};
 
-/// How long PostgreSQL may take to accept connections; recovery after a crash is part of it.
+/// Time that PostgreSQL may take to accept connections, including crash recovery.
 const START_LIMIT: Duration = Duration::from_mins(2);
-/// How long one that ends as soon as it is started is started again: the last processes of one that was killed may need
-/// a moment to notice, and it does not start beside them.
+/// Time during which a server that exits right after its start is started again: the last processes of a
+/// killed server may need a moment to notice, and PostgreSQL does not start beside them.
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
-/// Between two looks whether it accepts connections.
+/// Interval between checks for accepted connections.
 const LOOK: Duration = Duration::from_millis(15);
-/// Between two looks whether it still runs.
+/// Interval between checks for a live process.
 const WATCH: Duration = Duration::from_millis(250);
-/// Between two attempts to start one that cannot be started.
+/// Pause between failing attempts to start.
 const REST: Duration = Duration::from_secs(2);
-/// Bytes of PostgreSQL's log at which a start begins a new one.
+/// Size in bytes at which a start rotates PostgreSQL's log.
 const LOG_BYTES: u64 = 10 * 1024 * 1024;
 
 impl Private {
-    /// Starts PostgreSQL again whenever it has died, as long as this future is polled.
+    /// Restarts PostgreSQL whenever it has died, as long as this future is polled.
     pub async fn keep(&self) -> Infallible {
         loop {
             sleep(WATCH).await;
@@ -49,7 +49,7 @@ impl Private {
         }
     }
 
-    /// Has PostgreSQL running and the database made: adopts the one that runs already, or starts it.
+    /// Ensures that PostgreSQL runs and the database exists: adopts a running server or starts one.
     pub(super) async fn run(&self) -> Result<(), PrivateError> {
         let began = Instant::now();
         let mut failing_since = None;
@@ -57,7 +57,7 @@ impl Private {
             match self.connect("postgres").await {
                 Ok(connection) => break connection,
                 Err(e) if began.elapsed() > START_LIMIT => return Err(PrivateError::Silent(e)),
-                // It is on its way up, or down.
+                // It is starting or stopping.
                 Err(_not_yet) if self.is_running() => sleep(LOOK).await,
                 Err(_) => {
                     self.clear_away()?;
@@ -73,7 +73,7 @@ impl Private {
         connection.close().await.map_err(PrivateError::Silent)
     }
 
-    /// Whether PostgreSQL's first process lives, whether or not it accepts connections.
+    /// Returns whether PostgreSQL's main process is alive, whether or not it accepts connections.
     pub(super) fn is_running(&self) -> bool {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ended) = child.as_mut().map(Child::try_wait) {
@@ -85,16 +85,18 @@ impl Private {
         self.postmaster().is_some_and(|pid| lives(pid, &self.data))
     }
 
-    /// The process that says of itself that it is this directory's PostgreSQL.
+    /// Returns the process that `postmaster.pid` names.
     fn postmaster(&self) -> Option<Pid> {
         let text = fs::read_to_string(self.data.join("postmaster.pid")).ok()?;
         Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
     }
 
-    /// Removes the locks of one that is known to be dead. PostgreSQL takes them seriously as long as there is any
-    /// process with the id in them: another one that has got the id since, or the dead one while nobody has asked for
-    /// its exit status, which in a container may be never. Children that have outlived it are no matter of these locks:
-    /// PostgreSQL finds them by the shared memory that they still use, and does not start beside them.
+    /// Removes the locks of a PostgreSQL that is known to be dead.
+    ///
+    /// PostgreSQL respects them as long as any process has the id in them: another process that got the id
+    /// since, or the dead one until its exit status is collected, which in a container may be never.
+    /// Surviving children do not matter for these locks: PostgreSQL finds them by the shared memory that they
+    /// still use, and does not start beside them.
     fn clear_away(&self) -> Result<(), PrivateError> {
         let locks = [self.data.join("postmaster.pid"), self.socket_dir.join(".s.PGSQL.5432.lock")];
         for lock in locks.iter().filter(|lock| lock.exists()) {
@@ -126,7 +128,7 @@ impl Private {
             ("max_connections", "200"),
             ("shared_buffers", "256MB"),
             ("max_wal_size", "4GB"),
-            // A segment that is used again costs a commit nothing; a new one is written in full and synced first.
+            // Reusing a segment costs a commit nothing; a new one is written in full and synced first.
             ("min_wal_size", "1GB"),
             ("wal_compression", "on"),
             ("checkpoint_timeout", "15min"),
@@ -139,7 +141,8 @@ impl Private {
         for (name, value) in own.into_iter().chain(settings) {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        // A group of its own: Ctrl-C at the terminal stops the server, which then stops PostgreSQL in order.
+        // A separate process group: Ctrl-C at the terminal stops the server, which then stops PostgreSQL in
+        // order.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(file("starting postgres"))?;
         debug!(process.id = child.id(), "started PostgreSQL");
@@ -171,7 +174,7 @@ impl Private {
         if let Some(owner) = &self.owner {
             command.uid(owner.uid).gid(owner.gid);
         }
-        // PostgreSQL changes into its directory; the caller's may be one that its user cannot enter.
+        // PostgreSQL changes into its directory; its user may not be able to enter the caller's.
         command.current_dir("/").env_remove("PGDATA").env("LC_ALL", "C");
         command
     }
@@ -189,7 +192,7 @@ impl Private {
     }
 }
 
-/// Makes the database if there is none. What a server that was killed has begun may still be under way.
+/// Creates the database if it does not exist. A creation begun by a killed server may still be in progress.
 async fn make_database(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let began = Instant::now();
     loop {
@@ -197,17 +200,18 @@ async fn make_database(connection: &mut PgConnection) -> Result<(), sqlx::Error>
             return Ok(());
         };
         match e.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
-            // It exists, or has come to exist meanwhile.
+            // It exists, or was created meanwhile.
             Some("42P04" | "23505") => return Ok(()),
-            // Another one is being made out of the same template.
+            // Another database is being created from the same template.
             Some("55006") if began.elapsed() < RETRY_LIMIT => sleep(WATCH).await,
             _ => return Err(e),
         }
     }
 }
 
-/// Whether a process is a PostgreSQL that runs in `data`. It works in its data directory; a dead one that nobody has
-/// asked for its exit status works nowhere. Where the system does not tell, a process with the id is taken for it.
+/// Returns whether a process is a PostgreSQL that runs in `data`, judged by its working directory.
+///
+/// A zombie has none. Where the system does not reveal it, any process with the id counts as PostgreSQL.
 fn lives(pid: Pid, data: &Path) -> bool {
     if test_kill_process(pid).is_err_and(|e| e == rustix::io::Errno::SRCH) {
         return false;

@@ -1,4 +1,4 @@
-//! What a session asks of the deeds, and what it makes of their answers. Who asks them is `asking.rs`.
+//! Requests of a session's state machine, and the handling of their results. `asking.rs` performs them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::asking::{Desk, Done, enter, refusal};
 use super::{Talk, begun};
 
 impl Talk {
-    /// Takes a request. One that comes before the rate of its key has room for it waits, and with it all that is behind it.
+    /// Accepts a request; one that exceeds the key's rate limit waits, and holds up everything behind it.
     pub(super) fn ask(&mut self, ask: Ask) {
         self.active_at = Instant::now();
         if let Ask::Open { request, hello, dialect, features } = ask {
@@ -24,7 +24,8 @@ impl Talk {
             }));
             return;
         }
-        // What a client notes is noted once for many times, and what it is told counts for nothing.
+        // These are exempt from the rate limit: acknowledgements are coalesced, and warnings are the server's
+        // own.
         let counts = !matches!(ask, Ask::Acked(_) | Ask::Press { .. });
         match self.desk.as_ref().filter(|_| counts).and_then(Desk::wait) {
             Some(wait) => self.early = Some((Instant::now() + wait, ask)),
@@ -32,7 +33,7 @@ impl Talk {
         }
     }
 
-    /// Has something done that was asked.
+    /// Starts the work for a request.
     pub(super) fn put(&mut self, ask: Ask) {
         let Some(desk) = self.desk.clone() else { return };
         match ask {
@@ -63,7 +64,7 @@ impl Talk {
         }
     }
 
-    /// Notes what the client has processed: one note at a time, the latest.
+    /// Records the client's acknowledgement: one write at a time, always of the latest.
     pub(super) fn acknowledge(&mut self) {
         if self.acking.is_some() {
             return;
@@ -73,7 +74,7 @@ impl Talk {
         }
     }
 
-    /// Tells the machine what came of something that it asked.
+    /// Passes the result of a request to the state machine.
     pub(super) fn hear_of(&mut self, done: Done) -> Vec<Do> {
         let chance = self.chance();
         match done {

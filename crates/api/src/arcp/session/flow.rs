@@ -1,4 +1,4 @@
-//! How events flow to a client: what is listened for, read, held back and delivered, and what time makes due.
+//! Delivery of events to a client: notifications, reading, holding back, delivering, and timers.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Talk {
         self.listener.add(Touch::Job(job));
         self.followed.insert(job);
         self.unplanned = true;
-        // Whatever happened before is found by looking, whatever happens from now on is rung for.
+        // Earlier events are found by reading, later ones send notifications.
         self.stale = true;
     }
 
@@ -28,7 +28,7 @@ impl Talk {
         self.listener.add(Touch::Session(entered.id));
         follows.into_iter().for_each(|job| self.listen_for(job));
         self.stale = true;
-        // Where chunks are cut, numbers come from counting again.
+        // If chunks are split (`lines`), the client's numbers can only be recomputed from the beginning.
         self.read_seq = if entered.lines { 0 } else { last_seq };
         self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
         self.unheard = entered.connection > 1;
@@ -46,8 +46,8 @@ impl Talk {
         Answer::Opened(Box::new(opened))
     }
 
-    /// Notes the first sign of life after the welcome of a session that was taken up again: the client has its new token, and
-    /// the one before opens nothing any more.
+    /// Records the first sign of life after the welcome of a resumed session: it proves that the client has
+    /// its new token, so the previous one becomes invalid.
     pub(super) fn note_life(&mut self, step: &Step) {
         let alive =
             matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
@@ -57,7 +57,7 @@ impl Talk {
         }
     }
 
-    /// Keeps what was read until it may be delivered.
+    /// Holds events that were read until they may be delivered.
     pub(super) fn hold(&mut self, read: Read) {
         match read {
             Ok((batch, unplanned)) => {
@@ -78,13 +78,13 @@ impl Talk {
         }
     }
 
-    /// Whether what is held may be delivered: nothing has to come before it.
+    /// Returns whether held events may be delivered now, with nothing that must precede them.
     pub(super) fn is_ready(&self) -> bool {
         self.held.as_ref().is_some_and(|(mark, _)| self.machine.may_deliver(*mark))
     }
 
-    /// Delivers some of what is held, if nothing has to come before it. The rest waits for the next turn: a client that is
-    /// slow to take it has something to say meanwhile.
+    /// Delivers some of the held events, if nothing must precede them; the rest waits for the next turn, so
+    /// that frames of a slow client are read in between.
     pub(super) async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
         let began = Instant::now();
         for _ in 0..STRETCH {
@@ -98,7 +98,7 @@ impl Talk {
             }
             let Some(event) = event else { break };
             if !matches!(event.what, What::Event(_)) && self.followed.remove(&event.job_id) {
-                // Nothing more will happen to it.
+                // The job has ended: no more events follow.
                 self.listener.remove(&Touch::Job(event.job_id));
             }
             self.active_at = Instant::now();
@@ -111,8 +111,8 @@ impl Talk {
         None
     }
 
-    /// Listens once more before a client is left for its silence: it may have been the server that had no time for it, or, when
-    /// it does not listen (`listening`), no room.
+    /// Reads once more before a silent client is disconnected: the server may have had no time for it or, if
+    /// it was not reading (`listening`), no room.
     pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
         let at = self.began.elapsed();
         if !self.machine.is_silent(at) {
@@ -131,7 +131,7 @@ impl Talk {
         None
     }
 
-    /// Begins to read what may have happened, when there is room for it.
+    /// Starts to read new events, if there is room for them.
     pub(super) fn look(&mut self) {
         if !self.stale || self.reading.is_some() || self.held.is_some() || self.again_at.is_some() {
             return;
@@ -142,7 +142,7 @@ impl Talk {
         self.reading = Some(begun(&self.doors.tasks, desk.read(self.read_seq, plan)));
     }
 
-    /// What is due: heartbeats, fences, the session's life, a second attempt.
+    /// Performs all due actions: heartbeats, fences, renewing the session, repeating a failed read.
     pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
         let now = Instant::now();
         if self.leaving_at.is_some_and(|at| at <= now) {
@@ -171,8 +171,8 @@ impl Talk {
         Ok(self.machine.tick(self.moment(&chance)))
     }
 
-    /// Does what was asked and is not done, whoever hears of it: a job that was submitted is there when its client looks for
-    /// it again.
+    /// Finishes the requests in progress although nobody receives the answers: a submitted job exists when
+    /// its client looks for it later.
     pub(super) async fn finish(&mut self) {
         if self.desk.is_none() {
             return;
@@ -195,10 +195,10 @@ impl Talk {
         }
     }
 
-    /// Notes that the connection is over: the session's window begins.
+    /// Records the end of the connection, which starts the session's resume window.
     pub(super) async fn leave(mut self) {
         let Some(desk) = self.desk.take() else {
-            // It may be about to be let in.
+            // An admission may still be in progress.
             while let Some(done) = self.others.next().await {
                 if let Done::Entered(_, inside) = done {
                     let entered = &inside.entered;
@@ -215,7 +215,7 @@ impl Talk {
         }
         let entered = &desk.entered;
         if entered.connection > 1 && !self.unheard {
-            // The note of its first sign of life may not have been written when that was its last one too.
+            // The record of the first sign of life may be missing if it was also the last one.
             desk.clone().keep(true).await;
         }
         if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {

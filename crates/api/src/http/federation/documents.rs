@@ -1,4 +1,4 @@
-//! The documents by which a server makes itself known to others: open, and good for a while.
+//! The documents by which a server introduces itself to others: public and cacheable.
 
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, get, web};
@@ -13,59 +13,59 @@ use crate::http::Doors;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 
-/// Outside of the API's prefix: the documents that others look for.
+/// Registers the well-known documents, outside the API's prefix.
 pub fn well_known(config: &mut Routes<'_>) {
     config.service(manifest).service(did);
 }
 
-/// Seconds for which the documents may be kept: a peer that changes its key names both for longer.
+/// Cache lifetime of the documents. It is short compared to a key change, during which both keys are trusted.
 const KEPT: &str = "public, max-age=300";
 
-/// What this server tells other servers of itself.
+/// This server's description for other servers.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationManifest)]
 struct Manifest {
-    /// Its DID; the document is at `/.well-known/did.json`.
+    /// The server's DID; its document is at `/.well-known/did.json`.
     #[schema(example = "did:web:entente.example.com")]
     server_did: String,
-    /// Its URL.
+    /// The server's URL.
     #[schema(example = "https://entente.example.com")]
     server_url: String,
     /// The protocol's version.
     protocol_version: &'static str,
-    /// By which policy peers are trusted.
+    /// The policy for trusting peers.
     trust_policy: &'static str,
-    /// Who is shown an agent of which the operator has said nothing.
+    /// The visibility of agents for which the operator configured nothing.
     visibility_default: Visibility,
-    /// What is spoken.
+    /// The supported RFCs.
     supported_rfcs: [&'static str; 2],
-    /// Nobody: who the peers are is not everybody's business. `GET /api/v1/federation/status` lists them.
+    /// Always empty, because the list of peers is not public. `GET /api/v1/federation/status` lists them.
     peers: Vec<String>,
-    /// The Ed25519 key that it signs with, in base64.
+    /// The Ed25519 key that the server signs with, in base64.
     public_key: String,
-    /// Where what is.
+    /// The paths of the federation endpoints.
     endpoints: Endpoints,
 }
 
-/// Where what is, below the server's URL.
+/// Paths relative to the server's URL.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationEndpoints)]
 struct Endpoints {
-    /// How federation stands.
+    /// The status of federation.
     status: &'static str,
-    /// Which agents are exported.
+    /// The list of exported agents.
     agents: &'static str,
-    /// Where our own clients give work to peers.
+    /// The endpoint where our own clients give work to peers.
     dispatch: &'static str,
-    /// Where peers give us work.
+    /// The endpoint where peers give us work.
     receive: &'static str,
-    /// Where peers tell how our work goes on.
+    /// The endpoint where peers report on our work.
     callbacks: &'static str,
 }
 
-/// How this server makes itself known to others
+/// Get the federation manifest
 ///
-/// Not there unless federation is set up.
+/// Not found unless federation is configured.
 #[utoipa::path(operation_id = "federation_manifest", tag = "federation", security(()),
     responses((status = 200, description = "The manifest", body = Manifest)))]
 #[get("/.well-known/openintent-federation.json")]
@@ -90,37 +90,37 @@ async fn manifest(doors: web::Data<Doors>) -> Reply {
     })
 }
 
-/// A document of a DID.
+/// A DID document.
 #[derive(Debug, Serialize, ToSchema)]
 struct DidDocument {
-    /// What its words mean.
+    /// The JSON-LD contexts.
     #[serde(rename = "@context")]
     context: [&'static str; 2],
     /// The DID.
     #[schema(example = "did:web:entente.example.com")]
     id: String,
-    /// The key that it signs with.
+    /// The key that the server signs with.
     #[serde(rename = "verificationMethod")]
     methods: [DidMethod; 1],
-    /// By which of them it proves who it is.
+    /// The method for authentication.
     authentication: [String; 1],
-    /// By which of them it signs.
+    /// The method for signatures.
     #[serde(rename = "assertionMethod")]
     assertion: [String; 1],
 }
 
-/// A key in the document of a DID.
+/// A key in a DID document.
 #[derive(Debug, Serialize, ToSchema)]
 struct DidMethod {
-    /// Its name.
+    /// The key's id.
     id: String,
-    /// What it is.
+    /// The key's type.
     #[serde(rename = "type")]
     #[schema(example = "Ed25519VerificationKey2020")]
     kind: &'static str,
-    /// Whose it is.
+    /// The DID of the key's owner.
     controller: String,
-    /// The key as `did:key` writes it.
+    /// The key in the encoding of `did:key`.
     #[serde(rename = "publicKeyMultibase")]
     multibase: String,
     /// The key in base64, as the OpenIntent SDK reads it.
@@ -128,9 +128,9 @@ struct DidMethod {
     base64: String,
 }
 
-/// The document of this server's DID (`did:web`)
+/// Get this server's DID document (`did:web`)
 ///
-/// Not there unless federation is set up.
+/// Not found unless federation is configured.
 #[utoipa::path(operation_id = "did_document", tag = "federation", security(()),
     responses((status = 200, description = "The document", body = DidDocument)))]
 #[get("/.well-known/did.json")]
@@ -153,7 +153,7 @@ async fn did(doors: web::Data<Doors>) -> Reply {
     })
 }
 
-/// A document that everybody may have, and keep for a while.
+/// Returns a public document with its cache lifetime.
 fn open(body: &impl Serialize) -> Reply {
     let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = HttpResponse::Ok();

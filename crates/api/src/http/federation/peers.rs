@@ -1,4 +1,4 @@
-//! What peers send: it needs no API key, because it is signed.
+//! Endpoints for other servers. Signed requests need no API key.
 
 use actix_web::{FromRequest as _, HttpRequest, post, web};
 use entente_domain::canonical::Unambiguous;
@@ -24,7 +24,7 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(receive).service(hear);
 }
 
-/// Reads what a peer sends: as what it is, and as the members that are signed.
+/// Parses a peer's request twice: as its type, and as the members that are signed.
 fn signed<T: DeserializeOwned>(raw: &Raw) -> Result<(T, Map<String, Value>), Problem> {
     if raw.0.len() > FEDERATED_BYTES * 2 {
         let message = format!("At most {} bytes are taken from another server.", FEDERATED_BYTES * 2);
@@ -37,7 +37,7 @@ fn signed<T: DeserializeOwned>(raw: &Raw) -> Result<(T, Map<String, Value>), Pro
     }
 }
 
-/// Whose key it came with, when nobody signed it.
+/// Authenticates an unsigned request by its API key, if it has one.
 async fn keyed(request: &HttpRequest, members: &Map<String, Value>) -> Result<Option<Caller>, Problem> {
     let has = |name: &str| request.headers().get(name).is_some_and(|value| !value.is_empty());
     if signing::is_signed(members) || !(has("x-api-key") || has("authorization")) {
@@ -46,24 +46,24 @@ async fn keyed(request: &HttpRequest, members: &Map<String, Value>) -> Result<Op
     Ok(Some(Asker::extract(request).await?.caller))
 }
 
-/// What a peer is told of its delivery.
+/// The response to a peer's delivery.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationReceipt)]
 struct ReceivedBody {
-    /// The peer's name for it.
+    /// The peer's id of the dispatch.
     dispatch_id: String,
-    /// Whether it was taken.
+    /// Whether the intent was accepted.
     accepted: bool,
-    /// The intent here, when it was taken.
+    /// The local intent, if it was accepted.
     local_intent_id: Option<IntentId>,
-    /// In words.
+    /// A human-readable explanation.
     message: String,
 }
 
-/// Take an intent from a peer
+/// Receive an intent from a peer
 ///
-/// Signed with the peer's key, or with an API key of the principal that has the peer's DID for its id. The same delivery is done
-/// once, and answered alike.
+/// Signed with the peer's key, or sent with an API key of the principal whose id is the peer's DID. A repeated
+/// delivery is processed once and gets the same response.
 #[utoipa::path(operation_id = "federation_receive", tag = "federation", security(()), request_body = Delivery,
     responses((status = 200, description = "Whether it was taken", body = ReceivedBody)))]
 #[post("/federation/receive")]
@@ -79,21 +79,22 @@ async fn receive(request: HttpRequest, doors: web::Data<Doors>, raw: Raw) -> Rep
     })
 }
 
-/// What a peer is told of its callback.
+/// The response to a peer's callback.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FederationHeard)]
 struct HeardBody {
-    /// True.
+    /// Always true.
     received: bool,
-    /// Of which dispatch.
+    /// The dispatch it was about.
     dispatch_id: DispatchId,
-    /// What it told.
+    /// The event it reported.
     event_type: News,
 }
 
-/// Hear from a peer how an intent of ours goes on
+/// Receive a peer's callback about a dispatched intent
 ///
-/// Signed or keyed as deliveries are. The same callback is heard once; it becomes an event on the intent's log.
+/// Signed or authenticated like a delivery. A repeated callback is processed once; it becomes an event on the
+/// intent's log.
 #[utoipa::path(operation_id = "federation_callback", tag = "federation", security(()), request_body = Callback,
     responses((status = 200, description = "It was heard", body = HeardBody)))]
 #[post("/federation/callbacks")]

@@ -1,4 +1,4 @@
-//! A graph of intents on the wire: its intents, the lines between them, and what they come to.
+//! A graph of intents on the wire: its nodes, its edges and the aggregate status.
 
 use entente_domain::ids::IntentId;
 use entente_domain::intents::IntentStatus;
@@ -8,43 +8,43 @@ use utoipa::ToSchema;
 
 use crate::http::portfolios::AggregateBody;
 
-/// An intent of a graph.
+/// An intent in a graph.
 #[derive(Debug, Serialize, ToSchema)]
 struct GraphNode<'a> {
-    /// Its id.
+    /// The intent's id.
     id: IntentId,
-    /// The goal in a line.
+    /// The goal in one line.
     title: &'a str,
-    /// Where it is in its life.
+    /// The intent's status.
     status: IntentStatus,
-    /// The intent it is a part of.
+    /// The parent intent.
     parent_id: Option<IntentId>,
-    /// The same, under the SDK's name.
+    /// Same as `parent_id`, under the SDK's name.
     parent_intent_id: Option<IntentId>,
     /// The intents it waits for.
     depends_on: &'a [IntentId],
-    /// Its version.
+    /// The intent's version.
     version: i64,
 }
 
-/// What a line of a graph says.
+/// The kind of an edge.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum EdgeKind {
-    /// The second is a part of the first.
+    /// `to` is a part of `from`.
     Parent,
-    /// The second waits for the first.
+    /// `to` waits for `from`.
     Dependency,
 }
 
-/// A line of a graph, in the direction in which work goes on.
+/// An edge of a graph, in the direction in which work proceeds.
 #[derive(Debug, Serialize, ToSchema)]
 struct GraphEdge {
-    /// The whole, or what is waited for.
+    /// The parent, or the dependency.
     from: IntentId,
-    /// The part, or what waits.
+    /// The part, or the dependent.
     to: IntentId,
-    /// What it says.
+    /// The kind of edge.
     #[serde(rename = "type")]
     kind: EdgeKind,
 }
@@ -52,13 +52,13 @@ struct GraphEdge {
 /// A graph of intents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GraphBody<'a> {
-    /// The intent that was asked of.
+    /// The requested intent.
     root_id: IntentId,
-    /// The intents, that one first.
+    /// The intents, starting with the requested one.
     nodes: Vec<GraphNode<'a>>,
-    /// The lines between them.
+    /// The edges between them.
     edges: Vec<GraphEdge>,
-    /// What they come to.
+    /// The aggregate status of the intents.
     aggregate_status: AggregateBody,
 }
 

@@ -1,4 +1,4 @@
-//! The bodies of agents' memory: what is asked for, and what is shown.
+//! Request and response bodies of agents' memory.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, MemoryId, TaskId};
@@ -15,7 +15,7 @@ use crate::http::body::id;
 use crate::http::error::Problem;
 use crate::http::wire::{GivenTime, NumberOrText, WireTime};
 
-/// What an entry is for.
+/// The task or intent that a memory entry belongs to.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MemoryScope)]
 struct ScopeBody {
@@ -29,48 +29,48 @@ struct ScopeBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MemoryEntry)]
 pub(super) struct EntryBody {
-    /// Its id.
+    /// Entry id.
     id: MemoryId,
-    /// Whose it is.
+    /// Agent that owns the entry.
     #[schema(example = "agent.researcher")]
     agent_id: String,
-    /// The namespace, one of its agent's own.
+    /// Namespace, private to its agent.
     #[schema(example = "findings")]
     namespace: String,
-    /// The key, unique in the namespace.
+    /// Key, unique in the namespace.
     #[schema(example = "market/size")]
     key: String,
     /// The value.
     #[schema(value_type = Object)]
     value: Map<String, Value>,
-    /// What kind of memory it is.
+    /// Kind of memory.
     memory_type: MemoryType,
-    /// Guards writes: send it in `If-Match`.
+    /// Version that guards writes: send it in `If-Match`.
     version: i64,
-    /// What it is for; null when it is for nothing but its agent.
+    /// The task or intent that the entry belongs to; null if it belongs to its agent alone.
     scope: Option<ScopeBody>,
-    /// Its tags.
+    /// The entry's tags.
     tags: Vec<String>,
-    /// How long it is kept, as it was given.
+    /// Lifetime, as the client wrote it.
     #[schema(example = "P7D")]
     ttl: Option<String>,
-    /// Whether it is never evicted.
+    /// Whether the entry is exempt from eviction.
     pinned: bool,
-    /// How much it is wanted.
+    /// Priority against eviction.
     priority: MemoryPriority,
-    /// How sensitive it is.
+    /// Sensitivity of the entry.
     sensitivity: Option<MemorySensitivity>,
-    /// Who set it right last, of `semantic` memory.
+    /// Agent that last corrected the entry, for `semantic` memory.
     curated_by: Option<String>,
-    /// When it was made.
+    /// When the entry was created.
     created_at: WireTime,
-    /// When it last changed.
+    /// When the entry last changed.
     updated_at: WireTime,
-    /// Who changed it.
+    /// Agent that made the last change.
     updated_by: String,
-    /// Until when it is kept.
+    /// When the entry expires.
     expires_at: Option<WireTime>,
-    /// Since when it is only kept to be read: what it was for is over.
+    /// When the entry was archived (became read-only), because its task or intent ended.
     archived_at: Option<WireTime>,
 }
 
@@ -103,25 +103,25 @@ impl EntryBody {
     }
 }
 
-/// An entry that had to make room.
+/// An entry that was evicted for a new one.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EvictedMemory)]
 struct EvictedBody {
-    /// Its id.
+    /// Entry id.
     id: MemoryId,
-    /// Its key, in the same namespace.
+    /// Key, in the same namespace.
     key: String,
-    /// The version that it had.
+    /// Version at the time of the eviction.
     version: i64,
 }
 
-/// A new entry.
+/// A newly created entry.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MadeMemoryEntry)]
 pub(super) struct MadeBody {
     #[serde(flatten)]
     entry: EntryBody,
-    /// What had to make room for it.
+    /// The entries that were evicted for it.
     evicted: Vec<EvictedBody>,
 }
 
@@ -135,14 +135,14 @@ impl MadeBody {
     }
 }
 
-/// That an entry is forgotten.
+/// The response to a deletion.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DeletedMemory)]
 pub(super) struct DeletedBody {
-    /// `deleted`.
+    /// Always `deleted`.
     #[schema(example = "deleted")]
     status: &'static str,
-    /// The entry.
+    /// Id of the deleted entry.
     entry_id: MemoryId,
 }
 
@@ -152,30 +152,30 @@ impl DeletedBody {
     }
 }
 
-/// What an entry is, or was before.
+/// The current or an earlier version of an entry.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MemoryVersion)]
 pub(super) struct VersionBody {
-    /// Which version.
+    /// Version number.
     version: i64,
-    /// Its value.
+    /// Value in this version.
     #[schema(value_type = Object)]
     value: Map<String, Value>,
-    /// Its tags.
+    /// Tags in this version.
     tags: Vec<String>,
-    /// Whether it is never evicted.
+    /// Whether the entry was exempt from eviction.
     pinned: bool,
-    /// How much it is wanted.
+    /// Priority against eviction.
     priority: MemoryPriority,
-    /// How sensitive it is.
+    /// Sensitivity of the entry.
     sensitivity: Option<MemorySensitivity>,
-    /// How long it is kept, as it was given.
+    /// Lifetime, as the client wrote it.
     ttl: Option<String>,
-    /// Until when it is kept.
+    /// When the entry expires.
     expires_at: Option<WireTime>,
-    /// Who made it so.
+    /// Agent that wrote this version.
     changed_by: String,
-    /// When.
+    /// When this version was written.
     changed_at: WireTime,
 }
 
@@ -196,28 +196,28 @@ impl VersionBody {
     }
 }
 
-/// Something that happened to an agent's memory.
+/// A change to an agent's memory.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MemoryEvent)]
 pub(super) struct ChangeShown {
-    /// Its number among the agent's, without gaps.
+    /// Number of the change, gapless per agent.
     number: i64,
     /// `created`, `updated`, `deleted`, `evicted`, `expired`.
     #[schema(example = "evicted")]
     what: String,
-    /// To which entry.
+    /// Id of the changed entry.
     entry_id: MemoryId,
-    /// Where that was.
+    /// Namespace of the entry.
     namespace: String,
-    /// Under which key.
+    /// Key of the entry.
     key: String,
-    /// What kind of memory it was.
+    /// Kind of memory.
     memory_type: MemoryType,
-    /// The version that it then had.
+    /// Version of the entry at that time.
     version: i64,
-    /// Whose doing it was.
+    /// Agent that made the change.
     changed_by: String,
-    /// When.
+    /// When the change was made.
     changed_at: WireTime,
 }
 
@@ -237,7 +237,7 @@ impl ChangeShown {
     }
 }
 
-/// How long an entry is kept: seconds as a number, or in words.
+/// An entry's lifetime: a number of seconds, or an ISO 8601 duration.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Ttl {
@@ -254,52 +254,52 @@ impl From<Ttl> for String {
     }
 }
 
-/// What a new entry is for.
+/// The task or intent that a new entry belongs to.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewMemoryScope)]
 struct ScopeAsk {
-    /// A task.
+    /// The task.
     task_id: Option<String>,
-    /// An intent; that of the task when nothing is said.
+    /// The intent; defaults to that of the task.
     intent_id: Option<String>,
 }
 
-/// A new entry.
+/// An entry to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewMemoryEntry)]
 #[schema(example = json!({ "agent_id": "agent.researcher", "namespace": "findings", "key": "market/size",
     "value": { "billions": 4.2 }, "memory_type": "episodic", "tags": ["market"], "ttl": "P7D" }))]
 pub(super) struct AskBody {
-    /// Whose it is; the acting agent when nothing is said.
+    /// Agent that owns the entry; defaults to the acting agent.
     agent_id: Option<String>,
-    /// The namespace; `default` when nothing is said.
+    /// Namespace; defaults to `default`.
     namespace: Option<String>,
-    /// The key.
+    /// Key, unique in the namespace.
     key: String,
     /// The value.
     #[schema(value_type = Object)]
     value: Map<String, Value>,
-    /// What kind of memory it is; `working` when nothing is said.
+    /// Kind of memory; defaults to `working`.
     memory_type: Option<MemoryType>,
-    /// What it is for.
+    /// The task or intent that the entry belongs to.
     scope: Option<ScopeAsk>,
-    /// Its tags.
+    /// The entry's tags.
     tags: Option<Vec<String>>,
-    /// How long it is kept: seconds, or weeks, days, hours, minutes and seconds as ISO 8601 has them.
+    /// Lifetime: a number of seconds, or an ISO 8601 duration of weeks, days, hours, minutes and seconds.
     #[schema(value_type = Option<NumberOrText>)]
     ttl: Option<Ttl>,
-    /// Until when it is kept.
+    /// When the entry expires.
     expires_at: Option<GivenTime>,
-    /// Whether it is never evicted.
+    /// Whether the entry is exempt from eviction; defaults to false.
     pinned: Option<bool>,
-    /// How much it is wanted; `normal` when nothing is said.
+    /// Priority against eviction; defaults to `normal`.
     priority: Option<MemoryPriority>,
-    /// How sensitive it is.
+    /// Sensitivity of the entry.
     sensitivity: Option<MemorySensitivity>,
 }
 
 impl AskBody {
-    /// Whose the entry is to be, what is asked for, and what it is for.
+    /// Returns the owning agent, the entry to create, and the task or intent that it belongs to.
     pub(super) fn ask(self, acting: &str) -> Result<(String, MemoryAsk, Home), Problem> {
         let scope = self.scope.unwrap_or_default();
         let named = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -323,29 +323,29 @@ impl AskBody {
     }
 }
 
-/// A change of an entry. What is missing stays.
+/// A change of an entry; missing fields stay unchanged.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = MemoryChange)]
 #[schema(example = json!({ "value": { "billions": 4.3 }, "pinned": true }))]
 pub(super) struct ChangeBody {
-    /// The whole value.
+    /// The whole new value.
     #[schema(value_type = Option<Object>)]
     value: Option<Map<String, Value>>,
-    /// All tags.
+    /// The complete new list of tags.
     tags: Option<Vec<String>>,
-    /// Whether it is never evicted.
+    /// Whether the entry is exempt from eviction.
     pinned: Option<bool>,
-    /// How much it is wanted.
+    /// Priority against eviction.
     priority: Option<MemoryPriority>,
-    /// How sensitive it is; null for nothing.
+    /// Sensitivity of the entry; null clears it.
     #[serde(default)]
     #[schema(value_type = Option<MemorySensitivity>)]
     sensitivity: Given<MemorySensitivity>,
-    /// How long it is kept, from now; null for ever.
+    /// Lifetime from now on; null keeps the entry forever.
     #[serde(default)]
     #[schema(value_type = Option<NumberOrText>)]
     ttl: Given<Ttl>,
-    /// Until when it is kept; null for ever.
+    /// When the entry expires; null keeps it forever.
     #[serde(default)]
     #[schema(value_type = Option<WireTime>)]
     expires_at: Given<GivenTime>,

@@ -1,4 +1,5 @@
-//! How a moment looks to clients. What is in it is the deed's: nothing is left out here.
+//! Response format of a moment. The kernel decides which contents the caller may see; nothing is filtered
+//! here.
 
 use entente_domain::authority::Authority;
 use entente_domain::ids::{IntentId, JobId, KeyId, MomentId};
@@ -12,106 +13,106 @@ use utoipa::ToSchema;
 
 use crate::http::wire::WireTime;
 
-/// A question to a person, or a deliberation with one, and what has become of it.
+/// A question to a person, or a deliberation with one, and its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Moment)]
 pub struct MomentBody {
-    /// Its id.
+    /// Moment id.
     id: MomentId,
-    /// The same.
+    /// Same as `id`.
     moment_id: MomentId,
-    /// Who asks.
+    /// Agent that asks.
     agent_id: String,
-    /// Who is asked.
+    /// Person to whom the question is addressed.
     principal_id: String,
-    /// Who is asked too, and since when.
+    /// The escalation to a second person.
     escalation: Option<EscalationBody>,
-    /// Where it stands.
+    /// State of the moment.
     state: MomentState,
-    /// Which revision of the memo its slots are of.
+    /// Revision of the specification that the slots follow.
     #[schema(example = "bm-00")]
     profile: &'static str,
-    /// The eight slots; null for a deliberation, and once the contents are gone.
+    /// The eight slots; null for a deliberation, and once the contents have been scrubbed.
     binding_moment: Option<Brief>,
-    /// Why the stored slots cannot be read and so are not shown, when that is so; it cannot be answered then.
+    /// Why the stored slots cannot be read, if so; they are then omitted, and the moment cannot be answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     malformed: Option<String>,
-    /// SHA-256 over the canonical slots (RFC 8785): an answer names it.
+    /// SHA-256 over the canonical slots (RFC 8785), which an answer must name.
     envelope_digest: Option<String>,
-    /// The same.
+    /// Same as `envelope_digest`.
     digest: Option<String>,
-    /// What kind of decision it is.
+    /// Class of the decision.
     decision_class: Option<String>,
-    /// Whether the person may answer in its own words, and refuse the question.
+    /// Whether the person may answer in their own words, and refuse the question.
     hatches: Hatches,
-    /// Why a hatch is closed.
+    /// Justification for a closed hatch.
     hatch_justification: Option<String>,
-    /// What was remarked about the question; not a part of it.
+    /// Remarks of the linter on the question; not part of it.
     lints: Vec<Remark>,
-    /// How the objection to the question before was answered.
+    /// How the objection to the replaced question was addressed.
     objection_response: Option<String>,
-    /// The refused question whose place it took.
+    /// The refused question that this one replaced.
     supersedes: Option<MomentId>,
-    /// The question that took its place.
+    /// The question that replaced this one.
     superseded_by: Option<MomentId>,
-    /// What is shown where the slots cannot be.
+    /// Text for clients that cannot display the slots.
     fallback_text: Option<String>,
-    /// The job that waits.
+    /// The job that waits for the answer.
     job_id: Option<JobId>,
-    /// What that job is like.
+    /// State of that job.
     job: Option<JobBody>,
-    /// The intent that it is about.
+    /// The intent that the moment concerns.
     intent_id: Option<IntentId>,
-    /// The agent's thread.
+    /// Correlation id chosen by the agent.
     corr: Option<String>,
-    /// In which state of the job or the intent an answer counts.
+    /// State of the job or intent in which an answer is valid.
     valid_while: ValidWhile,
-    /// When it was asked.
+    /// When the moment was created.
     created_at: WireTime,
-    /// When it lapses; nothing is approved by that.
+    /// When the moment expires; expiry approves nothing.
     expires_at: Option<WireTime>,
-    /// When its person first had it before its eyes.
+    /// When the person first viewed the moment.
     first_viewed_at: Option<WireTime>,
     /// The answer.
     resolution: Option<ResolutionBody>,
-    /// What was said, the earliest first; left out in lists when there is any.
+    /// The messages, oldest first; omitted in lists, unless there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<Vec<WordBody>>,
-    /// How much was said.
+    /// Number of messages.
     words_count: usize,
-    /// When it came to its end.
+    /// When the moment ended.
     ended_at: Option<WireTime>,
-    /// Why it was withdrawn or closed.
+    /// Reason for the withdrawal or closing.
     end_reason: Option<String>,
-    /// When the agent said that it has the answer.
+    /// When the agent acknowledged the answer.
     acknowledged_at: Option<WireTime>,
-    /// When the contents were taken out.
+    /// When the contents were scrubbed.
     scrubbed_at: Option<WireTime>,
-    /// Grows with every change.
+    /// Version, which grows with every change.
     version: i64,
 }
 
-/// Who is asked too.
+/// The escalation of a moment to a second person.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MomentEscalation)]
 struct EscalationBody {
-    /// Who.
+    /// The second person.
     to: String,
-    /// From when on.
+    /// When the escalation takes effect.
     at: WireTime,
-    /// When that was told.
+    /// When the escalation was announced.
     told_at: Option<WireTime>,
 }
 
-/// What a moment's job is like.
+/// State of the job that waits for a moment.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MomentJob)]
 struct JobBody {
-    /// Where it stands.
+    /// Status of the job.
     status: Option<String>,
-    /// When its lease ends: nothing renews it.
+    /// When the job's lease ends; it cannot be renewed.
     lease_expires_at: Option<WireTime>,
-    /// When it is timed out.
+    /// When the job times out.
     deadline: Option<WireTime>,
 }
 
@@ -119,42 +120,42 @@ struct JobBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MomentResolution)]
 struct ResolutionBody {
-    /// Which of the three.
+    /// Kind of the answer.
     kind: ResolutionKind,
-    /// The option, from 0.
+    /// Index of the chosen option, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     option_idx: Option<usize>,
-    /// The person's own words.
+    /// Answer in the person's own words.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// What is wrong with the question.
+    /// The person's objection to the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     objection: Option<String>,
-    /// Who answered.
+    /// The answering person.
     resolved_by: String,
-    /// When.
+    /// When the question was answered.
     resolved_at: WireTime,
-    /// Through what.
+    /// Interface through which the question was answered.
     resolved_via: Via,
-    /// With which key.
+    /// The key used for the answer.
     key_id: KeyId,
-    /// On what that key rested; null where nobody has noted it.
+    /// Basis of that key's authority; null if it was not recorded.
     authority: Option<Authority>,
 }
 
-/// Something that was said.
+/// A message of a moment.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MomentWord)]
 struct WordBody {
-    /// Its place in the thread, from 1.
+    /// Position in the thread, from 1.
     n: i32,
-    /// Who said it.
+    /// Author of the message.
     author: String,
-    /// What it is.
+    /// Kind of message.
     kind: WordKind,
-    /// The text; null once the contents are gone.
+    /// The text; null once the contents have been scrubbed.
     text: Option<String>,
-    /// When.
+    /// When the message was written.
     said_at: WireTime,
 }
 
@@ -187,7 +188,7 @@ impl ResolutionBody {
 }
 
 impl MomentBody {
-    /// A moment for this client.
+    /// Shapes a moment in the client's dialect.
     pub fn new(shown: &Shown, dialect: Dialect) -> Self {
         let moment = shown.moment.clone();
         let wire = |at| WireTime::new(at, dialect);
@@ -241,18 +242,18 @@ impl MomentBody {
     }
 }
 
-/// A question that was asked.
+/// The response to a question that was asked.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EmittedMoment)]
 pub struct EmittedBody {
     #[serde(flatten)]
     moment: MomentBody,
-    /// What its agent should know of.
+    /// Warnings to the agent about its question.
     warnings: Vec<Warning>,
 }
 
 impl EmittedBody {
-    /// A new question for its agent.
+    /// Shapes a new question in the client's dialect.
     pub fn new(emitted: &Emitted, dialect: Dialect) -> Self {
         Self { moment: MomentBody::new(&emitted.shown, dialect), warnings: emitted.warnings.clone() }
     }

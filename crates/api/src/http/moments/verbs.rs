@@ -1,4 +1,4 @@
-//! What is done with a moment: it is answered, spoken about, taken back, closed, acknowledged, seen.
+//! Actions on a moment: answer, comment, withdraw, close, acknowledge, view.
 
 use actix_web::{HttpRequest, post, web};
 use entente_domain::moments::Resolution;
@@ -23,16 +23,17 @@ pub fn routes(config: &mut Routes<'_>) {
 #[schema(as = MomentAnswer, example = json!({ "envelope_digest": "sha256:…", "resolution": { "kind": "option", "option_idx": 0 } }))]
 #[serde(deny_unknown_fields)]
 struct ResolveBody {
-    /// The digest of the question that you saw.
+    /// Digest of the question that the person saw.
     #[serde(alias = "digest")]
     envelope_digest: String,
-    /// One of three.
+    /// One of the three kinds of resolution.
     resolution: Resolution,
 }
 
 /// Answer a question
 ///
-/// Only the person who is asked may, with a key of its own. The first answer counts; the same again is a retry.
+/// Allowed only for the addressed person, with a key of their own. The first answer counts; repeating it is
+/// treated as a retry.
 #[utoipa::path(operation_id = "resolve_moment", tag = "moments", request_body = ResolveBody,
     params(("moment_id" = String, Path, description = "The moment"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key gets the first answer")),
@@ -46,7 +47,7 @@ async fn resolve(
     body: Body<ResolveBody>,
 ) -> Reply {
     let moment_id = moment_id(&path)?;
-    // Nothing is kept of the body under the key, no hash either: a short answer could be guessed.
+    // Neither the body nor its hash is stored under the idempotency key: a short answer could be guessed.
     let once = once_of(&request)?;
     let ResolveBody { envelope_digest, resolution } = body.value;
     let (ctx, caller) = (&doors.ctx, &asker.caller);
@@ -54,19 +55,20 @@ async fn resolve(
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
-/// Something that is said.
+/// A message to add to a moment.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewMomentWord, example = json!({ "text": "Who is the third reviewer?" }))]
 #[serde(deny_unknown_fields)]
 struct WordBody {
-    /// The text.
+    /// Text of the message.
     text: String,
 }
 
-/// Say something about a moment
+/// Add a message to a moment
 ///
-/// Who says it, and where the moment stands, tell what it is: a person asks for detail while the question is open, and replies
-/// while it is deliberated; the agent gives detail, or deliberates. None of it is an answer.
+/// The author and the moment's state determine the kind of message: a person asks for detail while the
+/// question is open, and replies during a deliberation; the agent provides detail, or deliberates. No message
+/// is an answer.
 #[utoipa::path(operation_id = "say_about_moment", tag = "moments", request_body = WordBody,
     params(("moment_id" = String, Path, description = "The moment"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is said once")),
@@ -85,18 +87,18 @@ async fn word(
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
-/// Why.
+/// Reason for withdrawing or closing a moment.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = MomentReason, example = json!({ "reason": "no longer needed" }))]
 #[serde(deny_unknown_fields)]
 struct ReasonBody {
-    /// In your words.
+    /// The reason, as free text.
     reason: Option<String>,
 }
 
-/// Take a question back
+/// Withdraw a question
 ///
-/// The agent's. One that was refused cannot be taken back.
+/// Allowed for the agent that asked. A refused question cannot be withdrawn.
 #[utoipa::path(operation_id = "withdraw_moment", tag = "moments", request_body = Option<ReasonBody>,
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
@@ -111,9 +113,10 @@ async fn withdraw(
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
-/// End a deliberation
+/// Close a deliberation
 ///
-/// The person's. With it ends what the refusal keeps the agent from.
+/// Allowed for the addressed person. Closing also lifts the restrictions that the refusal placed on the
+/// agent.
 #[utoipa::path(operation_id = "close_moment", tag = "moments", request_body = Option<ReasonBody>,
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
@@ -130,7 +133,8 @@ async fn close(
 
 /// Acknowledge an answer
 ///
-/// The agent's: it has the answer, and the words of both are kept only for as long as the server's operator says.
+/// Allowed for the agent that asked. Confirms that it has received the answer; from then on, the texts of
+/// both are retained only for the period that the server's operator has configured.
 #[utoipa::path(operation_id = "acknowledge_moment", tag = "moments",
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
@@ -140,9 +144,10 @@ async fn acknowledge(doors: web::Data<Doors>, asker: Asker, path: web::Path<Stri
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
-/// Note that a question is before your eyes
+/// Record that a question was viewed
 ///
-/// The person's; the first time counts. By anybody else who may see it, it changes nothing.
+/// Records the first view by the addressed person; repeated views, and views by other readers, change
+/// nothing.
 #[utoipa::path(operation_id = "view_moment", tag = "moments",
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]

@@ -1,6 +1,6 @@
-//! The failures of an operation that its handler does not speak of: those of everything in front of it (who asks, how
-//! often, with which body), and those that every write can meet. And the form that failures have, which is one for all
-//! but the resources of jobs, whose codes are ARCP's (§12).
+//! Documents the failures that handlers do not declare: those of the middleware (authentication, rate limits,
+//! request bodies), and those that any write can cause. All failures share one format, except those of job
+//! resources, whose codes are ARCP's (§12).
 
 use actix_web::http::Method;
 use entente_domain::refusal::Code;
@@ -11,12 +11,12 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::error::{Family, ProblemBody, job_words, status};
 
-/// What every failure is sent as (RFC 9457).
+/// Media type of every failure (RFC 9457).
 const PROBLEM: &str = "application/problem+json";
-/// The form of failures on the resources of jobs.
+/// Schema name of failures on job resources.
 const JOB_PROBLEM: &str = "JobProblemBody";
 
-/// Says of every operation how it can fail.
+/// Adds its possible failures to every operation.
 pub(super) fn explain(document: &mut OpenApi) {
     let schemas = &mut document.components.get_or_insert_default().schemas;
     schemas.insert(ProblemBody::name().into_owned(), <ProblemBody as PartialSchema>::schema());
@@ -41,7 +41,7 @@ pub(super) fn explain(document: &mut OpenApi) {
     }
 }
 
-/// The operations of a path, each with its method.
+/// Returns the operations of a path, each with its method.
 pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     let each = [
         (Method::GET, &mut item.get),
@@ -53,7 +53,7 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &
     each.into_iter().filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
 }
 
-/// [`ProblemBody`] with ARCP's words for codes, and always with `retryable`.
+/// Returns the schema of [`ProblemBody`] with ARCP's codes, and with `retryable` always present.
 fn of_jobs() -> RefOr<Schema> {
     let mut form = <ProblemBody as PartialSchema>::schema();
     if let RefOr::T(Schema::Object(object)) = &mut form {
@@ -72,7 +72,7 @@ fn of_jobs() -> RefOr<Schema> {
     form
 }
 
-/// A failure that a handler speaks of is sent like all others.
+/// Changes the media type and schema of a declared failure to the common ones.
 fn reform(response: &mut RefOr<Response>, form: &str) {
     let RefOr::T(response) = response else { return };
     let problem = Ref::from_schema_name(ProblemBody::name());
@@ -88,13 +88,14 @@ fn reform(response: &mut RefOr<Response>, form: &str) {
     }
 }
 
-/// The codes, one for each status, that what is in front of the handler can refuse with, and any write may.
+/// Returns the codes, one for each status, with which the middleware may refuse a request, and those that any
+/// write may cause.
 fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
     if !path.starts_with("/api/") && !path.starts_with("/.well-known/") {
         return Vec::new();
     }
     let mut codes = vec![Code::RateLimited, Code::Unavailable, Code::Internal];
-    // `security(())`: who sends it needs no key.
+    // `security(())` means that no key is required.
     let keyed = operation.security.is_none();
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     let has_body = operation.request_body.is_some();
@@ -108,7 +109,7 @@ fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
         codes.extend([Code::RequestTimeout, Code::InvalidJson, Code::TooLarge]);
     }
     let writes = keyed && *method != Method::GET;
-    // A parameter or a body can name what is not there.
+    // A parameter or a body can name a resource that does not exist.
     if writes || !parameters.is_empty() {
         codes.push(Code::NotFound);
     }

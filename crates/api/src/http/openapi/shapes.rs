@@ -1,18 +1,18 @@
-//! Shapes as generated clients can read them: one object in place of `allOf`, and bodies that may be left out.
+//! Normalises schemas for generated clients: one object in place of `allOf`, and optional request bodies.
 //!
-//! An object whose members are not told may have any (`additionalProperties: true`): some generators take it for empty.
-//! `allOf` of which one part is closed (`additionalProperties: false`) admits nothing: each part refuses the members of
-//! the others. And a body that may be left out is no body that may be `null`.
+//! An object without declared members accepts any (`additionalProperties: true`), because some generators
+//! treat it as empty. An `allOf` with a closed part (`additionalProperties: false`) accepts nothing, because
+//! each part refuses the members of the others. And an optional body is not a body that may be `null`.
 
 use utoipa::openapi::schema::{AdditionalProperties, AllOf, ArrayItems, Object, Schema, SchemaType, Type};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr};
 
 use super::failures::operations;
 
-/// The schemas of the document, by their names.
+/// The schemas of the document, by name.
 type Known = std::collections::BTreeMap<String, RefOr<Schema>>;
 
-/// Puts all shapes of the document straight.
+/// Normalises all schemas of the document.
 pub(super) fn straighten(document: &mut OpenApi) {
     let schemas = &mut document.components.get_or_insert_default().schemas;
     name_variants(schemas);
@@ -38,8 +38,9 @@ pub(super) fn straighten(document: &mut OpenApi) {
     }
 }
 
-/// A variant of a tagged choice is a form with a name, the tag being one of its members: generators find no good names
-/// for what stands inside of another form. What is a variant is nothing else besides.
+/// Turns each variant of a tagged union into a named schema that includes the tag.
+///
+/// Generators find no good names for nested schemas. A variant's schema must have no other use.
 fn name_variants(schemas: &mut Known) {
     let known = schemas.clone();
     let mut named = Vec::new();
@@ -57,7 +58,7 @@ fn name_variants(schemas: &mut Known) {
     schemas.extend(named);
 }
 
-/// The name of the form that is referred to.
+/// Returns the name of the referenced schema.
 fn name(reference: &Ref) -> Option<&str> {
     reference.ref_location.strip_prefix("#/components/schemas/")
 }
@@ -68,7 +69,8 @@ fn of_content(content: &mut RefOr<Content>, straighten: impl Fn(&mut RefOr<Schem
     }
 }
 
-/// What a body is when there is one: `Option<T>` says that it may be left out, not that it may be `null`.
+/// Removes the `null` alternative from a request body's schema: `Option<T>` means that the body may be
+/// omitted, not that it may be `null`.
 fn present(schema: &mut RefOr<Schema>) {
     let RefOr::T(Schema::OneOf(either)) = schema else { return };
     either.items.retain(|item| {
@@ -110,7 +112,7 @@ fn straight(schema: &mut RefOr<Schema>, known: &Known) {
     }
 }
 
-/// Whether it is an object of which nothing is told.
+/// Returns whether the schema is an object without any declared members.
 fn is_free(object: &Object) -> bool {
     let is_object = match &object.schema_type {
         SchemaType::Type(kind) => *kind == Type::Object,
@@ -120,7 +122,7 @@ fn is_free(object: &Object) -> bool {
     is_object && object.properties.is_empty() && object.additional_properties.is_none()
 }
 
-/// One object with the members of all parts; `None` when one of them is none.
+/// Returns one object with the members of all parts; `None` if a part is not an object.
 fn joined(parts: &AllOf, known: &Known) -> Option<Object> {
     let mut whole = Object::default();
     for part in &parts.items {

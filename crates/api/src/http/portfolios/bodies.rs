@@ -1,4 +1,4 @@
-//! Portfolios on the wire, and what is in them.
+//! Wire format of portfolios and their contents.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use utoipa::ToSchema;
 use crate::http::intents::IntentBody;
 use crate::http::wire::WireTime;
 
-/// What intents come to; those that the caller cannot read are not counted.
+/// Aggregate status of intents; those that the caller cannot read are not counted.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AggregateStatus)]
 pub struct AggregateBody {
-    /// How many there are.
+    /// Number of intents.
     total: u64,
-    /// How many in each status that any of them has.
+    /// Number of intents in each status that occurs.
     #[schema(value_type = Object, example = json!({ "active": 1, "completed": 1 }))]
     by_status: BTreeMap<&'static str, u64>,
-    /// How many of a hundred are completed, rounded down.
+    /// Percentage of completed intents, rounded down.
     completion_percentage: u64,
 }
 
@@ -36,49 +36,51 @@ impl AggregateBody {
     }
 }
 
-/// Rules of a portfolio: the client's own object. Only the document speaks of it, because they stand under two names.
+/// Schema of a portfolio's rules, an object of the client's own; it has a name only because two fields of the
+/// document refer to it.
 #[derive(ToSchema)]
 #[schema(as = PortfolioRules, value_type = Object)]
 struct Rules(());
 
-/// A portfolio. Times and rules stand there in both cases, because the SDK reads the times in camel case alone.
+/// A portfolio; times and rules appear in snake case and camel case, because the SDK reads the times in camel
+/// case only.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PortfolioBody<'a> {
-    /// Its id.
+    /// Portfolio id.
     id: PortfolioId,
-    /// What it is called.
+    /// Name of the portfolio.
     #[schema(example = "Q1 reporting")]
     name: &'a str,
-    /// What it is for.
+    /// Purpose of the portfolio.
     description: Option<&'a str>,
-    /// Whose it is.
+    /// Agent that owns the portfolio.
     created_by: &'a str,
-    /// The same.
+    /// Same as `created_by`.
     #[serde(rename = "createdBy")]
     created_by_camel: &'a str,
-    /// Where it is in its life.
+    /// Status of the portfolio.
     status: PortfolioStatus,
-    /// The client's rules, kept as given; `require_all_completed` is kept to.
+    /// Rules of the client, stored as given; `require_all_completed` is enforced.
     #[schema(value_type = Rules)]
     governance_policy: &'a Map<String, Value>,
-    /// The same.
+    /// Same as `governance_policy`.
     #[serde(rename = "governancePolicy")]
     #[schema(value_type = Rules)]
     governance_policy_camel: &'a Map<String, Value>,
-    /// The client's own object.
+    /// Metadata, an object of the client's own.
     #[schema(value_type = Object)]
     metadata: &'a Map<String, Value>,
-    /// When it was made.
+    /// When the portfolio was created.
     created_at: WireTime,
-    /// The same.
+    /// Same as `created_at`.
     #[serde(rename = "createdAt")]
     created_at_camel: WireTime,
-    /// When its status or its intents last changed.
+    /// When the portfolio's status or set of intents last changed.
     updated_at: WireTime,
-    /// The same.
+    /// Same as `updated_at`.
     #[serde(rename = "updatedAt")]
     updated_at_camel: WireTime,
-    /// What its intents come to.
+    /// Aggregate status of the portfolio's intents.
     aggregate_status: AggregateBody,
 }
 
@@ -105,23 +107,23 @@ impl<'a> PortfolioBody<'a> {
     }
 }
 
-/// An intent's place in a portfolio.
+/// An intent's membership in a portfolio.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PortfolioMembership)]
 pub(super) struct MembershipBody {
-    /// Its id.
+    /// Membership id.
     id: MembershipId,
-    /// The same, under the reference server's name.
+    /// Same as `id`, under the reference server's name.
     membership_id: MembershipId,
     /// The portfolio.
     portfolio_id: PortfolioId,
     /// The intent.
     intent_id: IntentId,
-    /// As what.
+    /// Role of the intent in the portfolio.
     role: MembershipRole,
-    /// The higher, the earlier it is listed.
+    /// Priority: higher ones are listed first.
     priority: i32,
-    /// When it was put there.
+    /// When the intent was added.
     added_at: WireTime,
 }
 
@@ -139,32 +141,32 @@ impl MembershipBody {
     }
 }
 
-/// What is in a portfolio.
+/// The contents of a portfolio.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PortfolioIntents<'a> {
-    /// Those of its intents that the caller can read: the highest priority first.
+    /// The intents that the caller can read, highest priority first.
     intents: Vec<IntentBody<'a>>,
-    /// Their places in it, in the same order.
+    /// Their memberships, in the same order.
     memberships: Vec<MembershipBody>,
-    /// What they come to.
+    /// Aggregate status of the intents.
     aggregate_status: AggregateBody,
 }
 
-/// A portfolio with what is in it.
+/// A portfolio with its contents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FullPortfolio<'a> {
     #[serde(flatten)]
     portfolio: PortfolioBody<'a>,
-    /// Those of its intents that the caller can read: the highest priority first.
+    /// The intents that the caller can read, highest priority first.
     intents: Vec<IntentBody<'a>>,
-    /// Their places in it, in the same order.
+    /// Their memberships, in the same order.
     memberships: Vec<MembershipBody>,
 }
 
-/// What was taken out.
+/// The response to a removal.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RemovedIntent {
-    /// What happened, in a sentence.
+    /// Message for people.
     pub message: &'static str,
     /// The portfolio.
     pub portfolio_id: PortfolioId,

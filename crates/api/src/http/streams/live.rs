@@ -1,4 +1,4 @@
-//! A stream of server-sent events while it is written: its greeting, its frames, a comment when there are none, and its end.
+//! Writes a stream of server-sent events: greeting, frames, a comment during silence, and the end.
 
 use std::io;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use entente_kernel::feed::Wire;
 use entente_kernel::streams::{End, Stream};
 use entente_runtime::metrics::StreamLabels;
 
-/// Milliseconds after which a client should come back when its stream breaks.
+/// Milliseconds after which a client should reconnect when its stream breaks.
 const RETRY_MILLIS: u64 = 1_000;
 
-/// Time for a stream's last words to get out before it breaks.
+/// Time for a stream's last bytes to be sent before the connection breaks.
 const PARTING: Duration = Duration::from_millis(100);
 
-/// The comment of a stream that has nothing else to say.
+/// Comment sent on a silent stream.
 const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
-/// How long a stream waits for a database that cannot be read. After that it breaks, so that its client comes back, to another server if
-/// there is one.
+/// How long a stream waits while the database cannot be read; then it breaks, so that its client reconnects,
+/// possibly to another server.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pause before it tries to read again.
+/// Pause between attempts to read.
 const AGAIN: Duration = Duration::from_millis(250);
 
 enum Phase {
@@ -39,16 +39,15 @@ enum Phase {
     Parting,
 }
 
-/// A stream that is being written.
 pub(super) struct Live {
     doors: Arc<Doors>,
     stream: Stream,
     wire: Wire,
     kind: &'static str,
     phase: Phase,
-    /// When it may be delivered to again.
+    /// Earliest time of the next delivery.
     rested_at: Instant,
-    /// The first and the last failed read of an outage of the database.
+    /// Times of the first and last failed read of a database outage.
     outage: Option<(Instant, Instant)>,
     _permit: StreamPermit,
 }
@@ -65,7 +64,7 @@ fn broken() -> io::Error {
 }
 
 impl Live {
-    /// A stream that has not been greeted yet.
+    /// Creates a stream that has not sent its greeting.
     pub(super) fn new(
         doors: Arc<Doors>,
         stream: Stream,
@@ -92,18 +91,18 @@ impl Live {
             .streaming(body)
     }
 
-    /// The next bytes to write.
+    /// Returns the next bytes to write.
     async fn next(&mut self) -> Result<Bytes, io::Error> {
         match self.phase {
             Phase::Greeting => {
                 self.phase = Phase::Following;
-                // The id without data is kept by clients as if it were a frame's: whoever is cut off before the first
-                // frame goes on from here, not from whenever it comes back.
+                // Clients store the id of a frame without data too, so one that loses the connection before
+                // the first frame resumes from here and not from the time of its reconnection.
                 let from = show(self.stream.mark());
                 return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {from}\n\n")));
             }
             Phase::Parting => {
-                // A connection that breaks takes with it what was not yet sent.
+                // Breaking the connection discards bytes that have not been sent yet.
                 sleep(PARTING).await;
                 return Err(broken());
             }
@@ -120,20 +119,21 @@ impl Live {
         }
     }
 
-    /// Whether the stream goes on after a failure to read: when the database was away for a moment, waiting loses nothing.
+    /// Returns whether the stream continues after a failed read: during a short database outage, waiting
+    /// loses nothing.
     fn outlasts(&mut self, end: &End) -> bool {
         if !matches!(end, End::Failed(failure) if failure.is_passing()) {
             return false;
         }
         let now = Instant::now();
-        // Failures that are further from each other than two comments are of two outages.
+        // Failures further apart than two comments belong to different outages.
         let same = self.outage.filter(|(_, last)| now.duration_since(*last) < 2 * self.doors.limits.ping);
         let began = same.map_or(now, |(began, _)| began);
         self.outage = Some((began, now));
         now.duration_since(began) < PATIENCE
     }
 
-    /// Frames, or a comment when there are none for a while.
+    /// Returns the next frames, or a comment if there are none for a while.
     async fn deliver(&mut self) -> Result<Bytes, io::Error> {
         sleep_until(self.rested_at).await;
         let doors = Arc::clone(&self.doors);

@@ -1,4 +1,4 @@
-//! Triggers on the wire.
+//! Wire format of triggers.
 
 use entente_domain::ids::TriggerId;
 use entente_domain::keys::Dialect;
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::templates::TemplateBody;
 use crate::http::wire::{GivenTime, WireTime};
 
-/// What a trigger waits for.
+/// The condition that fires a trigger.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TriggerCondition)]
 struct ConditionBody {
@@ -22,43 +22,43 @@ struct ConditionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "0 9 * * MON-FRI")]
     cron: Option<String>,
-    /// The IANA time zone that it goes by.
+    /// IANA time zone of the schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "Europe/Berlin")]
     timezone: Option<String>,
-    /// Instead of an expression: an interval.
+    /// Interval in seconds, instead of an expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     every_seconds: Option<u32>,
-    /// Instead of both: one moment. The trigger is switched off when it has come.
+    /// A single time, instead of both; the trigger is switched off once it has passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<WireTime>,
-    /// It is due from then on.
+    /// Start of the schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     starts_at: Option<WireTime>,
-    /// It is due up to then.
+    /// End of the schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     ends_at: Option<WireTime>,
-    /// What becomes of times that passed while no server looked.
+    /// Treatment of times that passed while no server was running.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<Missed>,
-    /// The type of event that it listens to; `*` stands for any letters.
+    /// Type of the event to wait for; `*` matches any characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "intent.resolved")]
     event: Option<String>,
-    /// What its members have to be.
+    /// Conditions on the event's members.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     filter: Option<Map<String, Value>>,
-    /// Your own word for where webhooks come from.
+    /// Free-form label for the source of the webhooks.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// The method that they come by.
+    /// HTTP method of the webhooks.
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
-    /// How who sends them shows that it may.
+    /// How the sender of a webhook authenticates.
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<Verify>,
-    /// What is taken out of them, into the intent's state.
+    /// Values to copy from the webhook into the intent's state.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     transform: Option<Map<String, Value>>,
@@ -85,39 +85,40 @@ impl ConditionBody {
     }
 }
 
-/// As [`ConditionBody`], as a client says it.
+/// The request form of [`ConditionBody`].
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewTriggerCondition)]
 struct GivenCondition {
     /// A cron expression of five fields: minute, hour, day of the month, month, day of the week.
     #[schema(example = "0 9 * * MON-FRI")]
     cron: Option<String>,
-    /// The IANA time zone that it goes by; UTC when nothing is said.
+    /// IANA time zone of the schedule; defaults to UTC.
     timezone: Option<String>,
-    /// Instead of an expression: an interval, of 10 seconds at the least.
+    /// Interval in seconds, at least 10, instead of an expression.
     every_seconds: Option<u32>,
-    /// Instead of both: one moment.
+    /// A single time, instead of both.
     at: Option<GivenTime>,
-    /// It is due from then on.
+    /// Start of the schedule.
     starts_at: Option<GivenTime>,
-    /// It is due up to then.
+    /// End of the schedule.
     ends_at: Option<GivenTime>,
-    /// What becomes of times that passed while no server looked; `latest` when nothing is said.
+    /// Treatment of times that passed while no server was running; defaults to `latest`.
     missed: Option<Missed>,
-    /// The type of event that it listens to; `*` stands for any letters.
+    /// Type of the event to wait for; `*` matches any characters.
     event: Option<String>,
-    /// What its members have to be: exactly so, like a pattern with `*`, or one of a list. Points lead into members.
+    /// Conditions on the event's members: an exact value, a pattern with `*`, or a list of alternatives; dots
+    /// address nested members.
     #[schema(value_type = Option<Object>)]
     filter: Option<Map<String, Value>>,
-    /// Your own word for where webhooks come from; they all come to `webhook_url`.
+    /// Free-form label for the source of the webhooks; all of them are received at `webhook_url`.
     path: Option<String>,
-    /// POST, whatever is said.
+    /// HTTP method of the webhooks; only POST is accepted.
     method: Option<String>,
-    /// How who sends them shows that it may; `signature` when nothing is said.
+    /// How the sender of a webhook authenticates; defaults to `signature`.
     verify: Option<Verify>,
-    /// What it shows it by, if you choose it: `whsec_…`, or 24 to 64 bytes of your own. It is never shown again.
+    /// Secret of the sender, if the client chooses it: `whsec_…`, or 24 to 64 bytes; it is never shown again.
     secret: Option<String>,
-    /// What is taken out of webhooks into the intent's state, such as `{"amount": "{{ body.amount }}"}`.
+    /// Values to copy from the webhook into the intent's state, such as `{"amount": "{{ body.amount }}"}`.
     #[schema(value_type = Option<Object>)]
     transform: Option<Map<String, Value>>,
 }
@@ -148,51 +149,52 @@ impl GivenCondition {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Trigger)]
 pub struct TriggerBody {
-    /// Its id.
+    /// Trigger id.
     trigger_id: TriggerId,
-    /// What people call it.
+    /// Name of the trigger, for people.
     #[schema(example = "Daily compliance review")]
     name: String,
-    /// What it waits for.
+    /// Type of the trigger.
     r#type: TriggerKind,
-    /// Whether it fires.
+    /// Whether the trigger is enabled.
     enabled: bool,
-    /// Why the server switched it off.
+    /// Why the server switched the trigger off.
     disabled_reason: Option<DisabledReason>,
-    /// What exactly it waits for; without, it is only fired by hand.
+    /// The condition that fires the trigger; without one, it is fired only manually.
     condition: Option<ConditionBody>,
-    /// The intent that it makes.
+    /// The intent to create.
     intent_template: Option<TemplateBody>,
-    /// What it does while an intent of the same type is open.
+    /// Behaviour while an intent of the same type is open.
     deduplication: Deduplication,
-    /// Where it belongs.
+    /// Namespace of the trigger.
     namespace: Option<String>,
-    /// Seconds that it rests after it fired.
+    /// Seconds of rest after each firing.
     cooldown_seconds: Option<u32>,
-    /// Intents after which it is switched off.
+    /// Number of intents after which the trigger is switched off.
     max_fires: Option<i64>,
-    /// Triggers in a row whose doing an intent of it may be.
+    /// Maximum length of the chain of triggers behind an intent that this trigger creates.
     max_depth: u32,
-    /// Intents that it has made.
+    /// Number of intents created.
     fire_count: i64,
-    /// Failures since it last made one.
+    /// Number of failures since the last created intent.
     failures: u32,
-    /// Guards writes: send it in `If-Match`.
+    /// Version that guards writes: send it in `If-Match`.
     version: i64,
-    /// As whom it makes intents.
+    /// Agent as which the trigger creates intents.
     created_by: String,
-    /// When it was set up.
+    /// When the trigger was created.
     created_at: WireTime,
-    /// When it was last changed.
+    /// When the trigger was last changed.
     updated_at: WireTime,
-    /// When it last made an intent.
+    /// When the trigger last created an intent.
     last_fired_at: Option<WireTime>,
-    /// When it is due.
+    /// When the schedule is next due.
     next_due_at: Option<WireTime>,
-    /// Where webhooks are sent to, under the server's address. What nobody can guess is left out, but for the first time.
+    /// Path at which webhooks are received, on the server's address; a token at its end is included only when
+    /// newly created.
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook_url: Option<String>,
-    /// What webhooks are signed with; shown when it was just made, and never again.
+    /// Secret that signs webhooks, shown only when newly created.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
@@ -231,13 +233,13 @@ impl TriggerBody {
     }
 }
 
-/// Tells a member that is null from one that is missing.
+/// Distinguishes null from a missing field.
 #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(member).map(Some)
 }
 
-/// What a client says of a trigger. Of a change: what is missing stays, null takes away.
+/// A new trigger or a change of one; in a change, missing fields stay unchanged and null clears a field.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewTrigger)]
 #[schema(example = json!({
@@ -247,35 +249,36 @@ fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(member: D) -> Result<Opt
 }))]
 #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 pub struct AskBody {
-    /// What people call it.
+    /// Name of the trigger, for people.
     name: Option<String>,
-    /// What it waits for; cannot be changed.
+    /// Type of the trigger; cannot be changed.
     pub r#type: Option<TriggerKind>,
-    /// Whether it fires; true when nothing is said.
+    /// Whether the trigger is enabled; defaults to true.
     enabled: Option<bool>,
-    /// What exactly it waits for; without, it is only fired by hand.
+    /// The condition that fires the trigger; without one, it is fired only manually.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<GivenCondition>)]
     condition: Option<Option<GivenCondition>>,
-    /// The intent that it makes.
+    /// The intent to create.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<TemplateBody>)]
     intent_template: Option<Option<TemplateBody>>,
-    /// What it does while an intent of the same type is open; `allow` when nothing is said.
+    /// Behaviour while an intent of the same type is open; defaults to `allow`.
     deduplication: Option<Deduplication>,
-    /// Where it belongs.
+    /// Namespace of the trigger.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<String>)]
     namespace: Option<Option<String>>,
-    /// Seconds that it rests after it fired.
+    /// Seconds of rest after each firing.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<u32>)]
     cooldown_seconds: Option<Option<u32>>,
-    /// Intents after which it is switched off.
+    /// Number of intents after which the trigger is switched off.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<i64>)]
     max_fires: Option<Option<i64>>,
-    /// Triggers in a row whose doing an intent of it may be, 1 to 10; 10 when nothing is said.
+    /// Maximum length of the chain of triggers behind an intent that this trigger creates, 1 to 10; defaults
+    /// to 10.
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<u32>)]
     max_depth: Option<Option<u32>>,

@@ -1,4 +1,4 @@
-//! Routes of firing triggers: by hand, from outside, and what came of it.
+//! Routes of trigger firings: firing manually, incoming webhooks, and history.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, get, post, web};
@@ -19,10 +19,10 @@ use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
 use crate::http::{Doors, json, listed, ok};
 
-/// Headers of a webhook that templates can speak of.
+/// Maximum number of a webhook's headers that templates can use.
 const HEADERS: usize = 64;
 
-/// Headers that open something: they get into no intent.
+/// Headers that carry credentials, which must not enter an intent.
 const KEPT_OUT: [&str; 7] = [
     "authorization",
     "cookie",
@@ -37,23 +37,23 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(fire).service(history).service(firings).service(receive).service(receive_by_token);
 }
 
-/// What a trigger that is fired by hand is to find, as if it had come.
+/// Input for a manual firing, in place of the event or webhook that the trigger waits for.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = TriggerFire)]
 #[schema(example = json!({ "body": { "amount": 5000 } }))]
 struct FireBody {
-    /// The members of an event.
+    /// Members of an event.
     #[schema(value_type = Option<Object>)]
     event: Option<Map<String, Value>>,
-    /// A webhook's body.
+    /// Body of a webhook.
     body: Option<Value>,
-    /// A webhook's headers.
+    /// Headers of a webhook.
     #[schema(value_type = Option<Object>)]
     headers: Option<Map<String, Value>>,
-    /// A webhook's query.
+    /// Query of a webhook.
     #[schema(value_type = Option<Object>)]
     query: Option<Map<String, Value>>,
-    /// For `payload`, whichever it is of.
+    /// Content of `payload`, for either kind of trigger.
     payload: Option<Value>,
 }
 
@@ -71,7 +71,7 @@ impl FireBody {
     }
 }
 
-/// What came of firing a trigger.
+/// The result of firing a trigger.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FiredTrigger)]
 struct FiredBody {
@@ -79,20 +79,20 @@ struct FiredBody {
     status: FiringStatus,
     /// The trigger.
     trigger_id: TriggerId,
-    /// The firing.
+    /// Firing id.
     firing_id: FiringId,
-    /// The intent that was made.
+    /// The created intent.
     intent_id: Option<IntentId>,
-    /// Intents that the trigger has made by now.
+    /// Number of intents that the trigger has created.
     fire_count: i64,
-    /// Why none was made.
+    /// Why no intent was created.
     reason: Option<String>,
 }
 
-/// Fire a trigger by hand
+/// Fire a trigger manually
 ///
-/// Whatever it waits for, as if it had come: it makes its intent, unless one of its type is open and it is not to make
-/// another.
+/// Behaves as if the trigger's condition had been met, whatever its type: creates the intent, unless one of
+/// the same type is open and deduplication forbids another.
 #[utoipa::path(operation_id = "fire_trigger", tag = "triggers", request_body = Option<FireBody>,
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
@@ -119,31 +119,31 @@ async fn fire(
     })
 }
 
-/// One time that a trigger was due.
+/// One firing of a trigger.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TriggerFiring)]
 struct FiringBody {
-    /// Its id.
+    /// Firing id.
     firing_id: FiringId,
     /// The trigger.
     trigger_id: TriggerId,
-    /// What it was due for.
+    /// Cause of the firing.
     cause: Cause,
-    /// What has become of it.
+    /// Status of the firing.
     status: FiringStatus,
-    /// Why it made no intent, in a word.
+    /// Code of the reason why no intent was created.
     reason: Option<String>,
-    /// The same for people.
+    /// The same reason, for people.
     detail: Option<String>,
-    /// The intent that it made.
+    /// The created intent.
     intent_id: Option<IntentId>,
-    /// The time that it was due at, if it was that.
+    /// When the firing was due, if it was scheduled.
     due_at: Option<WireTime>,
-    /// Who did it by hand.
+    /// Agent that fired the trigger manually.
     fired_by: Option<String>,
-    /// When it came.
+    /// When the firing began.
     fired_at: WireTime,
-    /// When it was over.
+    /// When the firing ended.
     done_at: Option<WireTime>,
 }
 
@@ -173,9 +173,9 @@ async fn past(doors: &Doors, asker: &Asker, trigger: &str, query: &Query) -> Rep
     listed(found.into_iter().map(|one| FiringBody::new(one, asker.dialect)))
 }
 
-/// List what a trigger did
+/// List a trigger's firings
 ///
-/// The newest first; what is older than thirty days is forgotten.
+/// Newest first; firings older than thirty days are deleted.
 #[utoipa::path(operation_id = "list_trigger_history", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("before" = Option<String>, Query, description = "Only older than this firing: the last id of the previous page"),
@@ -186,9 +186,9 @@ async fn history(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
     past(&doors, &asker, &path, &query).await
 }
 
-/// List what a trigger did, under the house's name
+/// List a trigger's firings (alternative path)
 ///
-/// As `GET /triggers/{trigger_id}/history`.
+/// Same as `GET /triggers/{trigger_id}/history`.
 #[utoipa::path(operation_id = "list_trigger_firings", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger"),
            ("before" = Option<String>, Query, description = "Only older than this firing: the last id of the previous page"),
@@ -199,31 +199,31 @@ async fn firings(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
     past(&doors, &asker, &path, &query).await
 }
 
-/// What became of a webhook.
+/// The response to a webhook.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TriggerWebhookTaken)]
 struct TakenBody {
     /// The trigger.
     trigger_id: TriggerId,
-    /// The firing.
+    /// Firing id.
     firing_id: FiringId,
-    /// The intent that was made.
+    /// The created intent.
     intent_id: Option<IntentId>,
     /// `fired`, `waiting` or `skipped`.
     status: FiringStatus,
-    /// None was made, because one of its type is open (RFC-0017 §4.2).
+    /// Whether no intent was created because one of the same type is open (RFC-0017 §4.2).
     deduplicated: bool,
 }
 
-/// What a webhook brings: any JSON, whose parts the trigger's template and `condition.transform` speak of.
+/// Content of a webhook: any JSON, whose parts the trigger's template and `condition.transform` can use.
 #[derive(ToSchema)]
 #[schema(as = TriggerWebhookContent)]
 #[schema(example = json!({ "type": "invoice.paid", "data": { "id": "in_7", "amount": 1200 } }))]
 #[expect(dead_code, reason = "only the document speaks of it: the body is read as the sender signed it")]
 struct HookContent {
-    /// What has happened, as the sender calls it.
+    /// Type of the event, in the sender's terms.
     r#type: Option<String>,
-    /// What it is about.
+    /// Data of the event.
     data: Option<Value>,
 }
 
@@ -265,7 +265,7 @@ async fn take(
     json(status, &said)
 }
 
-/// The headers that templates can speak of, by their names in small letters.
+/// Returns the headers that templates can use, with lowercase names.
 fn spoken(request: &HttpRequest) -> Map<String, Value> {
     let headers = request.headers().iter().filter(|(name, _)| !KEPT_OUT.contains(&name.as_str()));
     let texts =
@@ -273,10 +273,10 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
     texts.take(HEADERS).collect()
 }
 
-/// Take in a webhook for a trigger
+/// Receive a webhook for a trigger
 ///
-/// Needs no key: the sender signs with the trigger's secret, as Standard Webhooks 1.0 or GitHub has it. The same delivery
-/// (`webhook-id`) is taken in once.
+/// Needs no key: the sender signs with the trigger's secret, in the format of Standard Webhooks 1.0 or
+/// GitHub. A delivery (`webhook-id`) is accepted once.
 #[utoipa::path(operation_id = "receive_webhook", tag = "triggers", security(()),
     request_body(content = HookContent, description = "Any JSON"),
     params(("trigger_id" = String, Path, description = "The trigger"),
@@ -290,9 +290,9 @@ async fn receive(request: HttpRequest, doors: web::Data<Doors>, path: web::Path<
     take(&request, &doors, (&path, None), body).await
 }
 
-/// Take in a webhook from who cannot sign
+/// Receive a webhook from a sender that cannot sign
 ///
-/// The end of the URL is what nobody can guess (`verify: "token"`).
+/// A secret token at the end of the URL authenticates the sender (`verify: "token"`).
 #[utoipa::path(operation_id = "receive_webhook_by_token", tag = "triggers", security(()),
     request_body(content = HookContent, description = "Any JSON"),
     params(("trigger_id" = String, Path, description = "The trigger"),

@@ -1,4 +1,4 @@
-//! What a trigger makes, on the wire. The vendor's guide has other names for some members, which are read too.
+//! Wire format of the intents that triggers create. Some members also have aliases from the vendor's guide.
 
 use entente_domain::intents::IntentStatus;
 use entente_domain::triggers::making::{Assigned, IntentTemplate};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// An agent that is assigned to what is made.
+/// An agent to assign to the created intent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = TriggerAssignment)]
 struct AssignmentBody {
     /// The agent.
     agent_id: String,
-    /// As what; `worker` when nothing is said.
+    /// Role of the agent; defaults to `worker`.
     #[serde(default = "worker")]
     role: String,
 }
@@ -21,47 +21,49 @@ fn worker() -> String {
     "worker".to_owned()
 }
 
-/// The intent that a trigger makes. In every text `{{ path }}` stands for what happened: `trigger.…`, `event.…`, and of
+/// The intent that a trigger creates.
+///
+/// In every text, `{{ path }}` is replaced by a value of the occasion: `trigger.…`, `event.…`, and for
 /// webhooks `body.…`, `headers.…`, `query.…`.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = TriggerTemplate)]
 #[schema(example = json!({ "type": "compliance.review", "title": "Review of {{ today }}", "assignee": "agent.auditor" }))]
 #[serde(default)]
 pub struct TemplateBody {
-    /// Your own word for what kind of intent it is; deduplication goes by it.
+    /// Type of the intent, a free-form word; deduplication compares it.
     r#type: String,
-    /// The goal in a line; the trigger's name when it is empty.
+    /// Title of the intent; defaults to the trigger's name if empty.
     title: String,
-    /// The goal in full.
+    /// Description of the intent.
     description: String,
-    /// How much it matters.
+    /// Priority of the intent.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<String>,
-    /// Who is assigned to it.
+    /// Agent assigned to the intent.
     #[serde(alias = "assign", skip_serializing_if = "Option::is_none")]
     assignee: Option<String>,
-    /// Who else is.
+    /// Further assigned agents.
     assignments: Vec<AssignmentBody>,
-    /// What it begins with in its state.
+    /// Initial state of the intent.
     #[serde(alias = "initial_state")]
     #[schema(value_type = Object)]
     context: Map<String, Value>,
-    /// The same, by the name that intents have for it; goes before `context`.
+    /// Initial state under the name that intents use; takes precedence over `context`.
     #[schema(value_type = Object)]
     state: Map<String, Value>,
-    /// What must hold on the way.
+    /// Constraints of the intent.
     #[schema(value_type = Object)]
     constraints: Map<String, Value>,
-    /// The intent that it is a part of.
+    /// The parent intent.
     #[serde(alias = "parent_id", skip_serializing_if = "Option::is_none")]
     parent_intent_id: Option<String>,
-    /// The status to begin in; `draft` when nothing is said.
+    /// Initial status; defaults to `draft`.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<IntentStatus>,
-    /// Your own word for where it belongs.
+    /// Free-form label of the graph that the intent belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph_id: Option<String>,
-    /// Your own words.
+    /// Free-form tags.
     tags: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! How often a schema looks at one value, at the most, found before it looks at any.
+//! Computes the maximum number of evaluations of one value by a schema, before any value is evaluated.
 //!
-//! Schemas that are all written out look at a value a few times. With references, one of a few lines can look
-//! 2^64 times: each level applies the level below twice. So the schemas that apply to the same value are counted along the
-//! references, level by level down to the deepest payload there can be. What counts too far, or refers to what is not
-//! in it, is no schema for a server.
+//! A schema without references evaluates a value a few times. With references, one of a few lines can
+//! evaluate it 2^64 times, because each level may apply the level below twice. So the schemas that apply to
+//! the same value are counted along the references, level by level down to the deepest possible payload.
+//! Schemas over the limits, or with references to anything outside, are refused.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,25 +11,25 @@ use serde_json::{Map, Value};
 
 use crate::limits::JSON_DEPTH;
 
-/// Looks at one value that are too many.
+/// Maximum evaluations of one value.
 const MOST: u64 = 1_000;
 
-/// Schemas within one that are too many, and schemas that apply to one value.
+/// Maximum numbers of subschemas in a schema, and of subschemas that apply to one value.
 const PARTS: usize = 2_000;
 const TOGETHER: usize = 500;
 
-/// Steps of the count that are too many.
+/// Maximum steps of the computation.
 const STEPS: usize = 200_000;
 
-/// The one draft.
+/// The only supported draft.
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// What is wrong with a schema, and where.
+/// A fault of a schema, with its position.
 #[derive(Debug)]
 pub(super) struct Misfit {
     /// A JSON Pointer.
     pub place: String,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
@@ -37,19 +37,19 @@ fn misfit<T>(place: &str, what: impl Into<String>) -> Result<T, Misfit> {
     Err(Misfit { place: place.to_owned(), what: what.into() })
 }
 
-/// How often a schema looks at any one value.
+/// Returns the maximum number of evaluations of any one value.
 pub(super) fn weigh(schema: &Value) -> Result<u64, Misfit> {
     foreign(schema, "")?;
     let mut reader = Reader { root: schema, parts: Vec::new(), known: HashMap::new(), left: Vec::new() };
     reader.part("")?;
-    // Not by recursion: a chain of references is as long as the schema.
+    // Iterative, not recursive, because a chain of references may be as long as the schema.
     while let Some((number, place)) = reader.left.pop() {
         reader.read(number, &place)?;
     }
     count(&reader.parts)
 }
 
-/// Refuses what refers to something outside, and what changes what a reference means.
+/// Refuses references to anything outside, and keywords that change the meaning of references.
 fn foreign(value: &Value, place: &str) -> Result<(), Misfit> {
     match value {
         Value::Object(members) => {
@@ -58,7 +58,7 @@ fn foreign(value: &Value, place: &str) -> Result<(), Misfit> {
                 if let Some(text) = value.as_str() {
                     word(place, &here, name, text)?;
                 }
-                // What is said there is data.
+                // The values of these keywords are data.
                 if !matches!(name.as_str(), "const" | "enum" | "default" | "examples") {
                     foreign(value, &here)?;
                 }
@@ -90,18 +90,18 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// A schema within the schema.
+/// A subschema.
 #[derive(Debug, Default)]
 struct Part {
-    /// Looks of its own.
+    /// Evaluations of its own.
     own: u64,
-    /// Schemas for the same value.
+    /// Subschemas for the same value.
     same: Vec<usize>,
-    /// Schemas for members by name, or for items by place.
+    /// Subschemas for members by name, or for items by position.
     named: HashMap<String, usize>,
-    /// Schemas for members and items that have none by name.
+    /// Subschemas for members and items without one by name.
     others: Vec<usize>,
-    /// Schemas for every member or item.
+    /// Subschemas for every member or item.
     every: Vec<usize>,
 }
 
@@ -109,12 +109,12 @@ struct Reader<'a> {
     root: &'a Value,
     parts: Vec<Part>,
     known: HashMap<String, usize>,
-    /// Those that have a number and were not read yet.
+    /// Subschemas that have a number but were not read yet.
     left: Vec<(usize, String)>,
 }
 
 impl<'a> Reader<'a> {
-    /// The number of the schema at a place, which will be read.
+    /// Returns the number of the subschema at a position, and schedules it for reading.
     fn part(&mut self, place: &str) -> Result<usize, Misfit> {
         if let Some(number) = self.known.get(place) {
             return Ok(*number);
@@ -168,13 +168,13 @@ impl<'a> Reader<'a> {
             }
         }
         if members.keys().any(|name| name.starts_with("unevaluated")) {
-            // What was looked at is found out by looking again.
+            // To find the evaluated members, the subschemas for the same value are evaluated a second time.
             part.same.extend(part.same.clone());
         }
         Ok(part)
     }
 
-    /// The schemas in a list or under names.
+    /// Returns the subschemas in a list or under names.
     fn within(&mut self, value: &Value, place: &str) -> Result<Vec<(String, usize)>, Misfit> {
         let names: Vec<String> = match value {
             Value::Object(members) => members.keys().cloned().collect(),
@@ -189,9 +189,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The schemas that apply to the value that one applies to, itself among them, as often as they do.
+/// Returns the subschemas that apply to the same value as `first`, including itself, as often as they apply.
 fn together(parts: &[Part], first: usize) -> Result<Vec<usize>, Misfit> {
-    // What is still to be done: a schema, or the end of one.
+    // The remaining work: a subschema, or the end of one.
     let mut left = vec![(first, false)];
     let mut within = Vec::new();
     let mut found = Vec::new();
@@ -214,11 +214,11 @@ fn together(parts: &[Part], first: usize) -> Result<Vec<usize>, Misfit> {
     Ok(found)
 }
 
-/// The schemas that apply to each member or item of a value that some apply to.
+/// Returns the subschemas that apply to each member or item of a value to which those in `together` apply.
 fn below(parts: &[Part], together: &[usize]) -> Vec<Vec<usize>> {
     let names: BTreeSet<&str> =
         together.iter().flat_map(|number| parts[*number].named.keys().map(String::as_str)).collect();
-    // One more, for those without a name.
+    // One more, for members without a subschema by name.
     let all = names.into_iter().map(Some).chain([None]);
     all.map(|name| {
         let apply = together.iter().flat_map(|number| {

@@ -1,4 +1,4 @@
-//! The schemas of the protocol's own intents (AEE §9.2), written from its text.
+//! The schemas of the protocol's own intents (AEE §9.2), derived from its text.
 
 use crate::envelopes::EnvelopeType::{self, Result, Task};
 
@@ -24,7 +24,7 @@ const VALIDATE: &str = r#"{"type":"object","required":["intent","payload_to_vali
 const VALIDATED: &str = r#"{"type":"object","required":["valid"],
 "properties":{"valid":{"type":"boolean"},"errors":{"type":"array"}}}"#;
 
-/// Each: the intent, the type, the schema.
+/// The protocol's schemas, each with its intent and type.
 pub const PROTOCOL: [(&str, EnvelopeType, &str); 14] = [
     ("aee.status.ping", Task, PING),
     ("aee.status.ping", Result, PONG),

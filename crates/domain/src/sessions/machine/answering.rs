@@ -1,4 +1,4 @@
-//! What a client is told: the deeds' answers to what it asked, each with the name of its request.
+//! Answers to the client: the server's answers, each naming its request.
 
 use super::super::Moment;
 use super::super::dialogue::{Answer, Closing, Do, Opened, Request};
@@ -9,7 +9,7 @@ use super::{Doing, FENCE, Fence, Machine, PAUSE, Stage};
 use crate::faults::Fault;
 
 impl Machine {
-    /// The deeds' answer to a request.
+    /// Handles the server's answer to a request.
     pub fn answer(&mut self, moment: Moment<'_>, request: &Request, answer: Answer) -> Doing {
         if self.is_over() {
             return Vec::new();
@@ -66,8 +66,8 @@ impl Machine {
         vec![self.send(moment, frame)]
     }
 
-    /// Holds back what follows a `job.subscribed` until the client has surely read that in another turn: one SDK drops what
-    /// it reads together with it (contract 4.5).
+    /// Delays frames after a `job.subscribed` until the client has certainly read it in a separate turn: one SDK
+    /// drops frames that it reads together with it (contract 4.5).
     fn fence(&mut self, moment: Moment<'_>) -> Option<Do> {
         let nonce = self.nonce(moment);
         let pings = self.features.has(Feature::Heartbeat);

@@ -1,5 +1,4 @@
-//! What a client says, and what is made of it: which messages open a session, which ask for what, and which are not allowed
-//! here and now.
+//! Handles the client's frames: opening a session, requests, and messages that are not allowed in the current state.
 
 use super::super::dialects::Dialect;
 use super::super::dialogue::{Ask, Closing, Do};
@@ -13,7 +12,7 @@ use crate::ids::JobId;
 use crate::jobs::ask::{Submit, no_job};
 
 impl Machine {
-    /// A frame of the client.
+    /// Handles a frame of the client.
     pub fn hear(&mut self, moment: Moment<'_>, text: &str) -> Doing {
         if matches!(self.stage, Stage::Leaving | Stage::Over) {
             return Vec::new();
@@ -37,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// A frame that could not even be read as a text.
+    /// Handles a frame that is not valid text.
     pub fn hear_noise(&mut self, moment: Moment<'_>, why: &str) -> Doing {
         if matches!(self.stage, Stage::Leaving | Stage::Over) {
             return Vec::new();
@@ -55,7 +54,7 @@ impl Machine {
         self.pen.dialect = dialect;
         match envelope.said {
             Said::Hello(hello) => self.enter(moment, envelope.id, hello, dialect, true),
-            // The specification's own form of a resume says no more than the token that it hands out for it.
+            // The specification's own form of a resume needs no token besides the resume token.
             Said::Resume(hello) => self.enter(moment, envelope.id, hello, dialect, false),
             Said::Legacy(Legacy::Open(hello)) => {
                 self.pen.dialect = Dialect::Legacy;
@@ -123,7 +122,7 @@ impl Machine {
             }
             Said::Unsubscribe { job_id } => match self.lacks(moment, &id, Feature::Subscribe) {
                 Some(refused) => refused,
-                // What is followed by nobody is followed no more: there is no answer to this.
+                // Unsubscribing succeeds even without a subscription; there is no answer.
                 None => {
                     job_id.parse().into_iter().map(|job_id| Do::Ask(Ask::Unsubscribe { job_id })).collect()
                 }
@@ -133,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// What a client of the older protocol says once it is in.
+    /// Handles messages of a client of the older protocol after its admission.
     fn old(&mut self, moment: Moment<'_>, id: String, legacy: Legacy) -> Doing {
         match legacy {
             Legacy::Invoke(submit) => self.submit(id, submit, None),
@@ -146,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Nothing more is heard of a client that goes.
+    /// Stops reading from a leaving client.
     fn go(&mut self) -> Doing {
         self.stage = Stage::Leaving;
         vec![Do::Leave]
@@ -170,12 +169,12 @@ impl Machine {
         vec![Do::Ask(Ask::Subscribe { request: self.awaited(id), job_id, history, from })]
     }
 
-    /// An id that is none is refused as one that is not there.
+    /// Refuses an invalid job id in the same way as an unknown one.
     fn no_job(&mut self, moment: Moment<'_>, id: &str) -> Doing {
         self.refuse(moment, Some(id), None, Fault::JobNotFound, &no_job().message)
     }
 
-    /// The refusal of what was not agreed on (§6.2); `None` when it was.
+    /// Returns the refusal if a feature was not negotiated (§6.2).
     fn lacks(&mut self, moment: Moment<'_>, id: &str, feature: Feature) -> Option<Doing> {
         if self.features.has(feature) {
             return None;
@@ -187,7 +186,7 @@ impl Machine {
         Some(self.refuse(moment, Some(id), None, Fault::InvalidRequest, &message))
     }
 
-    /// The client is so far (§6.5). It cannot be further than it was sent.
+    /// Records the client's acknowledgement (§6.5), limited to the last number sent.
     fn ack(&mut self, seq: i64) -> Doing {
         let seq = seq.min(self.sent_seq);
         if seq <= self.acked_seq {
@@ -197,7 +196,7 @@ impl Machine {
         if self.sent_seq - seq < LAG / 2 {
             self.pressed = false;
         }
-        // A session whose chunks are cut counts from its first event when it is resumed: nothing of it is let go.
+        // A stdio session renumbers from its first event on resume, so none of its events may be released.
         if self.terms.lines { Vec::new() } else { vec![Do::Ask(Ask::Acked(self.numbers.stored(seq)))] }
     }
 }

@@ -1,4 +1,5 @@
-//! How jobs in hand end (ARCP §7.3): once, with what follows for their intents, their children and what they had set aside.
+//! Ends of locked jobs (ARCP §7.3): each job ends once, with the consequences for its intent, children and
+//! reservations.
 
 use entente_domain::clock::rfc3339;
 use entente_domain::events::Kind;
@@ -29,7 +30,7 @@ impl Hold {
         retryable: Option<bool>,
         details: Option<Map<String, Value>>,
     ) -> Outcome<()> {
-        // Whether these may be tried again is not the worker's to say: clients drop what says otherwise (contract 4.2).
+        // A worker may not set `retryable` for these: clients drop contradicting payloads (contract 4.2).
         let fixed = matches!(fault, Fault::InternalError | Fault::LeaseExpired | Fault::BudgetExhausted);
         let said = retryable.filter(|_| !fixed);
         let payload = ErrorPayload {
@@ -48,14 +49,14 @@ impl Hold {
         self.put_back_all(id);
         let job = self.change(id)?;
         job.status = turned(job.status, turn).ok_or_else(over)?;
-        // The claim stays written down, so that a result that is handed in twice is known for the same.
+        // The claim stays stored, so that a result sent twice is recognised.
         job.ended_at = Some(now);
         self.push(id, type_, None, None, now, payload, None);
         self.ended.push(id);
         Ok(())
     }
 
-    /// What follows from the ends: on the intents that the jobs worked for, for their children, and their credentials.
+    /// Writes the consequences: events in the intents' logs, closed channels, revoked credentials.
     pub(super) async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         if self.ended.is_empty() {
             return Ok(());

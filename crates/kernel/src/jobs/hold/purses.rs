@@ -1,6 +1,6 @@
-//! What the intents that jobs work for may cost (RFC-0013 `max_cost`). A job's money is its intent's: what it reports is a cost of
-//! the intent (RFC-0009), written once, by the transaction that takes it off the job's counters, and an intent that may cost no
-//! more stops its jobs as a counter does that has nothing left (ARCP §9.6). Each unit for itself, as everywhere.
+//! Cost limits of the intents that jobs work for (RFC-0013 `max_cost`). A job's cost is also a cost of its
+//! intent (RFC-0009), written once, in the transaction that charges the job's counters. An exhausted intent
+//! stops its jobs like an exhausted counter (ARCP §9.6). Each unit is counted separately.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use uuid::Uuid;
 use super::Hold;
 use crate::{AppError, Ctx, Outcome, costs};
 
-/// The word that costs which jobs report are of.
+/// Cost type of all costs reported by jobs.
 const COST_TYPE: &str = "job";
 
-/// What an intent that has a ceiling has spent, and what its jobs have set aside.
+/// Spending of an intent that has a cost limit: its costs and its jobs' reservations.
 #[derive(Debug, Clone)]
 pub(in crate::jobs) struct Purse {
     policy: GovernancePolicy,
@@ -34,7 +34,7 @@ impl Purse {
         self.spent.0.get(unit).copied().unwrap_or(Amount::ZERO)
     }
 
-    /// Requires that something is left: in the unit that is named, or else in each.
+    /// Requires that something is left, in the named unit or else in each.
     pub fn require_left(&self, unit: Option<&str>) -> Result<(), Refusal> {
         match unit {
             Some(unit) => self.policy.judge_left(unit, self.spent(unit)),
@@ -43,7 +43,7 @@ impl Purse {
         }
     }
 
-    /// Requires room for amounts that are to be set aside, besides what is.
+    /// Requires room for further reserved amounts.
     fn require_room(&self, amounts: &Budget) -> Result<(), Refusal> {
         amounts.0.iter().try_for_each(|(unit, amount)| {
             let reserved = self.reserved.0.get(unit).copied().unwrap_or(Amount::ZERO);
@@ -57,7 +57,7 @@ impl Purse {
     }
 }
 
-/// The purses of those of these intents that have a ceiling. Under their locks nobody else changes them.
+/// Loads the spending of those intents that have a limit; it is stable under the intents' locks.
 pub(in crate::jobs) async fn load(
     conn: &mut PgConnection,
     intents: &[IntentId],
@@ -95,7 +95,7 @@ pub(in crate::jobs) async fn load(
     Ok(purses)
 }
 
-/// What jobs have set aside that work for these intents.
+/// Reserved amounts of the jobs of these intents.
 async fn set_aside(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec<(IntentId, Budget)>> {
     let ids: Vec<Uuid> = intents.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
@@ -109,11 +109,11 @@ async fn set_aside(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec
     rows.into_iter().map(|row| Ok((row.intent_id.into(), serde_json::from_str(&row.amounts)?))).collect()
 }
 
-/// What an intent is to be billed: by whose job, in what, how much.
+/// Costs to record on intents, by intent, job and unit.
 pub(super) type Bills = BTreeMap<(IntentId, JobId, String), Amount>;
 
 impl Hold {
-    /// The purse of the intent that the job works for, if that may not cost what it likes.
+    /// Spending of the job's intent, if that has a limit.
     pub(super) fn purse(&self, id: JobId) -> Option<&Purse> {
         self.purses.get(&self.jobs.get(&id)?.intent_id?)
     }
@@ -122,7 +122,7 @@ impl Hold {
         self.purses.get_mut(&self.jobs.get(&id)?.intent_id?)
     }
 
-    /// Has the intent that the job works for bear a cost. The money is gone whether or not it was allowed.
+    /// Adds a cost to the job's intent, even beyond the limit: the money is already spent.
     pub(super) fn bill(&mut self, id: JobId, unit: &str, cost: Amount) {
         let Some(intent) = self.jobs.get(&id).and_then(|job| job.intent_id) else { return };
         if cost == Amount::ZERO {
@@ -135,7 +135,7 @@ impl Hold {
         *sum = *sum + cost;
     }
 
-    /// Sets amounts aside in the purse too.
+    /// Reserves amounts of the intent as well.
     pub(super) fn earmark(&mut self, id: JobId, amounts: &Budget) -> Result<(), Refusal> {
         let Some(purse) = self.purse_mut(id) else { return Ok(()) };
         purse.require_room(amounts)?;
@@ -143,7 +143,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Puts them back.
+    /// Releases reserved amounts of the intent.
     pub(super) fn unmark(&mut self, id: JobId, amounts: &Budget) {
         let Some(purse) = self.purse_mut(id) else { return };
         for (unit, amount) in &amounts.0 {
@@ -153,7 +153,7 @@ impl Hold {
         }
     }
 
-    /// Writes what the intents are billed, each with its event.
+    /// Writes the costs of the intents, each with its event.
     pub(super) async fn save_bills(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         for ((intent, id, unit), amount) in std::mem::take(&mut self.bills) {
             let Some(agent) = self.jobs.get(&id).map(|job: &Job| job.agent.clone()) else { continue };

@@ -1,5 +1,5 @@
-//! What jobs in hand spend (ARCP §9.6): costs are taken off the counters of the job and its ancestors, amounts are set aside and
-//! put back.
+//! Spending of locked jobs (ARCP §9.6): costs are charged to the counters of the job and its ancestors,
+//! amounts are reserved and put back.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use serde_json::json;
 
 use super::{Hold, Reservation};
 
-/// Amounts that one job may have set aside at once: operations that are under way.
+/// Maximum number of open reservations of a job: its operations under way.
 const RESERVATIONS: usize = 1_000;
 
 impl Hold {
-    /// What a child of the job can be given: of each currency the least that the job or one of its ancestors has left.
+    /// Budget available to a child: per currency, the least that the job or an ancestor has left.
     pub fn available(&self, id: JobId) -> Budget {
         let mut least: BTreeMap<String, Amount> = BTreeMap::new();
         for budget in self.payers(id) {
@@ -29,14 +29,15 @@ impl Hold {
         Budget(least)
     }
 
-    /// The counters that the job's costs are taken off.
+    /// Counters that the job's costs are charged to.
     pub(super) fn payers(&self, id: JobId) -> Vec<&Budget> {
         let payers = self.jobs.get(&id).map(|job| job.payers.as_slice()).unwrap_or_default();
         payers.iter().filter_map(|payer| self.budgets.get(payer)).collect()
     }
 
-    /// Takes a cost off the counters of the job and its ancestors, and says what is left (§9.6). What was set aside for it
-    /// is put back first.
+    /// Charges a cost to the job and its ancestors, and reports the remaining budget (§9.6).
+    ///
+    /// The named reservation is put back first.
     pub fn charge(
         &mut self,
         id: JobId,
@@ -47,7 +48,7 @@ impl Hold {
         if let Some(named) = reservation {
             self.put_back(id, named)?;
         }
-        // What was set aside is back, and this is what it came to.
+        // The reservation is back; this is the actual cost.
         self.bill(id, currency, cost);
         let mut own = None;
         for payer in self.job(id)?.payers.clone() {
@@ -69,8 +70,9 @@ impl Hold {
         Ok(())
     }
 
-    /// Sets amounts aside: on every counter that counts them, or not at all. A currency that nobody counts cannot be. For a
-    /// call that has its amounts already nothing more is: the answer to the first time was lost.
+    /// Reserves amounts on every counter of their currencies, or on none; an uncounted currency is refused.
+    ///
+    /// A repeated call with the same amounts gets its existing reservation: its first answer was lost.
     pub fn reserve(
         &mut self,
         id: JobId,
@@ -98,7 +100,7 @@ impl Hold {
         let payers = self.job(id)?.payers.clone();
         let mut after = Vec::new();
         for currency in amounts.0.keys() {
-            // What a job may spend that has no budget of its own is its intent's to say.
+            // For a job without a budget of its own, the intent's limit applies.
             if self.purse(id).is_none()
                 && !payers
                     .iter()
@@ -125,7 +127,7 @@ impl Hold {
         Ok(reservation)
     }
 
-    /// Puts back what was set aside under a name.
+    /// Puts a reservation back.
     pub fn put_back(&mut self, id: JobId, named: &str) -> Result<(), Refusal> {
         let place = self.reserved.iter().position(|one| one.job_id == id && one.id.to_string() == named);
         let place = place.ok_or_else(|| {
@@ -152,7 +154,7 @@ impl Hold {
         self.gone.push(reservation.id);
     }
 
-    /// Puts back all that the job has set aside: its worker is gone, or it is over.
+    /// Puts back all reservations of a job after the loss of its worker or its end.
     pub(super) fn put_back_all(&mut self, id: JobId) {
         let (mine, others) = std::mem::take(&mut self.reserved).into_iter().partition(|one| one.job_id == id);
         self.reserved = others;
