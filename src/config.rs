@@ -28,13 +28,13 @@ use std::time::Duration;
 
 use entente_api::mcp::Site;
 use entente_domain::egress::Allowed;
-use entente_domain::federation::Federation;
-use entente_domain::signatures::{Signer, parse_seed};
+use entente_domain::identity::signatures::{Signer, parse_seed};
+use entente_domain::openintent::federation::Federation;
 use entente_kernel::VaultSettings;
-use entente_kernel::jobs::JobSettings;
+use entente_kernel::aee::post::PostSettings;
+use entente_kernel::arcp::jobs::JobSettings;
+use entente_kernel::arcp::sessions::SessionSettings;
 use entente_kernel::moments::MomentSettings;
-use entente_kernel::post::PostSettings;
-use entente_kernel::sessions::SessionSettings;
 use entente_runtime::spans::Collector;
 
 use self::credentials::CredentialConfig;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use entente_domain::aee::envelopes::signing::{SigningKey, sign};
 use entente_domain::clock::rfc3339;
-use entente_domain::envelopes::signing::{SigningKey, sign};
-use entente_domain::signatures::Signer;
+use entente_domain::identity::signatures::Signer;
 use serde_json::{Map, Value, json};
 
 use super::client::{Load, closed, request};

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use entente_domain::envelopes::signing::{Scope, Sig, SigningKey, VerifyingKey, input, sign};
-use entente_domain::envelopes::{hash, logs, members, read};
+use entente_domain::aee::envelopes::signing::{Scope, Sig, SigningKey, VerifyingKey, input, sign};
+use entente_domain::aee::envelopes::{hash, logs, members, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

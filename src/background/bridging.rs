@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_kernel::jobs::Works;
-use entente_kernel::sends::Sends;
+use entente_kernel::arcp::jobs::Works;
+use entente_kernel::openintent::messages::sends::Sends;
 use entente_kernel::{Ctx, Outcome, bridges};
 use tokio_util::sync::CancellationToken;
 

@@ -7,10 +7,13 @@ mod tokens;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use entente_domain::invocations::{INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped};
 use entente_domain::limits::TOOL_RESULT_BYTES;
-use entente_domain::tool_secrets::Scrubber;
-use entente_kernel::invocations::{self, Begun, Made, Order, Started, busy};
+use entente_domain::openintent::tools::invocations::{
+    INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped,
+};
+use entente_domain::openintent::tools::tool_secrets::Scrubber;
+use entente_kernel::openintent::tools::invocations;
+use entente_kernel::openintent::tools::invocations::{Begun, Made, Order, Started, busy};
 use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use serde_json::{Map, Value};

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::NodeId;
-use entente_domain::retries::Failure;
 use entente_domain::traces::Trace;
-use entente_kernel::deliveries::{self, Attempted, Batch, Due, Next, Shift};
-use entente_kernel::{Ctx, Outcome, endpoints};
+use entente_domain::webhooks::retries::Failure;
+use entente_kernel::webhooks::deliveries;
+use entente_kernel::webhooks::deliveries::{Attempted, Batch, Due, Next, Shift};
+use entente_kernel::webhooks::endpoints;
+use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;

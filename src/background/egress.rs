@@ -17,7 +17,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use entente_domain::clock::Timestamp;
 use entente_domain::egress::{Allowed, judge, judge_secret};
-use entente_domain::tool_calls::Call;
+use entente_domain::openintent::tools::tool_calls::Call;
 use entente_kernel::WebhookSettings;
 use entente_runtime::tls;
 use reqwest::Method;

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use entente_domain::retries::Failure;
-use entente_kernel::federation::{self, Answered, Due};
+use entente_domain::webhooks::retries::Failure;
+use entente_kernel::openintent::federation;
+use entente_kernel::openintent::federation::{Answered, Due};
 use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;

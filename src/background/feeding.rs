@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use entente_kernel::{Ctx, jobs, keys, streams};
+use entente_kernel::Ctx;
+use entente_kernel::arcp::jobs;
+use entente_kernel::feed::streams;
+use entente_kernel::identity::keys;
 use entente_runtime::tasks::Tasks;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use entente_kernel::{Ctx, Outcome, fanout, replays};
+use entente_kernel::webhooks::{fanout, replays};
+use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;

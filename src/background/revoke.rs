@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_kernel::credentials::{self, Due, Trouble};
+use entente_kernel::arcp::credentials;
+use entente_kernel::arcp::credentials::{Due, Trouble};
 use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;

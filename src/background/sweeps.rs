@@ -5,12 +5,17 @@ pub mod turns;
 
 use std::time::Duration;
 
-use entente_kernel::{
-    Ctx, Outcome, access, channels, checkpoints, coordinators, credentials, deliveries, departures,
-    envelope_logs, envelopes, failures, federation, heartbeats, idempotency, invocations, jobs, keys, leases,
-    memory, moments, pairs, pending, people, sessions, suspensions, tasks, tool_credentials, tool_grants,
-    triggers, vaults, workers,
+use entente_kernel::aee::{envelope_logs, envelopes, pairs};
+use entente_kernel::arcp::{credentials, jobs, sessions, workers};
+use entente_kernel::identity::{keys, people};
+use entente_kernel::log::checkpoints;
+use entente_kernel::openintent::messages::pending;
+use entente_kernel::openintent::tools::{invocations, tool_credentials, tool_grants, vaults};
+use entente_kernel::openintent::{
+    channels, coordinators, failures, federation, leases, memory, suspensions, tasks, triggers,
 };
+use entente_kernel::webhooks::deliveries;
+use entente_kernel::{Ctx, Outcome, access, departures, heartbeats, idempotency, moments};
 use entente_runtime::metrics::SweepLabels;
 
 /// Most items per run, so that no run takes long.

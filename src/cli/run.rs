@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use entente_domain::egress::Allowed;
-use entente_domain::principals::Kind;
-use entente_kernel::keys::NewKey;
-use entente_kernel::people;
-use entente_kernel::seeds::{self, Seed};
+use entente_domain::identity::principals::Kind;
+use entente_kernel::identity::keys::NewKey;
+use entente_kernel::identity::people;
+use entente_kernel::identity::seeds;
+use entente_kernel::identity::seeds::Seed;
 use entente_runtime::signals::Signals;
 use entente_store::private::Private;
 use sqlx::postgres::PgConnectOptions;

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 use entente_api::arcp;
-use entente_domain::sessions::dialects::Dialect;
-use entente_kernel::seeds;
+use entente_domain::arcp::sessions::dialects::Dialect;
+use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
 
 use super::run::{Dev, run_until, start};

@@ -9,7 +9,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entente_domain::ids::Chance as _;
-use entente_domain::vault_keys::VaultKey;
+use entente_domain::openintent::tools::vault_keys::VaultKey;
 use entente_runtime::environment::OsChance;
 use entente_store::private::Private;
 use zeroize::Zeroizing;

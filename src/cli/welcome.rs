@@ -2,8 +2,9 @@
 //! It is asked once, in the same way as an agent asks.
 
 use entente_domain::moments::MomentAsk;
+use entente_kernel::identity::{authentication, people};
 use entente_kernel::moments::{self, Filter};
-use entente_kernel::{Caller, Ctx, Outcome, authentication, people};
+use entente_kernel::{Caller, Ctx, Outcome};
 use serde_json::{Value, json};
 
 /// The agent that asks.

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use entente_domain::capabilities::Namespace;
-use entente_domain::credentials::Rule;
-use entente_domain::globs::Glob;
+use entente_domain::arcp::capabilities::Namespace;
+use entente_domain::arcp::credentials::Rule;
+use entente_domain::arcp::globs::Glob;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -323,7 +323,7 @@ fn rule(agents: &[String], namespaces: Vec<String>, models: bool) -> Result<Rule
 }
 
 fn ttl(said: Option<u32>) -> Result<u32, String> {
-    let most = entente_domain::jobs::ask::RUNTIME_SECONDS;
+    let most = entente_domain::arcp::jobs::ask::RUNTIME_SECONDS;
     let seconds = said.unwrap_or(most);
     if (1..=most).contains(&seconds) {
         return Ok(seconds);

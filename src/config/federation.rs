@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use entente_domain::federation::signing::parse_key;
-use entente_domain::federation::{Federation, Part, Peer, Relationship, did_of, is_same_did};
-use entente_domain::globs::Glob;
+use entente_domain::arcp::globs::Glob;
+use entente_domain::identity::principals::check_name;
 use entente_domain::limits::FEDERATION_PEERS;
-use entente_domain::principals::check_name;
+use entente_domain::openintent::federation::signing::parse_key;
+use entente_domain::openintent::federation::{Federation, Part, Peer, Relationship, did_of, is_same_did};
 use serde::Deserialize;
 
 use super::Reader;

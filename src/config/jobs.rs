@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entente_kernel::jobs::{JobSettings, Policy};
+use entente_kernel::arcp::jobs::{JobSettings, Policy};
 
 use super::Reader;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use entente_domain::envelopes::purposes::{Pattern, TOLERATED};
-use entente_domain::envelopes::window::Window;
-use entente_kernel::post::{PostSettings, Relay, Signatures};
+use entente_domain::aee::envelopes::purposes::{Pattern, TOLERATED};
+use entente_domain::aee::envelopes::window::Window;
+use entente_kernel::aee::post::{PostSettings, Relay, Signatures};
 
 use super::Reader;
 

@@ -1,6 +1,6 @@
 //! Settings of rates by the priority of envelopes (AEE §11.6).
 
-use entente_domain::envelopes::quotas::Rates;
+use entente_domain::aee::envelopes::quotas::Rates;
 
 use super::Reader;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use entente_domain::sessions::features::Features;
-use entente_kernel::sessions::{SessionSettings, TokenSecret};
+use entente_domain::arcp::sessions::features::Features;
+use entente_kernel::arcp::sessions::{SessionSettings, TokenSecret};
 
 use super::Reader;
 

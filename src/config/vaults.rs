@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entente_domain::vault_keys::{Keyring, VaultKey};
+use entente_domain::openintent::tools::vault_keys::{Keyring, VaultKey};
 use entente_kernel::VaultSettings;
 
 use super::Reader;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entente_kernel::Ctx;
-use entente_kernel::invocations::Desk;
+use entente_kernel::openintent::tools::invocations::Desk;
 use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;

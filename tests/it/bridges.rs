@@ -3,9 +3,9 @@
 mod guarded;
 mod talking;
 
-use super::envelopes::{letter, mail, two, with};
 use super::harness::{Client, Setup, Value, World, json};
-use super::jobs::{Hand, id, status};
+use crate::aee::envelopes::{letter, mail, two, with};
+use crate::arcp::jobs::{Hand, id, status};
 
 impl World {
     /// Carries everything that there is to carry.

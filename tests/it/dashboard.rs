@@ -2,7 +2,7 @@
 
 use super::harness::{Client, World, json, send, subscribe, talk};
 use super::pages::{Browser, Page};
-use super::people::logged_in;
+use crate::kernel::people::logged_in;
 
 /// The number of a tile.
 fn tile(page: &Page, what: &str) -> u32 {

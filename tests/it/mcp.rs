@@ -6,7 +6,7 @@ mod moments;
 mod tools;
 
 use crate::harness::{Client, Reply, Setup, Value, World, json};
-use crate::keys::key;
+use crate::kernel::keys::key;
 
 /// The era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

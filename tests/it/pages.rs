@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use super::harness::{World, http, json, send, talk};
-use super::people::logged_in;
+use crate::kernel::people::logged_in;
 
 /// A browser without a window: it keeps its cookie, and says where its forms come from.
 pub struct Browser {

@@ -5,7 +5,7 @@ mod opened;
 
 use self::opened::OPENED;
 use crate::harness::{Client, Value, World, json, talk};
-use crate::keys::{Made, key};
+use crate::kernel::keys::{Made, key};
 
 /// A key with every scope but one.
 async fn without(world: &World, admin: &Client, scope: &str) -> Made {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::harness::{Reply, Setup, World, json};
-use crate::keys::key;
+use crate::kernel::keys::key;
 
 fn number(reply: &Reply, header: &str) -> u64 {
     reply.header(header).parse().unwrap()

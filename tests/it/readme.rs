@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use entente_kernel::seeds;
+use entente_kernel::identity::seeds;
 use tokio::process::Command;
 
 use super::harness::{Setup, World};

@@ -5,7 +5,7 @@ use serde_json::from_str;
 
 use crate::harness::process::{Launch, Place};
 use crate::harness::{Client, Cluster, Reply, Value, World, http, json};
-use crate::keys::{forgeries, key};
+use crate::kernel::keys::{forgeries, key};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_on_the_way_keeps_an_answer() {

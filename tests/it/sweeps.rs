@@ -10,17 +10,20 @@ use std::time::Duration;
 use entente::background::sweeps::Sweep;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
-use entente_kernel::{
-    Ctx, access, channels, checkpoints, coordinators, credentials, deliveries, departures, envelope_logs,
-    envelopes, failures, heartbeats, idempotency, invocations, jobs, leases, moments, pairs, pending,
-    sessions, suspensions, tasks, tool_grants, triggers, workers,
-};
+use entente_kernel::aee::{envelope_logs, envelopes, pairs};
+use entente_kernel::arcp::{credentials, jobs, sessions, workers};
+use entente_kernel::log::checkpoints;
+use entente_kernel::openintent::messages::pending;
+use entente_kernel::openintent::tools::{invocations, tool_grants};
+use entente_kernel::openintent::{channels, coordinators, failures, leases, suspensions, tasks, triggers};
+use entente_kernel::webhooks::deliveries;
+use entente_kernel::{Ctx, access, departures, heartbeats, idempotency, moments};
 
 use self::traces::traces;
-use crate::agents::registered;
-use crate::envelopes::{letter, with};
+use crate::aee::envelopes::{letter, with};
 use crate::harness::socket::Socket;
 use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
+use crate::kernel::agents::registered;
 
 /// How many things each preparation makes due.
 const DUE: u64 = 5;
@@ -141,7 +144,7 @@ async fn prepare_work(world: &World, sweep: Sweep) {
             world.hooks().await;
             world.clock.advance(7 * 24 * 3600 + 1);
         }
-        Sweep::Retries => crate::failures::failed(world, DUE).await,
+        Sweep::Retries => crate::openintent::failures::failed(world, DUE).await,
         _ => unreachable!("it is prepared elsewhere"),
     }
 }
@@ -233,8 +236,8 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Pairs => pairs::time_out(ctx, limit).await,
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
         Sweep::Moments => moments::pass_time(ctx, limit).await,
-        Sweep::Links => entente_kernel::people::tidy(ctx, limit).await,
-        Sweep::Memory => entente_kernel::memory::expire_due(ctx, limit).await,
+        Sweep::Links => entente_kernel::identity::people::tidy(ctx, limit).await,
+        Sweep::Memory => entente_kernel::openintent::memory::expire_due(ctx, limit).await,
         Sweep::Retries => failures::retry_due(ctx, limit).await,
         Sweep::Triggers => triggers::pass_time(ctx, limit).await,
         Sweep::TriggerFirings => triggers::tidy(ctx, limit).await,

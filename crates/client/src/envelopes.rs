@@ -9,10 +9,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use entente_domain::envelopes::signing::{Scope, Sig, VerifyingKey, sign};
-use entente_domain::envelopes::{ENVELOPE_BYTES, Warning, check, hash, members, read};
+use entente_domain::aee::envelopes::signing::{Scope, Sig, VerifyingKey, sign};
+use entente_domain::aee::envelopes::{ENVELOPE_BYTES, Warning, check, hash, members, read};
+use entente_domain::identity::signatures::PublicKey;
 use entente_domain::refusal::{Code, FieldError, Refusal};
-use entente_domain::signatures::PublicKey;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

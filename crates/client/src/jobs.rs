@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use entente_domain::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use entente_domain::export::{Export, Report};
-use entente_domain::signatures::PublicKey;
+use entente_domain::identity::signatures::PublicKey;
+use entente_domain::log::export::{Export, Report};
 
 use super::Done;
 use super::output::print_json;

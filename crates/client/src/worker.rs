@@ -12,8 +12,8 @@ mod reports;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::{Clock as _, rfc3339};
-use entente_domain::versions::AgentRef;
 use entente_runtime::environment::SystemClock;
 use entente_runtime::signals::Signals;
 use reqwest::Method;

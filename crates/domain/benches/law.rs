@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use entente_domain::envelopes::signing::{Scope, Sig, SigningKey, VerifyingKey, input, sign};
-use entente_domain::envelopes::{Envelope, hash, members, read};
-use entente_domain::signatures::Signer;
+use entente_domain::aee::envelopes::signing::{Scope, Sig, SigningKey, VerifyingKey, input, sign};
+use entente_domain::aee::envelopes::{Envelope, hash, members, read};
+use entente_domain::identity::signatures::Signer;
 use serde_json::{Value, json};
 
 /// Bytes of the envelope, and envelopes of a batch; batches that each figure is the median of.

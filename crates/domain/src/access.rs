@@ -4,12 +4,14 @@
 //! read; a closed list keeps them out (contract 7). The creator is always an admin. The operations enforce
 //! these rules; requests for more access are in `access_requests`.
 
+pub mod access_requests;
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
+use crate::identity::principals::check_name;
 use crate::ids::{EntryId, IntentId};
 use crate::limits::{LIST_ITEMS, TEXT_BYTES};
-use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
 
 /// An access level (`permission` on the wire); each level includes the ones before it.

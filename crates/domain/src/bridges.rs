@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::budgets::Budget;
+use crate::aee::envelopes::purposes::{Pattern, admit};
+use crate::aee::envelopes::{EnvelopeType, is_bus};
+use crate::arcp::budgets::Budget;
+use crate::arcp::capabilities::Authority;
+use crate::arcp::jobs::ask::RUNTIME_SECONDS;
+use crate::arcp::jobs::wire::{ErrorPayload, ResultPayload};
+use crate::arcp::versions::AgentRef;
 use crate::canonical::sha256;
-use crate::capabilities::Authority;
 use crate::clock::Timestamp;
-use crate::envelopes::purposes::{Pattern, admit};
-use crate::envelopes::{EnvelopeType, is_bus};
 use crate::ids::{ChannelId, derived};
-use crate::jobs::ask::RUNTIME_SECONDS;
-use crate::jobs::wire::{ErrorPayload, ResultPayload};
 use crate::limits::{LIST_ITEMS, NAME_BYTES};
-use crate::messages::MessageType;
+use crate::openintent::messages::MessageType;
 use crate::payload::Payload;
 use crate::refusal::{Code, Refusal};
-use crate::versions::AgentRef;
 
 /// Maximum bytes of a bridge's name, which is part of the idempotency keys of jobs and messages.
 pub const BRIDGE_NAME_BYTES: usize = 64;

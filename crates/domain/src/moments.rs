@@ -22,10 +22,10 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-use crate::authority::Authority;
 use crate::clock::Timestamp;
+use crate::identity::authority::Authority;
+use crate::identity::principals::Kind;
 use crate::ids::{IntentId, JobId, KeyId, MomentId};
-use crate::principals::Kind;
 
 pub use self::answering::{Answered, Circumstances};
 pub use self::asking::check_room;

@@ -5,10 +5,10 @@
 
 use serde::Serialize;
 
-use crate::envelopes::receipt::Receipt;
-use crate::faults::Fault;
-use crate::governance::Violation;
-use crate::leases::Lease;
+use crate::aee::envelopes::receipt::Receipt;
+use crate::arcp::faults::Fault;
+use crate::openintent::governance::Violation;
+use crate::openintent::leases::Lease;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $wire:tt;)+) => {

@@ -1,17 +1,20 @@
 //! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016), their filters and their status.
 //! Signing is in `signing.rs`, retries in `retries.rs`, address restrictions in `egress.rs`.
 
+pub mod retries;
+pub mod signing;
+
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::canonical::sha256;
 use crate::clock::Timestamp;
+use crate::identity::keys::glob_matches;
+use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
-use crate::keys::glob_matches;
 use crate::limits::LIST_ITEMS;
-use crate::principals::check_name;
 use crate::refusal::{Code, Refusal};
-use crate::signing::Scheme;
+use crate::webhooks::signing::Scheme;
 
 /// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (contract 10.7).
 pub const MESSAGE: [&str; 2] = ["channel_message", "channel.message"];

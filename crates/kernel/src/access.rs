@@ -7,22 +7,27 @@
 //! The scope `admin` gives no access to an intent. It lets an operator change the list, which the log
 //! records.
 
+pub mod access_requests;
+pub mod assignments;
+pub mod seats;
+
 use entente_domain::access::{self as law, Acl, Entry, EntryAsk, Level, Policy};
 use entente_domain::clock::Timestamp;
-use entente_domain::events::{Draft, Kind};
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::HOUSE;
 use entente_domain::ids::{EntryId, IntentId};
-use entente_domain::keys::Scope;
 use entente_domain::limits::ACL_ENTRIES;
-use entente_domain::principals::HOUSE;
+use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::lines::Line;
 use super::rounds::round;
-use super::seats::{level, policy, require, require_manager};
-use super::{AppError, Caller, Ctx, Outcome, idempotency, leases, not_found, tasks};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
+use crate::access::seats::{level, policy, require, require_manager};
+use crate::log::lines::Line;
+use crate::openintent::{leases, tasks};
 
 /// Returns an intent's access control list; a list that was never set is open and empty.
 ///

@@ -1,21 +1,25 @@
 //! The directory of agents (RFC-0016): registration, records, status. Owns the table `agents`; heartbeats are
 //! in `heartbeats.rs`, departures in `departures.rs`.
 
-use entente_domain::agents::{Agent, AgentStatus, HeartbeatConfig, Registration, register as law_register};
 use entente_domain::clock::Timestamp;
 use entente_domain::egress::check_agent;
-use entente_domain::events::{Draft, Kind};
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
-use entente_domain::keys::Scope;
 use entente_domain::limits::PAGE;
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::agents::{
+    Agent, AgentStatus, HeartbeatConfig, Registration, register as law_register,
+};
 use entente_domain::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::heartbeats::Beat;
-use super::lines::Line;
-use super::{AppError, Caller, Ctx, Outcome, endpoints, idempotency, not_found, refuse, tasks, unknown};
+use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, refuse, unknown};
+use crate::log::lines::Line;
+use crate::openintent::tasks;
+use crate::webhooks::endpoints;
 
 /// Registers an agent, or renews its registration.
 ///

@@ -16,18 +16,19 @@ mod rows;
 
 use entente_domain::bridges::{self as law, Bridge, Export, Jobs, Mirror};
 use entente_domain::clock::Timestamp;
-use entente_domain::events::{Draft, Kind};
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, KeyId};
-use entente_domain::keys::Scope;
+use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
 pub use self::carrying::{forget, step};
 use self::rows::Whence;
-use super::lines::Line;
-use super::visits::visit;
-use super::{Caller, Ctx, Outcome, mailboxes, not_found};
+use super::{Caller, Ctx, Outcome, not_found};
+use crate::aee::mailboxes;
+use crate::log::lines::Line;
+use crate::openintent::visits::visit;
 
 /// Maximum number of bridges, because each is polled several times a second.
 const BRIDGES: usize = 100;

@@ -2,23 +2,26 @@
 
 use std::collections::HashMap;
 
-use entente_domain::agents::{Agent, AgentStatus};
-use entente_domain::channels::{Channel, ChannelStatus};
 use entente_domain::clock::Timestamp;
-use entente_domain::events::{Draft as EventDraft, Kind};
+use entente_domain::identity::principals::HOUSE;
 use entente_domain::ids::{ChannelId, IntentId};
-use entente_domain::messages::{Draft, Message, MessageType, Ruling};
+use entente_domain::log::events::{Draft as EventDraft, Kind};
+use entente_domain::openintent::agents::{Agent, AgentStatus};
+use entente_domain::openintent::channels::{Channel, ChannelStatus};
+use entente_domain::openintent::messages::{Draft, Message, MessageType, Ruling};
 use entente_domain::payload::Payload;
-use entente_domain::principals::HOUSE;
 use entente_domain::traces::Trace;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::agents::{changed, find, require_keeper, save};
-use super::lines::Line;
 use super::rounds::round;
-use super::sends::say;
-use super::{Caller, Ctx, Outcome, Tx, agents, channels, endpoints, leases, not_found, pending, tasks};
+use super::{Caller, Ctx, Outcome, Tx, agents, not_found};
+use crate::log::lines::Line;
+use crate::openintent::messages::pending;
+use crate::openintent::messages::sends::say;
+use crate::openintent::{channels, leases, tasks};
+use crate::webhooks::endpoints;
 
 /// Deregisters an agent; repeating it has no effect.
 ///

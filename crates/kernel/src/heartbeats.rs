@@ -7,16 +7,17 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use entente_domain::agents::{Agent, AgentStatus};
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::HOUSE;
 use entente_domain::ids::IntentId;
-use entente_domain::keys::Scope;
-use entente_domain::principals::HOUSE;
+use entente_domain::openintent::agents::{Agent, AgentStatus};
 
 use super::agents::{changed, find, save, shown, suspects};
-use super::lines::Line;
 use super::rounds::round;
-use super::{Caller, Ctx, Outcome, not_found, tasks};
+use super::{Caller, Ctx, Outcome, not_found};
+use crate::log::lines::Line;
+use crate::openintent::tasks;
 
 /// Content of an agent's last heartbeat.
 #[derive(Debug, Clone)]

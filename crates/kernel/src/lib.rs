@@ -6,102 +6,28 @@
 //! connection and never begin or commit. Nothing here knows HTTP.
 
 pub mod access;
-pub mod access_requests;
+pub mod aee;
 pub mod agents;
-pub mod answers;
-pub mod approvals;
-pub mod arbitration;
-pub mod asks;
-pub mod assignments;
-pub mod attachments;
-pub mod audit;
-pub mod authentication;
-mod authority;
+pub mod arcp;
 pub mod bridges;
-pub mod buses;
-pub mod caller;
-pub mod chains;
-pub mod channels;
-pub mod checkpoints;
-pub mod coordinators;
-pub mod costs;
-pub mod credentials;
-pub mod deliveries;
 pub mod departures;
 pub mod diagnosis;
-pub mod endpoints;
-pub mod envelope_keys;
-pub mod envelope_logs;
-pub mod envelopes;
-pub mod escalations;
-pub mod events;
-pub mod exports;
 mod failure;
-pub mod failures;
-pub mod fanout;
-pub mod federation;
 pub mod feed;
-pub mod governance;
-pub mod graphs;
 pub mod heartbeats;
 pub mod idempotency;
-pub mod identities;
-pub mod intents;
-pub mod inventory;
-pub mod invocations;
-pub mod jobs;
-pub mod keys;
-pub mod leases;
-pub mod lines;
-pub mod mailboxes;
+pub mod identity;
+pub mod log;
 mod many;
-pub mod memory;
-pub mod messages;
 pub mod moments;
 pub mod nodes;
+pub mod openintent;
 pub mod overview;
 pub mod pages;
-pub mod pairs;
-pub mod pending;
-pub mod people;
-pub mod permits;
-pub mod places;
-pub mod plans;
-pub mod portfolios;
-pub mod post;
-pub mod principals;
-pub mod proofs;
-pub mod quotas;
-pub mod receipts;
-pub(crate) mod redactions;
 pub mod refused;
-pub mod refutations;
-pub mod replays;
-pub mod retry_policies;
 mod rounds;
-pub mod rulebook;
-pub mod rules;
-pub mod schemas;
-pub mod seats;
-pub mod seeds;
-pub mod sends;
-pub mod server_keys;
-pub mod sessions;
 pub mod shares;
-pub mod streams;
-pub mod suspensions;
-pub mod tasks;
-pub mod tool_credentials;
-pub mod tool_grants;
-pub mod traces;
-pub mod triggers;
-pub mod turns;
-pub mod turnstile;
-pub mod vaults;
-pub mod visits;
-pub(crate) mod voices;
 pub mod webhooks;
-pub mod workers;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -109,9 +35,9 @@ use std::time::{Duration, Instant};
 
 use entente_domain::access::Policy;
 use entente_domain::clock::{Clock, Timestamp};
-use entente_domain::federation::Federation;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{Chance, IntentId};
+use entente_domain::openintent::federation::Federation;
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines;
 use entente_runtime::metrics::Metrics;
@@ -119,16 +45,16 @@ use entente_store::limits;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::feed::Feed;
-pub use caller::{Caller, Grant, Grants};
-pub use credentials::Provisioners;
+pub use aee::quotas::Quotas;
+pub use arcp::credentials::Provisioners;
 pub use failure::AppError;
+pub use feed::turns::Turns;
 pub use heartbeats::Beats;
-pub use quotas::Quotas;
-pub use server_keys::ServerKeys;
+pub use identity::caller::{Caller, Grant, Grants};
+pub use identity::server_keys::ServerKeys;
+pub use openintent::tools::vaults::VaultSettings;
+pub use openintent::visits::Homes;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
-pub use turns::Turns;
-pub use vaults::VaultSettings;
-pub use visits::Homes;
 pub use webhooks::{WebhookSettings, Webhooks};
 
 /// Configuration used by the operations.
@@ -151,11 +77,11 @@ pub struct Settings {
     /// Webhook settings.
     pub webhooks: WebhookSettings,
     /// Job settings.
-    pub jobs: jobs::JobSettings,
+    pub jobs: arcp::jobs::JobSettings,
     /// Session settings.
-    pub sessions: sessions::SessionSettings,
+    pub sessions: arcp::sessions::SessionSettings,
     /// Envelope settings.
-    pub post: post::PostSettings,
+    pub post: aee::post::PostSettings,
     /// Binding-moment settings.
     pub moments: moments::MomentSettings,
     /// The federated servers; `None` when federation is off.
@@ -196,9 +122,9 @@ pub struct Ctx {
     /// Provisioners of job credentials.
     pub provisioners: Arc<Provisioners>,
     /// Cache of envelope rules and schemas.
-    pub rulebook: Arc<rulebook::Shelf>,
+    pub rulebook: Arc<aee::rulebook::Shelf>,
     /// Cache of the keys that signed envelopes recently.
-    pub envelope_keys: Arc<envelope_keys::Ring>,
+    pub envelope_keys: Arc<aee::envelope_keys::Ring>,
 }
 
 /// Error for a stored word that the domain does not recognise.

@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
-use entente_domain::events::Kind;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
-use entente_domain::keys::Scope;
+use entente_domain::log::events::Kind;
 use entente_domain::moments::{Decider, Level, Lint, Moment, MomentState, Via, WordKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

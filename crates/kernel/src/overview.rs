@@ -8,10 +8,11 @@ use std::cmp::Reverse;
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, MessageId};
-use entente_domain::keys::Scope;
 
-use super::{Caller, Ctx, Outcome, seats};
+use super::{Caller, Ctx, Outcome};
+use crate::access::seats;
 
 pub use counts::{Counts, counts, health};
 pub use work::{Gauge, Receiver, Spend, Work, receivers, works};

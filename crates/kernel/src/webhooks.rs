@@ -1,6 +1,11 @@
 //! Shared state of one server's webhook tasks: the encoding of records for receivers, the receivers, and wake-ups.
 //! The tables are in `endpoints.rs`, `fanout.rs`, `replays.rs` and `deliveries.rs`.
 
+pub mod deliveries;
+pub mod endpoints;
+pub mod fanout;
+pub mod replays;
+
 use std::time::Duration;
 
 use entente_domain::clock::Timestamp;
@@ -9,9 +14,9 @@ use entente_domain::ids::{ChannelId, IntentId};
 use tokio::sync::{Mutex, Notify};
 
 use super::Outcome;
-use super::endpoints::Audience;
-use super::mailboxes::Letter;
+use crate::aee::mailboxes::Letter;
 use crate::feed::Record;
+use crate::webhooks::endpoints::Audience;
 
 /// The operator's settings for webhooks.
 #[derive(Debug, Clone)]

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use entente_domain::credentials::Bounds;
-use entente_kernel::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
+use entente_domain::arcp::credentials::Bounds;
+use entente_kernel::arcp::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};

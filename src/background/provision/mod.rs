@@ -8,10 +8,10 @@ mod litellm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_domain::credentials::Bounds;
+use entente_domain::arcp::credentials::Bounds;
 use entente_domain::ids::Chance;
 use entente_kernel::Provisioners;
-use entente_kernel::credentials::{Order, Provisioner, Trouble, Upstream};
+use entente_kernel::arcp::credentials::{Order, Provisioner, Trouble, Upstream};
 
 use self::broker::Broker;
 use self::development::Development;
@@ -107,7 +107,7 @@ fn unanswered(silence: Unanswered) -> Trouble {
 ///
 /// A refusal (4xx) created nothing; after other statuses the outcome is unknown.
 fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
-    let said = entente_domain::credentials::scrub(&answer.body, secrets.iter().copied());
+    let said = entente_domain::arcp::credentials::scrub(&answer.body, secrets.iter().copied());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     let refused = (400..500).contains(&answer.status) && answer.status != 408;
     Trouble {

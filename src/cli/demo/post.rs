@@ -1,11 +1,11 @@
 //! Scenario of envelopes: a signed task, its result, and a refused copy.
 
+use entente_domain::aee::envelopes::letters::Letter;
+use entente_domain::aee::envelopes::signing::{SigningKey, sign};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::clock::Clock as _;
-use entente_domain::envelopes::letters::Letter;
-use entente_domain::envelopes::signing::{SigningKey, sign};
-use entente_domain::envelopes::{EnvelopeType, Priority};
+use entente_domain::identity::signatures::Signer;
 use entente_domain::ids::{Chance as _, letter};
-use entente_domain::signatures::Signer;
 use entente_runtime::environment::{OsChance, SystemClock};
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! Scenario of shared work: a lease on a part of the state, dependent tasks, and a webhook to an outside
 //! program.
 
-use entente_domain::signing::Secret;
+use entente_domain::webhooks::signing::Secret;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,13 +1,13 @@
 //! Tasks that reach a bridge only by the rules: with something left out of them, and after a person has agreed.
 
-use entente_domain::principals::Kind;
-use entente_kernel::seeds;
+use entente_domain::identity::principals::Kind;
+use entente_kernel::identity::seeds;
 
-use super::super::envelopes::trust::signed;
-use super::super::envelopes::{letter, mail, with};
 use super::super::harness::{Value, json};
-use super::super::identities::key;
 use super::bridged;
+use crate::aee::envelopes::trust::signed;
+use crate::aee::envelopes::{letter, mail, with};
+use crate::kernel::identities::key;
 
 #[tokio::test]
 async fn a_task_with_something_left_out_is_done_and_who_asked_hears_of_it() {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::envelopes::{letter, mail, two, with};
 use super::super::harness::{Client, Value, World, json, send, talk};
 use super::{change, count};
+use crate::aee::envelopes::{letter, mail, two, with};
 
 /// The messages of a channel.
 async fn said(client: &Client, channel: &str) -> Vec<Value> {
@@ -180,8 +180,8 @@ async fn a_task_to_a_bus_is_shown_once_a_person_has_agreed() {
     ada.post("/aee/envelopes", event.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 1).await;
     assert_eq!(shown[0]["payload"]["envelope"], event, "what waits was sent to nobody");
-    let kind = entente_domain::principals::Kind::Human;
-    entente_kernel::seeds::seed(world.ctx(), kind, "human.eve", "key-of-eve").await.unwrap();
+    let kind = entente_domain::identity::principals::Kind::Human;
+    entente_kernel::identity::seeds::seed(world.ctx(), kind, "human.eve", "key-of-eve").await.unwrap();
     let agreed = json!({ "decision": "approve" });
     world.client("key-of-eve").post("/aee/approvals/envelope-1", agreed).await.ok();
     let shown = until(&world, &admin, &channel, 2).await;

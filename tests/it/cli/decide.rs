@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use super::complaint;
-use crate::envelopes::{letter, mail, with};
+use crate::aee::envelopes::{letter, mail, with};
 use crate::harness::terminal::Terminal;
 use crate::harness::{Client, Value, World, json};
+use crate::kernel::people::logged_in;
 use crate::moments::{ask, at, option, pass_time, resolve};
 use crate::pages::Browser;
-use crate::people::logged_in;
 
 const PROMPT: &str = "1-2, t, d, a) ask for detail, n) next, q) quit: ";
 

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use super::super::envelopes as post;
 use super::{Value, World, complaint, json, run, scratch, text};
+use crate::aee::envelopes as post;
 
 /// Runs `entente envelope` with something on standard input.
 fn fed(arguments: &[&str], input: &str) -> Output {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use entente::config::Config;
 use entente::startup::{Parts, Server};
 use entente_domain::clock::{Clock, Timestamp, plus_seconds, rfc3339};
-use entente_domain::principals::Kind;
-use entente_kernel::seeds;
+use entente_domain::identity::principals::Kind;
+use entente_kernel::identity::seeds;
 use entente_runtime::environment::SharedClock;
 use tokio::time::{sleep, timeout};
 

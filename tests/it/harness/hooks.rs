@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use entente_kernel::{fanout, replays};
+use entente_kernel::webhooks::{fanout, replays};
 use serde_json::{Value, json};
 
 use super::{Client, World};

@@ -24,12 +24,13 @@ use entente::background::egress::{Names, SystemNames};
 use entente::background::sweeps::run_all;
 use entente::config::Config;
 use entente::startup::{Parts, Server};
-use entente_domain::chains::verify;
 use entente_domain::clock::{Clock, Timestamp};
-use entente_domain::events::Sealed;
+use entente_domain::identity::principals::Kind;
 use entente_domain::ids::{Chance, IntentId};
-use entente_domain::principals::Kind;
-use entente_kernel::{Ctx, seeds};
+use entente_domain::log::chains::verify;
+use entente_domain::log::events::Sealed;
+use entente_kernel::Ctx;
+use entente_kernel::identity::seeds;
 use sqlx::postgres::PgConnectOptions;
 
 pub use client::{Client, Reply, http};
@@ -242,7 +243,7 @@ impl World {
     /// Has those who follow hear of what was committed without being published, as the background's feed fill does.
     pub async fn feed(&self) {
         for intent in self.ctx().feed.followed() {
-            entente_kernel::streams::fill(self.ctx(), intent).await.unwrap();
+            entente_kernel::feed::streams::fill(self.ctx(), intent).await.unwrap();
         }
     }
 
@@ -263,7 +264,7 @@ impl World {
     }
 
     async fn check_log(&self, intent: IntentId) {
-        let events = entente_kernel::events::whole_log(self.ctx(), intent).await.unwrap();
+        let events = entente_kernel::log::events::whole_log(self.ctx(), intent).await.unwrap();
         let sealed: Vec<Sealed> = events.iter().map(Sealed::from).collect();
         assert_eq!(verify(&sealed, 1, None), [], "the log of {intent} is not whole");
     }

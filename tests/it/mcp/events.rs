@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Era, Mcp};
-use crate::envelopes::letter;
+use crate::aee::envelopes::letter;
 use crate::harness::{Setup, Value, World, json, talk};
 
 async fn live() -> World {

@@ -6,7 +6,7 @@ use jsonschema::Validator;
 use tokio::time::sleep;
 
 use super::{ERAS, Era, Mcp};
-use crate::envelopes::letter;
+use crate::aee::envelopes::letter;
 use crate::harness::{Setup, Value, World, json, talk};
 
 /// Every tool by its name; C.6 of the reference.

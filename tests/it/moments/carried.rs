@@ -1,7 +1,7 @@
 //! Where a question may not be: in what is said to many (binding moment §7.4). And what is not asked twice.
 
 use super::{ask, at, question, with};
-use crate::envelopes::{letter, mail};
+use crate::aee::envelopes::{letter, mail};
 use crate::harness::{Client, Value, World, json, talk};
 use crate::mcp::{Era, Mcp};
 

@@ -4,7 +4,7 @@
 use super::work::job;
 use super::{ask, at, dialogue, free_text, option, question, resolve, with};
 use crate::harness::{Setup, Sse, Value, World, ids, json};
-use crate::people::logged_in;
+use crate::kernel::people::logged_in;
 
 /// Copies the only moment so many times.
 async fn copied(world: &World, times: i32) {

@@ -2,9 +2,9 @@
 //! asked for it; and that a moment is no broadcast.
 
 use super::{ask, at, option, pass_time, question, resolve, told, with};
-use crate::envelopes::letter;
+use crate::aee::envelopes::letter;
+use crate::arcp::jobs::{Hand, events, id};
 use crate::harness::{Client, Setup, Value, World, ids, json};
-use crate::jobs::{Hand, events, id};
 
 /// A job that the agent works on.
 pub async fn job(agent: &Client, more: Value) -> (Hand, Value) {

@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::task::JoinSet;
 
 use crate::harness::{Client, World, http, json};
-use crate::keys::{forgeries, key};
+use crate::kernel::keys::{forgeries, key};
 
 const WORDS: &str = "correct horse battery staple";
 

@@ -4,17 +4,19 @@ use entente::background::sweeps::Sweep;
 use sqlx::raw_sql;
 
 use crate::harness::{World, json, talk};
-use crate::tool_grants::grant;
-use crate::vaults::{SECRET, credential, vault};
+use crate::openintent::tool_grants::grant;
+use crate::openintent::vaults::{SECRET, credential, vault};
 
 /// Brings about so many things that the sweep has to do.
 pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
     let ada = world.agent("agent.ada").await;
     match sweep {
         Sweep::Moments => crate::moments::lapsed(world, due).await,
-        Sweep::Links => crate::people::lapsed(world, due).await,
-        Sweep::Triggers | Sweep::TriggerFirings => crate::triggers::lapsed(world, sweep, due).await,
-        Sweep::Memory => crate::memory::lapsed(world, due).await,
+        Sweep::Links => crate::kernel::people::lapsed(world, due).await,
+        Sweep::Triggers | Sweep::TriggerFirings => {
+            crate::openintent::triggers::lapsed(world, sweep, due).await
+        }
+        Sweep::Memory => crate::openintent::memory::lapsed(world, due).await,
         Sweep::Suspensions => {
             let question = json!({ "question": "Go on?", "response_type": "text", "timeout_seconds": 60 });
             for _ in 0..due {

@@ -1,7 +1,7 @@
 //! A body for every operation that takes one.
 
 use crate::harness::{Value, json};
-use crate::identities::key;
+use crate::kernel::identities::key;
 use crate::moments;
 
 /// What nouns say of their own operations, before what is said here.

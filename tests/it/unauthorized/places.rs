@@ -1,8 +1,8 @@
 //! The things that the paths name, made for somebody who is not the one who asks.
 
-use crate::envelopes::{letter, with};
+use crate::aee::envelopes::{letter, with};
 use crate::harness::{Client, Value, World, json};
-use crate::identities::{key, register};
+use crate::kernel::identities::{key, register};
 use crate::moments;
 
 /// The things that the paths name: those of somebody else.

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use entente_domain::arcp::jobs::ask::Submit;
+use entente_domain::arcp::jobs::wire::Listed;
+use entente_domain::arcp::sessions::dialects::Dialect;
+use entente_domain::arcp::sessions::dialogue::{Answer, Request};
+use entente_domain::arcp::sessions::envelope::{Hello, List};
+use entente_domain::arcp::sessions::features::Features;
 use entente_domain::ids::JobId;
-use entente_domain::jobs::ask::Submit;
-use entente_domain::jobs::wire::Listed;
 use entente_domain::rate::Verdict;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::sessions::dialects::Dialect;
-use entente_domain::sessions::dialogue::{Answer, Request};
-use entente_domain::sessions::envelope::{Hello, List};
-use entente_domain::sessions::features::Features;
 use entente_domain::traces::Trace;
-use entente_kernel::jobs::{self, Canceller, Origin};
-use entente_kernel::sessions::{self, Arrival, Entered, Since};
-use entente_kernel::{AppError, Caller, authentication, inventory};
+use entente_kernel::arcp::inventory;
+use entente_kernel::arcp::jobs;
+use entente_kernel::arcp::jobs::{Canceller, Origin};
+use entente_kernel::arcp::sessions;
+use entente_kernel::arcp::sessions::{Arrival, Entered, Since};
+use entente_kernel::identity::authentication;
+use entente_kernel::{AppError, Caller};
 use serde_json::{Value, json};
 
 use super::Line;

@@ -1,5 +1,5 @@
 //! Transports of ARCP sessions: WebSocket (`socket.rs`) and stdio (`stdio.rs`). A connection is an `Ear` and
-//! a `Mouth`; `session.rs` connects them with the protocol state machine (`entente_domain::sessions`), which
+//! a `Mouth`; `session.rs` connects them with the protocol state machine (`entente_domain::arcp::sessions`), which
 //! makes all decisions, and `asking.rs` calls the kernel's operations.
 
 mod asking;
@@ -11,7 +11,7 @@ use std::future::Future;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use entente_domain::sessions::dialects::Dialect;
+use entente_domain::arcp::sessions::dialects::Dialect;
 
 /// Properties of a connection.
 #[derive(Debug, Clone, Copy, Default)]

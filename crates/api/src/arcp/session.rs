@@ -10,13 +10,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_domain::arcp::sessions::dialogue::{Ask, Closing, Do, Terms};
+use entente_domain::arcp::sessions::machine::Machine;
+use entente_domain::arcp::sessions::{Delivery, Moment};
 use entente_domain::ids::{JobId, SessionId};
-use entente_domain::sessions::dialogue::{Ask, Closing, Do, Terms};
-use entente_domain::sessions::machine::Machine;
-use entente_domain::sessions::{Delivery, Moment};
 use entente_kernel::Outcome;
+use entente_kernel::arcp::sessions;
+use entente_kernel::arcp::sessions::Batch;
 use entente_kernel::feed::Listener;
-use entente_kernel::sessions::{self, Batch};
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;

@@ -4,9 +4,9 @@
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, ProtocolError, Session};
 use bytes::Bytes;
+use entente_domain::arcp::sessions::FRAME_BYTES;
+use entente_domain::arcp::sessions::dialects::Dialect;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::sessions::FRAME_BYTES;
-use entente_domain::sessions::dialects::Dialect;
 
 use super::session::converse;
 use super::{Ear, Ending, Heard, Line, Mouth};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use entente_domain::sessions::FRAME_BYTES;
-use entente_domain::sessions::dialects::Dialect;
+use entente_domain::arcp::sessions::FRAME_BYTES;
+use entente_domain::arcp::sessions::dialects::Dialect;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, stdin, stdout,
 };

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_domain::bridges::Bridge;
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
 use entente_kernel::bridges::{self, Kept};
 use serde::Serialize;
 use utoipa::ToSchema;

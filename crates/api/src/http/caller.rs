@@ -9,11 +9,12 @@ use std::time::Instant;
 
 use actix_web::dev::Payload as Incoming;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::rate::{Allowance, Verdict};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
-use entente_kernel::{Caller, Grant, OpenRequest, authentication};
+use entente_kernel::identity::authentication;
+use entente_kernel::{Caller, Grant, OpenRequest};
 
 use super::Doors;
 use super::error::Problem;

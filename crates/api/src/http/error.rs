@@ -6,15 +6,15 @@ use std::fmt;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
-use entente_domain::envelopes::receipt::Receipt;
-use entente_domain::governance::Violation;
-use entente_domain::keys::Dialect;
+use entente_domain::aee::envelopes::receipt::Receipt;
+use entente_domain::identity::keys::Dialect;
+use entente_domain::openintent::governance::Violation;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_kernel::AppError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::leases::LeaseBody;
+use crate::http::openintent::leases::LeaseBody;
 
 /// Retry delay in seconds when the database is unavailable.
 const UNAVAILABLE_RETRY_SECONDS: u64 = 1;

@@ -1,23 +1,23 @@
 //! Encodes records as server-sent events, for each family of paths (contract 11).
 
 use bytes::Bytes;
-use entente_domain::channels::Channel;
-use entente_domain::events::{Event, Kind};
+use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
-use entente_domain::intents::Turn;
-use entente_domain::keys::Dialect;
-use entente_domain::messages::{Message, MessageStatus};
-use entente_domain::receipts::{Receipt, ReceiptKind};
+use entente_domain::log::events::{Event, Kind};
+use entente_domain::log::receipts::{Receipt, ReceiptKind};
+use entente_domain::openintent::channels::Channel;
+use entente_domain::openintent::intents::Turn;
+use entente_domain::openintent::messages::{Message, MessageStatus};
 use entente_kernel::feed::{Family, Frame, Mark, Place, Record, Wire};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
 use uuid::Uuid;
 
-use super::events::EventBody;
-use super::intents::IntentBody;
-use super::messages::MessageBody;
 use super::wire::WireTime;
+use crate::http::kernel::events::EventBody;
+use crate::http::openintent::intents::IntentBody;
+use crate::http::openintent::messages::MessageBody;
 
 /// A message on a stream, with its intent and channel.
 #[derive(Debug, Serialize)]

@@ -13,7 +13,7 @@ use actix_web::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue}
 use actix_web::http::{ConnectionType, Method};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage as _, HttpRequest, web};
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::traces::Trace;
 use entente_kernel::{AppError, OpenRequest};
 use entente_runtime::deadlines::{self, Late};

@@ -2,19 +2,19 @@
 //! stream's frame; for an event it is the event itself, so that the receiver needs nothing else.
 
 use entente_domain::clock::{Timestamp, rfc3339};
-use entente_domain::events::check_trace_id;
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
+use entente_domain::log::events::check_trace_id;
 use entente_domain::webhooks::{ENVELOPE, MESSAGE, item_id, receipt_id};
 use entente_kernel::Outcome;
+use entente_kernel::aee::mailboxes::Letter;
 use entente_kernel::feed::Record;
-use entente_kernel::mailboxes::Letter;
 use entente_kernel::webhooks::Post;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::events::EventBody;
 use super::frames::{MessageFrame, ReceiptFrame, is_audited_message};
-use super::mailboxes::ItemBody;
+use crate::http::aee::mailboxes::ItemBody;
+use crate::http::kernel::events::EventBody;
 
 /// A webhook's body.
 #[derive(Serialize)]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, get, post, web};
 use bytes::BytesMut;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, JobId, MomentId};
-use entente_domain::keys::Dialect;
 use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::rates::Rates;
 use entente_domain::moments::{MomentAsk, MomentState, ValidWhile};

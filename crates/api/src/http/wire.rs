@@ -4,7 +4,7 @@
 
 use actix_web::HttpRequest;
 use entente_domain::clock::{Timestamp, naive, offset, parse, rfc3339};
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, SchemaFormat, Type};

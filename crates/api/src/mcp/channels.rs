@@ -1,17 +1,17 @@
 //! Tools for channels: listing those of an intent, and opening one. The tools for messages are in
 //! `messages.rs`.
 
-use entente_domain::channels::{ChannelAsk, ChannelStatus, MemberPolicy};
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::PAGE;
-use entente_kernel::channels;
+use entente_domain::openintent::channels::{ChannelAsk, ChannelStatus, MemberPolicy};
+use entente_kernel::openintent::channels;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::shapes::{free, gives, list, may, must, takes, text, whole, word};
 use super::{Answer, Call, Hints, Said, Tool, within};
 use crate::http::body::id;
-use crate::http::channels::ChannelBody;
+use crate::http::openintent::channels::ChannelBody;
 
 /// Default page size.
 const STEP: u32 = 100;

@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 use super::handler::{Visitor, protocol};
 use super::{EMITS, bridge};
 use crate::http::Doors;
+use crate::http::aee::transport::require_private;
 use crate::http::body::Raw;
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::presence::Presence;
-use crate::http::transport::require_private;
 
 /// The server's public URL, and the hosts and origins that it accepts.
 #[derive(Debug, Clone, Default)]

@@ -7,26 +7,28 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use entente_domain::jobs::JobStatus;
-use entente_domain::keys::{Dialect, Scope};
+use entente_domain::arcp::jobs::JobStatus;
+use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Ctx;
+use entente_kernel::aee::mailboxes;
+use entente_kernel::aee::mailboxes::Letter;
+use entente_kernel::arcp::jobs;
+use entente_kernel::arcp::jobs::Spot;
+use entente_kernel::feed::streams::{End, Stream, Subject};
 use entente_kernel::feed::{Frame, Listener, Mark, Record, Touch};
-use entente_kernel::jobs::{self, Spot};
-use entente_kernel::mailboxes::{self, Letter};
 use entente_kernel::moments as decisions;
-use entente_kernel::streams::{End, Stream, Subject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::shapes::{gives, list, may, must, takes, text, whole, word};
 use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, mail, moments, within};
+use crate::http::aee::mailboxes::ItemBody;
+use crate::http::arcp::job_events;
 use crate::http::error::Problem;
 use crate::http::frames::{read, show};
-use crate::http::job_events;
-use crate::http::mailboxes::ItemBody;
-use crate::http::messages::MessageBody;
+use crate::http::openintent::messages::MessageBody;
 
 /// Default and maximum number of events per response.
 const STEP: usize = 50;

@@ -5,23 +5,24 @@
 
 use std::collections::BTreeMap;
 
+use entente_domain::arcp::jobs::JobStatus;
+use entente_domain::arcp::jobs::ask::{Constraints, Submit};
+use entente_domain::arcp::jobs::wire::Listed;
+use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::rfc3339;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::SessionId;
-use entente_domain::jobs::JobStatus;
-use entente_domain::jobs::ask::{Constraints, Submit};
-use entente_domain::jobs::wire::Listed;
-use entente_domain::keys::Scope;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::versions::AgentRef;
-use entente_kernel::jobs::{self, Canceller, Filter, Origin};
+use entente_kernel::arcp::jobs;
+use entente_kernel::arcp::jobs::{Canceller, Filter, Origin};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::shapes::{any, free, gives, list, may, must, nullable, takes, text, whole, word};
 use super::{Answer, Call, Hints, Said, Tool, within};
-use crate::http::jobs::{JobBody, job_id};
+use crate::http::arcp::jobs::{JobBody, job_id};
 
 /// Default page size.
 const STEP: u32 = 50;

@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
+use entente_domain::aee::envelopes::letters::Letter as Draft;
+use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::canonical::{hex, sha256};
-use entente_domain::envelopes::letters::Letter as Draft;
-use entente_domain::envelopes::{EnvelopeType, Priority};
-use entente_domain::keys::Dialect;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::PAGE;
-use entente_kernel::envelopes;
-use entente_kernel::mailboxes::{self, Ack, Letter};
+use entente_kernel::aee::envelopes;
+use entente_kernel::aee::mailboxes;
+use entente_kernel::aee::mailboxes::{Ack, Letter};
 use entente_kernel::{AppError, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,8 +20,8 @@ use serde_json::{Value, json};
 
 use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
 use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
-use crate::http::envelopes::AcceptedBody;
-use crate::http::mailboxes::ItemBody;
+use crate::http::aee::envelopes::AcceptedBody;
+use crate::http::aee::mailboxes::ItemBody;
 use crate::http::presence::Presence;
 
 /// Purpose of a ping, which asks whether an entity is reachable.

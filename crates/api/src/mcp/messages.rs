@@ -6,15 +6,17 @@ use std::time::Duration;
 use entente_domain::clock::plus_seconds;
 use entente_domain::cursors::Since;
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::ids::{ChannelId, MessageId};
-use entente_domain::keys::{Dialect, Scope};
 use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES, PAGE, PAYLOAD_BYTES};
-use entente_domain::messages::{Draft, Message, MessageStatus, MessageType};
+use entente_domain::openintent::messages::{Draft, Message, MessageStatus, MessageType};
 use entente_domain::payload::Payload;
-use entente_kernel::messages::{self, Filter, Page};
-use entente_kernel::sends::Command;
-use entente_kernel::visits::home;
-use entente_kernel::{AppError, proofs};
+use entente_kernel::AppError;
+use entente_kernel::log::proofs;
+use entente_kernel::openintent::messages;
+use entente_kernel::openintent::messages::sends::Command;
+use entente_kernel::openintent::messages::{Filter, Page};
+use entente_kernel::openintent::visits::home;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -24,7 +26,7 @@ use super::shapes::{flag, free, gives, list, may, must, nullable, takes, text, w
 use super::{ASK_SECONDS, Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
 use crate::http::body::id;
 use crate::http::error::Problem;
-use crate::http::messages::MessageBody;
+use crate::http::openintent::messages::MessageBody;
 
 /// Default page size.
 const STEP: u32 = 50;

@@ -1,9 +1,10 @@
 //! The tool that tells an agent its identity and permissions; a model calls it first.
 
 use entente_domain::clock::rfc3339;
-use entente_domain::keys::Scope;
+use entente_domain::identity::keys::Scope;
 use entente_domain::limits::PAYLOAD_BYTES;
-use entente_kernel::intents::{self, Filter};
+use entente_kernel::openintent::intents;
+use entente_kernel::openintent::intents::Filter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

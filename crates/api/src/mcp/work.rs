@@ -1,19 +1,20 @@
 //! Tools for agents that run a job (ARCP §8, §9): reporting, ending it, and checking its permissions. A job
 //! and its `claim_token` come from the worker that claimed it (`entente worker`, or the REST of workers).
 
-use entente_domain::jobs::wire::numbers;
+use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::refusal::Code;
 use entente_kernel::AppError;
-use entente_kernel::jobs::{self, End, EventAsk, OperationAsk, Reported};
+use entente_kernel::arcp::jobs;
+use entente_kernel::arcp::jobs::{End, EventAsk, OperationAsk, Reported};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::shapes::{any, flag, free, gives, may, must, nullable, takes, text, word};
 use super::{Answer, Call, Hints, Said, Tool};
+use crate::http::arcp::jobs::job_id;
+use crate::http::arcp::reports::ReportedBody;
 use crate::http::error::Problem;
-use crate::http::jobs::job_id;
-use crate::http::reports::ReportedBody;
 
 /// Kinds of events that these tools can report.
 const KINDS: [&str; 6] = ["progress", "log", "metric", "status", "artifact_ref", "result_chunk"];

@@ -3,7 +3,7 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{COOKIE, HOST};
-use entente_domain::people::BROWSER_SECONDS;
+use entente_domain::identity::people::BROWSER_SECONDS;
 
 use crate::http::Doors;
 

@@ -4,12 +4,12 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
 use askama::Template;
-use entente_domain::agents::{Agent, AgentStatus};
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId};
-use entente_domain::keys::Scope;
 use entente_domain::moments::rates::Rate;
-use entente_domain::waits::circles;
+use entente_domain::openintent::agents::{Agent, AgentStatus};
+use entente_domain::openintent::waits::circles;
 use entente_kernel::moments::{self, Rated};
 use entente_kernel::overview::{self, Counts, Entry, Glance, Receiver, Spend, Wait, Work};
 use entente_kernel::{Caller, Ctx, Outcome, agents};

@@ -54,7 +54,7 @@ pub struct Edge {
     pub stuck: bool,
 }
 
-/// Draws the graph of waits; `circles` are the cycles found by `entente_domain::waits`.
+/// Draws the graph of waits; `circles` are the cycles found by `entente_domain::openintent::waits`.
 pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for wait in waits {

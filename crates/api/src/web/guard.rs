@@ -9,10 +9,11 @@ use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, ORIGIN, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
-use entente_domain::people::{check_path, form_token, is_form_token};
-use entente_domain::principals::Kind;
+use entente_domain::identity::people::{check_path, form_token, is_form_token};
+use entente_domain::identity::principals::Kind;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::{AppError, Caller, authentication};
+use entente_kernel::identity::authentication;
+use entente_kernel::{AppError, Caller};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

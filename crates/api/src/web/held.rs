@@ -3,10 +3,11 @@
 //! approvers; nobody else sees the tasks.
 
 use actix_web::web;
+use entente_domain::aee::envelopes::approvals::Decision;
+use entente_domain::aee::envelopes::signing::Scope;
 use entente_domain::clock::Timestamp;
-use entente_domain::envelopes::approvals::Decision;
-use entente_domain::envelopes::signing::Scope;
-use entente_kernel::approvals::{self, Waiting};
+use entente_kernel::aee::approvals;
+use entente_kernel::aee::approvals::Waiting;
 use entente_kernel::{Caller, Ctx, Outcome};
 use serde::Deserialize;
 use serde_json::Value;

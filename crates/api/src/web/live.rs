@@ -8,8 +8,9 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web;
 use bytes::Bytes;
+use entente_kernel::aee::approvals;
 use entente_kernel::feed::{Listener, Touch};
-use entente_kernel::{Caller, Outcome, StreamPermit, approvals, moments, overview};
+use entente_kernel::{Caller, Outcome, StreamPermit, moments, overview};
 use futures_util::stream;
 use tokio::time::{Instant, sleep};
 

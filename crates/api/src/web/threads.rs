@@ -4,7 +4,7 @@
 use actix_web::http::StatusCode;
 use actix_web::web;
 use askama::Template;
-use entente_kernel::envelopes::{Leaf, thread};
+use entente_kernel::aee::envelopes::{Leaf, thread};
 use serde::Deserialize;
 
 use super::guard::{Shown, Visitor};

@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use entente_domain::envelopes::signing::{SHARED_BYTES, SigningKey, VerifyingKey, decode, encode};
+use entente_domain::aee::envelopes::signing::{SHARED_BYTES, SigningKey, VerifyingKey, decode, encode};
+use entente_domain::identity::signatures::{Signer, parse_seed};
 use entente_domain::ids::Chance as _;
-use entente_domain::signatures::{Signer, parse_seed};
 use entente_runtime::environment::OsChance;
 use serde_json::json;
 

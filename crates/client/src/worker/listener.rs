@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use entente_domain::chunks::CHUNK_BYTES;
+use entente_domain::arcp::chunks::CHUNK_BYTES;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::sync::mpsc::Sender;

@@ -2,9 +2,9 @@
 
 use super::resolution::{Resolution, ResolutionKind};
 use super::{Decider, Escalation, Moment, MomentState, Settled};
-use crate::authority;
 use crate::clock::{Timestamp, rfc3339};
-use crate::principals::Kind;
+use crate::identity::authority;
+use crate::identity::principals::Kind;
 use crate::refusal::{Code, Refusal};
 
 /// Outcome of an answer.

@@ -3,12 +3,12 @@
 
 use super::resolution::check_text;
 use super::{Brief, Escalation, Hatches, Moment, MomentAsk, MomentState};
+use crate::arcp::jobs::JobStatus;
 use crate::clock::{Timestamp, plus_seconds};
+use crate::identity::principals::{Kind, check_name};
 use crate::ids::MomentId;
-use crate::intents::IntentStatus;
-use crate::jobs::JobStatus;
 use crate::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENT_SECONDS, MOMENTS_WAITING, NAME_BYTES};
-use crate::principals::{Kind, check_name};
+use crate::openintent::intents::IntentStatus;
 use crate::refusal::{Code, Refusal};
 
 impl MomentAsk {

@@ -1,9 +1,9 @@
 //! Access to an intent (RFC-0011): levels, standings, entries and requests.
 
+use entente_domain::access::access_requests::{RequestAsk, RequestStatus, request};
 use entente_domain::access::{
     Acl, Entry, EntryAsk, Facts, Level, Policy, Standing, check_list, check_reason, grant, standing,
 };
-use entente_domain::access_requests::{RequestAsk, RequestStatus, request};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{AccessRequestId, EntryId, IntentId};
 use entente_domain::limits::{LIST_ITEMS, TEXT_BYTES};

@@ -1,8 +1,8 @@
 //! Agents' records (RFC-0016): registration, silence, and the way from status to status.
 
-use entente_domain::agents::{Agent, AgentStatus, HeartbeatConfig, Registration, register};
 use entente_domain::clock::Timestamp;
 use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES};
+use entente_domain::openintent::agents::{Agent, AgentStatus, HeartbeatConfig, Registration, register};
 use entente_domain::refusal::{Code, Refusal};
 use proptest::prelude::*;
 use proptest::sample::select;

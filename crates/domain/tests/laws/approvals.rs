@@ -1,10 +1,10 @@
 //! Who has to agree to a task, who may, and until when.
 
+use entente_domain::aee::envelopes::approvals::{needed, require_other, require_person, require_waiting};
+use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
+use entente_domain::aee::envelopes::{Envelope, check};
 use entente_domain::clock::plus_seconds;
-use entente_domain::envelopes::approvals::{needed, require_other, require_person, require_waiting};
-use entente_domain::envelopes::pairing::{Pair, PairStatus};
-use entente_domain::envelopes::{Envelope, check};
-use entente_domain::principals::Kind;
+use entente_domain::identity::principals::Kind;
 use entente_domain::refusal::Code;
 use serde_json::json;
 

@@ -1,8 +1,10 @@
 //! Arbitration (RFC-0003): what may be asked for and decided.
 
-use entente_domain::arbitration::{ArbitrationAsk, ArbitrationStatus, DecisionAsk, decide, request};
 use entente_domain::ids::{ArbitrationId, DecisionId, IntentId};
 use entente_domain::limits::{LIST_ITEMS, METADATA_BYTES, TEXT_BYTES};
+use entente_domain::openintent::arbitration::{
+    ArbitrationAsk, ArbitrationStatus, DecisionAsk, decide, request,
+};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -14,11 +16,11 @@ fn intent() -> IntentId {
     IntentId::from(Uuid::nil())
 }
 
-fn requested(ask: ArbitrationAsk) -> Result<entente_domain::arbitration::Arbitration, Code> {
+fn requested(ask: ArbitrationAsk) -> Result<entente_domain::openintent::arbitration::Arbitration, Code> {
     request(ask, intent(), "ada", ArbitrationId::from(Uuid::nil()), at(0)).map_err(|refusal| refusal.code)
 }
 
-fn decided(ask: DecisionAsk) -> Result<entente_domain::arbitration::Decision, Code> {
+fn decided(ask: DecisionAsk) -> Result<entente_domain::openintent::arbitration::Decision, Code> {
     decide(ask, intent(), "ada", DecisionId::from(Uuid::nil()), at(0)).map_err(|refusal| refusal.code)
 }
 

@@ -1,8 +1,8 @@
 //! Attachments: what is accepted leads to the same file from everywhere, and its name writes nothing elsewhere.
 
-use entente_domain::attachments::{Attachment, AttachmentAsk, SCHEMES, UNKNOWN_TYPE, add};
 use entente_domain::ids::{AttachmentId, IntentId};
 use entente_domain::limits::ATTACHMENTS;
+use entente_domain::openintent::attachments::{Attachment, AttachmentAsk, SCHEMES, UNKNOWN_TYPE, add};
 use entente_domain::refusal::{Code, Refusal};
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
 //! On what a person's key rests: what decides, and what a key hands on that it makes.
 
-use entente_domain::authority::{Authority, Basis, fault, let_in_by, require};
+use entente_domain::identity::authority::{Authority, Basis, fault, let_in_by, require};
+use entente_domain::identity::keys::{Key, KeyAsk, create};
+use entente_domain::identity::principals::HOUSE;
 use entente_domain::ids::KeyId;
-use entente_domain::keys::{Key, KeyAsk, create};
-use entente_domain::principals::HOUSE;
 use entente_domain::refusal::Code;
 use uuid::Uuid;
 

@@ -1,13 +1,13 @@
 //! Bridges: what they make has an id that is made of it, and comes to what the law of the other side takes.
 
+use entente_domain::aee::envelopes::EnvelopeType;
+use entente_domain::aee::envelopes::check::ID_BYTES;
+use entente_domain::arcp::jobs::ask::RUNTIME_SECONDS;
 use entente_domain::bridges::{
     Bridge, Export, Input, answer, check_name, envelope_id, input, key, made_by, mirrored, runtime,
 };
-use entente_domain::envelopes::EnvelopeType;
-use entente_domain::envelopes::check::ID_BYTES;
-use entente_domain::jobs::ask::RUNTIME_SECONDS;
 use entente_domain::limits::IDEMPOTENCY_KEY_BYTES;
-use entente_domain::messages::MessageType;
+use entente_domain::openintent::messages::MessageType;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

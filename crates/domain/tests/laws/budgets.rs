@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use entente_domain::amounts::Amount;
-use entente_domain::budgets::Budget;
-use entente_domain::capabilities::Authority;
+use entente_domain::arcp::budgets::Budget;
+use entente_domain::arcp::capabilities::Authority;
 use proptest::prelude::*;
 
 fn budget(texts: &[&str]) -> Budget {

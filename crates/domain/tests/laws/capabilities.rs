@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use entente_domain::capabilities::{Authority, Namespace, canonical};
+use entente_domain::arcp::capabilities::{Authority, Namespace, canonical};
 use entente_domain::limits::AUTHORITY_BYTES;
 use entente_domain::refusal::Code;
 use proptest::collection::vec;

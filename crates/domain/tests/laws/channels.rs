@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use entente_domain::access::{Level, Standing};
-use entente_domain::channels::{
-    Channel, ChannelAsk, ChannelChange, ChannelStatus, CloseReason, MemberPolicy, Options, change, create,
-};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::limits::{DURATION_SECONDS, MAX_MESSAGES, MEMBERS, METADATA_BYTES};
+use entente_domain::openintent::channels::{
+    Channel, ChannelAsk, ChannelChange, ChannelStatus, CloseReason, MemberPolicy, Options, change, create,
+};
 use entente_domain::refusal::{Code, Refusal};
 use proptest::collection::vec;
 use proptest::prelude::*;

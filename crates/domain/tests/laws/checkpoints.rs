@@ -2,14 +2,14 @@
 //! those that it had before.
 
 use entente_domain::canonical::show;
-use entente_domain::checkpoints::{
+use entente_domain::identity::signatures::Signer;
+use entente_domain::ids::{CheckpointId, IntentId};
+use entente_domain::log::checkpoints::{
     Anchor, Checkpoint, CheckpointScope, Told, leaves, told, told_again, verify,
 };
-use entente_domain::events::{Event, Sealed};
-use entente_domain::ids::{CheckpointId, IntentId};
-use entente_domain::merkle::Tree;
+use entente_domain::log::events::{Event, Sealed};
+use entente_domain::log::merkle::Tree;
 use entente_domain::refusal::Code;
-use entente_domain::signatures::Signer;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};

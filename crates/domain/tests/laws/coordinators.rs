@@ -2,11 +2,11 @@
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
-use entente_domain::coordinators::{
+use entente_domain::ids::{CoordinatorId, IntentId};
+use entente_domain::log::events::Kind;
+use entente_domain::openintent::coordinators::{
     Bound, Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus, Decided, DecisionType, appoint,
 };
-use entente_domain::events::Kind;
-use entente_domain::ids::{CoordinatorId, IntentId};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 use serde_json::{Value, json};

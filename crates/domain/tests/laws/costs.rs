@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use entente_domain::amounts::Amount;
-use entente_domain::costs::{Axis, CostAsk, Sum, Summary, amount, record};
 use entente_domain::ids::{CostId, IntentId};
+use entente_domain::openintent::costs::{Axis, CostAsk, Sum, Summary, amount, record};
 use proptest::prelude::*;
 use serde_json::json;
 

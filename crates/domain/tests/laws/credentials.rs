@@ -1,15 +1,15 @@
 //! Credentials: which jobs get one, that none goes beyond its job, that every one comes to an end or before a person, and that
 //! no value is told to whom it does not belong.
 
-use entente_domain::budgets::Budget;
-use entente_domain::capabilities::Authority;
-use entente_domain::credentials::{
+use entente_domain::arcp::budgets::Budget;
+use entente_domain::arcp::capabilities::Authority;
+use entente_domain::arcp::credentials::{
     Bounds, ROTATED, Rule, SCHEDULE, SETTLE_SECONDS, State, Turn, again_after, alias, redact, reveal,
     rotated, rotation_of, scrub, turned, unsettled_until,
 };
-use entente_domain::globs::Glob;
+use entente_domain::arcp::globs::Glob;
+use entente_domain::arcp::jobs::{Job, JobStatus, OnLost};
 use entente_domain::ids::{CredentialId, JobId, SessionId};
-use entente_domain::jobs::{Job, JobStatus, OnLost};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,15 +3,15 @@
 
 use std::collections::HashSet;
 
-use entente_domain::clock::Timestamp;
-use entente_domain::envelope_keys::{
+use entente_domain::aee::envelope_keys::{
     Ask, EnvelopeKey, EnvelopeKeyStatus, Registered, Shared, register, revoke, verify,
 };
-use entente_domain::envelopes::signing::{Algorithm, Sig, SigningKey, VerifyingKey, sign, wrong};
-use entente_domain::envelopes::{Envelope, check};
+use entente_domain::aee::envelopes::signing::{Algorithm, Sig, SigningKey, VerifyingKey, sign, wrong};
+use entente_domain::aee::envelopes::{Envelope, check};
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::signatures::Signer;
 use entente_domain::limits::ENVELOPE_KEYS;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::signatures::Signer;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -225,7 +225,7 @@ fn an_entity_has_so_many_keys_in_its_life() {
 #[test]
 fn a_secret_that_is_made_is_shown_and_works_and_is_in_no_text() {
     let Ok(Registered::New(key, Some(shown))) = ask(&[], &hs(Some("one"), None), second(1)) else { panic!() };
-    let secret = entente_domain::envelopes::signing::decode(&shown.0).unwrap();
+    let secret = entente_domain::aee::envelopes::signing::decode(&shown.0).unwrap();
     assert_eq!(secret.len(), 32);
     let (envelope, sig) = signed(ADA, "one", &SigningKey::Hs256(secret));
     assert_eq!(verify(Some(&key), &envelope, &sig, second(1)), Ok(()));

@@ -1,8 +1,8 @@
 //! Log lines of envelopes (AEE §7.2): how a body is cut into lines, what makes a line, and over which connections what nobody
 //! signed is believed (AEE §11.3).
 
-use entente_domain::envelopes::logs::{MEMBERS, read, split};
-use entente_domain::envelopes::transport::is_private;
+use entente_domain::aee::envelopes::logs::{MEMBERS, read, split};
+use entente_domain::aee::envelopes::transport::is_private;
 use entente_domain::limits::BATCH;
 use entente_domain::refusal::Code;
 use proptest::collection::vec;

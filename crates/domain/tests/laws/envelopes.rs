@@ -16,7 +16,7 @@ mod tampering;
 mod warnings;
 mod window;
 
-use entente_domain::envelopes::{Envelope, EnvelopeType, Warning, check};
+use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Warning, check};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 

@@ -1,11 +1,13 @@
 //! Escalations (RFC-0013): who resolves what, and once.
 
 use entente_domain::access::{Level, Standing};
-use entente_domain::authority::{Authority, Basis};
-use entente_domain::escalations::{Answerer, Escalation, EscalationAsk, EscalationStatus, Weight, escalate};
+use entente_domain::identity::authority::{Authority, Basis};
+use entente_domain::identity::principals::Kind;
 use entente_domain::ids::{EscalationId, IntentId};
 use entente_domain::limits::{ESCALATIONS_WAITING, METADATA_BYTES, TEXT_BYTES};
-use entente_domain::principals::Kind;
+use entente_domain::openintent::escalations::{
+    Answerer, Escalation, EscalationAsk, EscalationStatus, Weight, escalate,
+};
 use entente_domain::refusal::Code;
 use serde_json::{Map, json};
 use uuid::Uuid;

@@ -2,11 +2,13 @@
 //! and found where it was done.
 
 use entente_domain::canonical::{self, show};
-use entente_domain::chains::{Break, verify};
 use entente_domain::clock::{Timestamp, micros};
-use entente_domain::events::{Draft, Event, Kind, Sealed, Tail, check_posted, check_trace_id, hash, seal};
 use entente_domain::ids::{EventId, IntentId};
 use entente_domain::limits::PAYLOAD_BYTES;
+use entente_domain::log::chains::{Break, verify};
+use entente_domain::log::events::{
+    Draft, Event, Kind, Sealed, Tail, check_posted, check_trace_id, hash, seal,
+};
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,16 +1,17 @@
 //! Exports: a file tells by itself whether its intent is what its log made of it (RFC-0019).
 
-use entente_domain::agent_keys::{AgentKey, End};
 use entente_domain::canonical::text;
-use entente_domain::checkpoints::{self, Anchor, Checkpoint};
-use entente_domain::events::{Draft, Event, Kind, Tail, seal};
-use entente_domain::export::{Export, FORMAT, FORMAT_1};
-use entente_domain::identities::Identity;
+use entente_domain::identity::agent_keys::{AgentKey, End};
+use entente_domain::identity::identities::Identity;
+use entente_domain::identity::signatures::{Signer, statement};
 use entente_domain::ids::{CheckpointId, EventId};
-use entente_domain::intents::{Intent, created_payload};
-use entente_domain::merkle::Tree;
-use entente_domain::proofs::{PROOF_TYPE, of_event};
-use entente_domain::signatures::{Signer, statement};
+use entente_domain::log::checkpoints;
+use entente_domain::log::checkpoints::{Anchor, Checkpoint};
+use entente_domain::log::events::{Draft, Event, Kind, Tail, seal};
+use entente_domain::log::export::{Export, FORMAT, FORMAT_1};
+use entente_domain::log::merkle::Tree;
+use entente_domain::log::proofs::{PROOF_TYPE, of_event};
+use entente_domain::openintent::intents::{Intent, created_payload};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;

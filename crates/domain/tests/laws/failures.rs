@@ -1,9 +1,9 @@
 //! Failures and retry policies: every agent is tried again a bounded number of times, never sooner than it is promised and
 //! never later than the policy's longest pause, and a fallback has its turn only where it can.
 
-use entente_domain::failures::{Case, FailureAsk, Next, Reason, record};
 use entente_domain::ids::{FailureId, IntentId};
-use entente_domain::retry_policies::{Rules, Strategy as Pauses};
+use entente_domain::openintent::failures::{Case, FailureAsk, Next, Reason, record};
+use entente_domain::openintent::retry_policies::{Rules, Strategy as Pauses};
 use proptest::prelude::*;
 
 use crate::any::at;

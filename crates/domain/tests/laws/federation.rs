@@ -4,16 +4,20 @@
 mod callbacks;
 mod signing;
 
-use entente_domain::agents::{Agent, Registration, register};
-use entente_domain::federation::deliveries::{Delivery, check_signed, fingerprint};
-use entente_domain::federation::dispatches::{DelegationScope, DispatchAsk, Origin, State, letter};
-use entente_domain::federation::signing::{canonical, check, check_fresh, sign};
-use entente_domain::federation::{Federation, Part, Peer, Relationship, did_of, is_final, is_same_did};
-use entente_domain::globs::Glob;
+use entente_domain::arcp::globs::Glob;
+use entente_domain::identity::signatures::Signer;
 use entente_domain::ids::{DispatchId, IntentId};
-use entente_domain::intents::{Intent, IntentAsk, IntentStatus, create};
+use entente_domain::openintent::agents::{Agent, Registration, register};
+use entente_domain::openintent::federation::deliveries::{Delivery, check_signed, fingerprint};
+use entente_domain::openintent::federation::dispatches::{
+    DelegationScope, DispatchAsk, Origin, State, letter,
+};
+use entente_domain::openintent::federation::signing::{canonical, check, check_fresh, sign};
+use entente_domain::openintent::federation::{
+    Federation, Part, Peer, Relationship, did_of, is_final, is_same_did,
+};
+use entente_domain::openintent::intents::{Intent, IntentAsk, IntentStatus, create};
 use entente_domain::refusal::Code;
-use entente_domain::signatures::Signer;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 //! Globs: what a pattern matches, against a slow and plain second opinion; and that covering is what it says: an order, and
 //! sound against matching.
 
-use entente_domain::globs::{Glob, NotAGlob};
+use entente_domain::arcp::globs::{Glob, NotAGlob};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

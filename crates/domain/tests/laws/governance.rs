@@ -1,8 +1,8 @@
 //! Governance (RFC-0013): what a policy may say, and whom it stops.
 
 use entente_domain::amounts::Amount;
-use entente_domain::governance::{CompletionMode, GovernancePolicy, QUORUM, Rule, WriteScope};
 use entente_domain::limits::{LIST_ITEMS, POLICY_BYTES};
+use entente_domain::openintent::governance::{CompletionMode, GovernancePolicy, QUORUM, Rule, WriteScope};
 use entente_domain::refusal::{Code, Refusal};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entente_domain::graphs::{
+use entente_domain::ids::IntentId;
+use entente_domain::limits::{DEPENDENCIES, GRAPH_NODES, INTENT_DEPTH};
+use entente_domain::openintent::graphs::{
     Readiness, Wait, check_depth, check_walk, depend, dependency_payload, let_go, readiness,
 };
-use entente_domain::ids::IntentId;
-use entente_domain::intents::{Intent, IntentAsk, IntentStatus, create};
-use entente_domain::limits::{DEPENDENCIES, GRAPH_NODES, INTENT_DEPTH};
+use entente_domain::openintent::intents::{Intent, IntentAsk, IntentStatus, create};
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;

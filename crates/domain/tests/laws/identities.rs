@@ -1,15 +1,15 @@
 //! Identities (RFC-0018): who has a key is who has proved it; keys follow each other and never come back; what was tampered
 //! with is signed by nobody.
 
-use entente_domain::agent_keys::{AgentKey, End, KeyStatus};
 use entente_domain::clock::Timestamp;
-use entente_domain::identities::{
+use entente_domain::identity::agent_keys::{AgentKey, End, KeyStatus};
+use entente_domain::identity::identities::{
     CHALLENGE_SECONDS, Challenge, Identity, KeyAsk, challenge, check, complete, revoke, rotate,
 };
+use entente_domain::identity::signatures::{Signer, statement};
 use entente_domain::ids::Chance;
 use entente_domain::limits::IDENTITY_KEYS;
 use entente_domain::refusal::Code;
-use entente_domain::signatures::{Signer, statement};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

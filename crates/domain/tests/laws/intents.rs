@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use entente_domain::clock::Timestamp;
-use entente_domain::events::{Draft, Event, Kind, Tail, seal};
-use entente_domain::graphs::{depend, dependency_payload, let_go};
 use entente_domain::ids::{EventId, IntentId};
-use entente_domain::intents::{
+use entente_domain::limits::{DEPENDENCIES, STATE_BYTES, TEXT_BYTES, TITLE_BYTES};
+use entente_domain::log::events::{Draft, Event, Kind, Tail, seal};
+use entente_domain::openintent::graphs::{depend, dependency_payload, let_go};
+use entente_domain::openintent::intents::{
     CHANGES, Intent, IntentAsk, IntentStatus, create, created_payload, governed_payload, moved_payload,
     patched_payload, replay,
 };
-use entente_domain::limits::{DEPENDENCIES, STATE_BYTES, TEXT_BYTES, TITLE_BYTES};
-use entente_domain::patch::{Change, Op, Patch};
+use entente_domain::openintent::patch::{Change, Op, Patch};
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,13 +1,13 @@
 //! What jobs are asked for, what time and their workers make of them, what they may do (ARCP §7 to §9).
 
 use chrono::TimeDelta;
-use entente_domain::budgets::Budget;
+use entente_domain::arcp::budgets::Budget;
+use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
+use entente_domain::arcp::jobs::events::{Kind, Meaning, check};
+use entente_domain::arcp::jobs::{Cancel, Claim, Due, Job, JobStatus, OnLost, may};
 use entente_domain::clock::rfc3339;
-use entente_domain::faults::Fault;
 use entente_domain::ids::{JobId, WorkerId};
-use entente_domain::jobs::ask::{JobAsk, Submit};
-use entente_domain::jobs::events::{Kind, Meaning, check};
-use entente_domain::jobs::{Cancel, Claim, Due, Job, JobStatus, OnLost, may};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};

@@ -1,9 +1,9 @@
 //! Jobs (ARCP §7, §8.4, §12): no job leaves a terminal state, versions resolve to one, chunks come in order.
 
-use entente_domain::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
-use entente_domain::faults::Fault;
-use entente_domain::jobs::{JobStatus, Turn, turned};
-use entente_domain::versions::{AgentRef, Versions, resolve};
+use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
+use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::{JobStatus, Turn, turned};
+use entente_domain::arcp::versions::{AgentRef, Versions, resolve};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

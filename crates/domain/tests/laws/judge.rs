@@ -2,11 +2,11 @@
 //! and what holds for all drafts.
 
 use entente_domain::access::{Level, Standing};
-use entente_domain::channels::{Channel, ChannelStatus, MemberPolicy, Options};
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::MessageId;
 use entente_domain::limits::DURATION_SECONDS;
-use entente_domain::messages::{Case, Draft, Message, MessageStatus, MessageType, Ruling, judge};
+use entente_domain::openintent::channels::{Channel, ChannelStatus, MemberPolicy, Options};
+use entente_domain::openintent::messages::{Case, Draft, Message, MessageStatus, MessageType, Ruling, judge};
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
 use proptest::prelude::*;

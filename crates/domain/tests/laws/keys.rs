@@ -1,7 +1,7 @@
 //! API keys: a minted key is read, a mistyped one is not; what a key may be used for, as whom, and until when.
 
+use entente_domain::identity::keys::{Dialect, Key, KeyAsk, Presented, Scope, create, glob_matches};
 use entente_domain::ids::KeyId;
-use entente_domain::keys::{Dialect, Key, KeyAsk, Presented, Scope, create, glob_matches};
 use entente_domain::limits::{LIST_ITEMS, RATE_PER_SECOND};
 use entente_domain::refusal::Code;
 use proptest::collection::vec;

@@ -2,11 +2,11 @@
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
-use entente_domain::leases::{
+use entente_domain::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
+use entente_domain::openintent::leases::{
     Claimant, EndReason, Lease, LeaseAsk, LeaseScope, LeaseStatus, acquire, guard, renew,
 };
-use entente_domain::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
-use entente_domain::patch::{Change, Op, Patch, apply};
+use entente_domain::openintent::patch::{Change, Op, Patch, apply};
 use entente_domain::refusal::{Code, Refusal};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -5,9 +5,9 @@ use entente_domain::ids::MemoryId;
 use entente_domain::limits::{
     DURATION_SECONDS, MEMORY_BYTES, MEMORY_ENTRIES, MEMORY_NAMESPACE_ENTRIES, MEMORY_TAGS, MEMORY_VALUE_BYTES,
 };
-use entente_domain::memory::range::range;
-use entente_domain::memory::room::{Candidate, TaskRoom, Used, make};
-use entente_domain::memory::{
+use entente_domain::openintent::memory::range::range;
+use entente_domain::openintent::memory::room::{Candidate, TaskRoom, Used, make};
+use entente_domain::openintent::memory::{
     Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType, create, ttl,
 };
 use entente_domain::refusal::{Code, Refusal};

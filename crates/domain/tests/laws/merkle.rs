@@ -2,7 +2,7 @@
 //! no other leaf, place or root has.
 
 use entente_domain::canonical::{Digest, sha256};
-use entente_domain::merkle::{Side, Step, Tree, leads};
+use entente_domain::log::merkle::{Side, Step, Tree, leads};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

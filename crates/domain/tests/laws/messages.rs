@@ -1,10 +1,10 @@
 //! Who sees a message and who may mark it read (RFC-0021 §2.2, §2.5, §4), over random viewers.
 
-use entente_domain::channels::MemberPolicy;
 use entente_domain::ids::MessageId;
-use entente_domain::messages::{Message, MessageStatus, MessageType, Viewer};
+use entente_domain::log::receipts::{ReceiptKind, require_recipient};
+use entente_domain::openintent::channels::MemberPolicy;
+use entente_domain::openintent::messages::{Message, MessageStatus, MessageType, Viewer};
 use entente_domain::payload::Payload;
-use entente_domain::receipts::{ReceiptKind, require_recipient};
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -11,13 +11,13 @@ mod reading;
 mod text;
 mod veto;
 
-use entente_domain::authority::{Authority, Basis};
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::authority::{Authority, Basis};
+use entente_domain::identity::principals::Kind;
 use entente_domain::ids::{KeyId, MomentId};
 use entente_domain::moments::{
     Answered, Brief, Circumstances, Decider, Moment, MomentAsk, Resolution, Speaker, Via,
 };
-use entente_domain::principals::Kind;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 

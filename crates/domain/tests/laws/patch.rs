@@ -1,7 +1,7 @@
 //! State patches: `set`, `append`, `remove` and the merge form, against a slow reading of what they promise.
 
 use entente_domain::limits::{PATCHES, PATH_SEGMENTS, STATE_BYTES};
-use entente_domain::patch::{Change, Op, Patch, apply, check_size};
+use entente_domain::openintent::patch::{Change, Op, Patch, apply, check_size};
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
 use proptest::prelude::*;

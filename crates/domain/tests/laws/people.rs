@@ -1,11 +1,11 @@
 //! How people get in: what a password must be, where a link may lead, that tokens of forms are one key's.
 
-use entente_domain::ids::Chance;
-use entente_domain::keys::Scope;
-use entente_domain::people::{
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::people::{
     PASSWORD_BYTES, PASSWORD_CHARS, Ticket, check_password, check_path, form_token, is_form_token, may_let_in,
 };
-use entente_domain::principals::Kind;
+use entente_domain::identity::principals::Kind;
+use entente_domain::ids::Chance;
 use proptest::prelude::*;
 
 struct Fixed(u128);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use entente_domain::governance::{CompletionMode, GovernancePolicy, Rule};
 use entente_domain::ids::{IntentId, PermitId};
 use entente_domain::limits::{METADATA_BYTES, PERMITS_WAITING, TEXT_BYTES, TITLE_BYTES};
-use entente_domain::permits::{
+use entente_domain::openintent::governance::{CompletionMode, GovernancePolicy, Rule};
+use entente_domain::openintent::permits::{
     Ballot, COMPLETE, Judge, Permit, PermitAsk, PermitStatus, judge_completion, request,
 };
 use entente_domain::refusal::Code;

@@ -2,11 +2,13 @@
 //! end; a checkpoint is passed by a decision and by nothing else.
 
 use entente_domain::ids::{IntentId, PlanId, TaskId};
-use entente_domain::kinds::Kind;
-use entente_domain::plans::course::PlanCourse;
-use entente_domain::plans::{Gate, GateStatus, OnFailure, OnTimeout, Plan, PlanAsk, PlanState, create};
+use entente_domain::log::kinds::Kind;
+use entente_domain::openintent::plans::course::PlanCourse;
+use entente_domain::openintent::plans::{
+    Gate, GateStatus, OnFailure, OnTimeout, Plan, PlanAsk, PlanState, create,
+};
+use entente_domain::openintent::tasks::TaskStatus;
 use entente_domain::refusal::Code;
-use entente_domain::tasks::TaskStatus;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,9 +1,9 @@
 //! Portfolios: what they may be, what their intents come to, and the rule that is kept.
 
 use entente_domain::ids::PortfolioId;
-use entente_domain::intents::IntentStatus;
 use entente_domain::limits::{METADATA_BYTES, PORTFOLIO_INTENTS, TEXT_BYTES, TITLE_BYTES};
-use entente_domain::portfolios::{
+use entente_domain::openintent::intents::IntentStatus;
+use entente_domain::openintent::portfolios::{
     Aggregate, MembershipRole, Portfolio, PortfolioAsk, PortfolioStatus, check_room, create,
 };
 use entente_domain::refusal::Code;

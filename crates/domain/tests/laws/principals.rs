@@ -1,8 +1,8 @@
 //! Principals and names: a lawful name can be addressed, and nothing that is addressed otherwise is a name.
 
+use entente_domain::identity::principals::{Kind, check_name};
 use entente_domain::limits::NAME_BYTES;
-use entente_domain::messages::Address;
-use entente_domain::principals::{Kind, check_name};
+use entente_domain::openintent::messages::Address;
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 

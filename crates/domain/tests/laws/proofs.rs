@@ -1,18 +1,18 @@
 //! Proofs (RFC-0018): what an agent signs is all that its readers see; an agent that has a key is held to it.
 
-use entente_domain::agent_keys::{AgentKey, End};
-use entente_domain::chains::Break;
 use entente_domain::clock::{Timestamp, rfc3339};
-use entente_domain::events::{Draft as EventDraft, Kind, Sealed, Tail, seal};
-use entente_domain::identities::Identity;
+use entente_domain::identity::agent_keys::{AgentKey, End};
+use entente_domain::identity::identities::Identity;
+use entente_domain::identity::signatures::{Signer, statement};
 use entente_domain::ids::{ChannelId, EventId, IntentId, MessageId};
-use entente_domain::messages::{Draft, MessageType};
-use entente_domain::payload::Payload;
-use entente_domain::proofs::{
+use entente_domain::log::chains::Break;
+use entente_domain::log::events::{Draft as EventDraft, Kind, Sealed, Tail, seal};
+use entente_domain::log::proofs::{
     PROOF_TYPE, in_metadata, judge, judge_event, of_event, of_message, readable, verify,
 };
+use entente_domain::openintent::messages::{Draft, MessageType};
+use entente_domain::payload::Payload;
 use entente_domain::refusal::Code;
-use entente_domain::signatures::{Signer, statement};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

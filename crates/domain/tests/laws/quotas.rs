@@ -1,8 +1,8 @@
 //! How pressing one sender may be (AEE §11.6), on a clock of numbers: no minute has more urgent ones than its rate and burst
 //! allow, what is over goes lower and is never lost, and waiting is only ever for the total.
 
-use entente_domain::envelopes::Priority;
-use entente_domain::envelopes::quotas::{Rates, Spent, Verdict, judge};
+use entente_domain::aee::envelopes::Priority;
+use entente_domain::aee::envelopes::quotas::{Rates, Spent, Verdict, judge};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,7 +1,7 @@
 //! What the gateway hands on instead of an envelope.
 
-use entente_domain::envelopes::redaction::Instead;
-use entente_domain::envelopes::{Envelope, check, hash};
+use entente_domain::aee::envelopes::redaction::Instead;
+use entente_domain::aee::envelopes::{Envelope, check, hash};
 use serde_json::{Value, json};
 
 use crate::any::{Dice, at};

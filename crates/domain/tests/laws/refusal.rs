@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use entente_domain::agents::{Registration, register};
-use entente_domain::channels::{ChannelAsk, closed, create};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::openintent::agents::{Registration, register};
+use entente_domain::openintent::channels::{ChannelAsk, closed, create};
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Trying again: the schedule's bounds, and that a receiver in trouble is left alone.
 
-use entente_domain::retries::{Failure, PATIENCE_SECONDS, SCHEDULE, again_after, given_up, pause};
+use entente_domain::webhooks::retries::{Failure, PATIENCE_SECONDS, SCHEDULE, again_after, given_up, pause};
 use proptest::prelude::*;
 
 use crate::any::at;

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use entente_domain::envelopes::EnvelopeType;
-use entente_domain::envelopes::schemas::{FAULTS, PROTOCOL, Schema, Subject};
+use entente_domain::aee::envelopes::EnvelopeType;
+use entente_domain::aee::envelopes::schemas::{FAULTS, PROTOCOL, Schema, Subject};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
-use entente_domain::signatures::{PublicKey, Signature, Signer, parse_seed, statement};
+use entente_domain::identity::signatures::{PublicKey, Signature, Signer, parse_seed, statement};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;

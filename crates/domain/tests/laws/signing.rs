@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 use entente_domain::clock::plus_seconds;
-use entente_domain::signing::{Scheme, Secret, Secrets};
+use entente_domain::webhooks::signing::{Scheme, Secret, Secrets};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,10 +1,10 @@
 //! Suspensions (RFC-0025): what is a question, what an answer to it is worth, and what becomes of the intent.
 
 use entente_domain::ids::{IntentId, KeyId};
-use entente_domain::intents::{Intent, IntentAsk, IntentStatus, create};
 use entente_domain::moments::{Brief, Resolution, Settled, Via};
-use entente_domain::patch::{Change, Op, Patch};
-use entente_domain::suspensions::{
+use entente_domain::openintent::intents::{Intent, IntentAsk, IntentStatus, create};
+use entente_domain::openintent::patch::{Change, Op, Patch};
+use entente_domain::openintent::suspensions::{
     Answer, Asked, End, FallbackPolicy, MEMBER, Suspension, SuspensionState, check_left_alone, question_in,
     waits,
 };

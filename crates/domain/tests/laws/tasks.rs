@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use entente_domain::agents::{Agent, Registration, register};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, TaskId};
-use entente_domain::kinds::Kind;
 use entente_domain::limits::{ATTEMPTS, DURATION_SECONDS, PAUSE_SECONDS, TITLE_BYTES};
+use entente_domain::log::kinds::Kind;
+use entente_domain::openintent::agents::{Agent, Registration, register};
+use entente_domain::openintent::tasks::change::{Assignee, Change, Verb};
+use entente_domain::openintent::tasks::course::Course;
+use entente_domain::openintent::tasks::graph::{Wait, check_no_circle, distinct};
+use entente_domain::openintent::tasks::may::By;
+use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus, create, pause_seconds};
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::tasks::change::{Assignee, Change, Verb};
-use entente_domain::tasks::course::Course;
-use entente_domain::tasks::graph::{Wait, check_no_circle, distinct};
-use entente_domain::tasks::may::By;
-use entente_domain::tasks::{Task, TaskAsk, TaskStatus, create, pause_seconds};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,8 +1,8 @@
 //! Calls of tools: nothing that an agent says leads to another host, out of its path, or into a header.
 
-use entente_domain::tool_calls::{Connection, Invoked};
-use entente_domain::tool_credentials::AuthType;
-use entente_domain::tool_secrets::ToolSecret;
+use entente_domain::openintent::tools::tool_calls::{Connection, Invoked};
+use entente_domain::openintent::tools::tool_credentials::AuthType;
+use entente_domain::openintent::tools::tool_secrets::ToolSecret;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

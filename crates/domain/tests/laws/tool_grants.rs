@@ -1,9 +1,11 @@
 //! Grants of tools: what is passed on is never more than what there is, and what a constraint says is kept to.
 
 use entente_domain::ids::{ToolCredentialId, ToolGrantId, VaultId};
-use entente_domain::tool_credentials::{AuthType, CredentialAsk, ToolCredential, deposit};
-use entente_domain::tool_grants::{Constraints, GrantAsk, GrantStatus, ToolGrant, delegate, grant, together};
-use entente_domain::tool_secrets::ToolSecret;
+use entente_domain::openintent::tools::tool_credentials::{AuthType, CredentialAsk, ToolCredential, deposit};
+use entente_domain::openintent::tools::tool_grants::{
+    Constraints, GrantAsk, GrantStatus, ToolGrant, delegate, grant, together,
+};
+use entente_domain::openintent::tools::tool_secrets::ToolSecret;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

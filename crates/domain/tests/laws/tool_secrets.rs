@@ -1,7 +1,9 @@
 //! Secrets of tools: they survive being sealed, and are in nothing that is shown.
 
-use entente_domain::tool_credentials::AuthType;
-use entente_domain::tool_secrets::{REDACTED, Scrubber, ToolSecret, check_plain, redacted};
+use entente_domain::openintent::tools::tool_credentials::AuthType;
+use entente_domain::openintent::tools::tool_secrets::{
+    REDACTED, Scrubber, ToolSecret, check_plain, redacted,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -7,7 +7,7 @@ mod schedule;
 
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::TriggerId;
-use entente_domain::triggers::{
+use entente_domain::openintent::triggers::{
     Cause, Circumstances, Condition, Deduplication, DisabledReason, Lineage, SkipReason, Trigger, TriggerAsk,
     TriggerKind, Verdict, filter,
 };

@@ -1,7 +1,7 @@
 //! Sealing: what was sealed opens with its key in its place, and nowhere else.
 
 use entente_domain::ids::{ToolCredentialId, VaultId};
-use entente_domain::vault_keys::{Keyring, Place, Sealed, Shut, VaultKey};
+use entente_domain::openintent::tools::vault_keys::{Keyring, Place, Sealed, Shut, VaultKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use entente_domain::waits::circles;
+use entente_domain::openintent::waits::circles;
 use proptest::prelude::*;
 
 const NAMES: [&str; 6] = ["ada", "ben", "cyd", "dan", "eve", "fay"];

@@ -3,7 +3,7 @@
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::{EndpointId, IntentId};
 use entente_domain::refusal::Code;
-use entente_domain::signing::Scheme;
+use entente_domain::webhooks::signing::Scheme;
 use entente_domain::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointChange, item_id, receipt_id};
 use proptest::prelude::*;
 

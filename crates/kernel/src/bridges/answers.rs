@@ -1,12 +1,12 @@
 //! Results of jobs that were created from tasks: their events are sent as `stream`, their ends as `result` or
 //! `error`, from the entity that was asked. Each is written in the transaction that records it.
 
+use entente_domain::aee::envelopes::letters::Letter;
+use entente_domain::aee::envelopes::receipt::{Verified, Voucher};
+use entente_domain::aee::envelopes::{Envelope, EnvelopeType, read};
 use entente_domain::bridges::{self as law, Jobs};
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
-use entente_domain::envelopes::letters::Letter;
-use entente_domain::envelopes::receipt::{Verified, Voucher};
-use entente_domain::envelopes::{Envelope, EnvelopeType, read};
 use entente_domain::refusal::Refusal;
 use entente_domain::traces::Trace;
 use serde_json::{Value, json};
@@ -14,10 +14,14 @@ use sqlx::PgConnection;
 
 use super::carrying::{Carrier, STRETCH};
 use super::rows::{self, Carried, Open, Source};
-use crate::envelopes::{self, Kept};
-use crate::jobs::{self, Stored};
-use crate::post::{self, Parcel};
-use crate::rulebook::{self, Rulebook};
+use crate::aee::envelopes;
+use crate::aee::envelopes::Kept;
+use crate::aee::post;
+use crate::aee::post::Parcel;
+use crate::aee::rulebook;
+use crate::aee::rulebook::Rulebook;
+use crate::arcp::jobs;
+use crate::arcp::jobs::Stored;
 use crate::{AppError, Outcome};
 
 /// Maximum number of events of one job reported at once.

@@ -8,9 +8,10 @@ use entente_domain::canonical::sha256;
 use entente_domain::refusal::{Code, Refusal};
 
 use super::{Kept, answers, exports, jobs, may, mirrors, rows};
-use crate::jobs::Works;
-use crate::sends::Sends;
-use crate::{AppError, Caller, Ctx, Outcome, endpoints, rounds};
+use crate::arcp::jobs::Works;
+use crate::openintent::messages::sends::Sends;
+use crate::webhooks::endpoints;
+use crate::{AppError, Caller, Ctx, Outcome, rounds};
 
 /// Maximum number of items that a bridge carries in one step.
 pub(super) const STRETCH: u32 = 32;

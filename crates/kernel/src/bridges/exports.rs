@@ -3,12 +3,12 @@
 //!
 //! The gateway vouches for these envelopes: it accepted the messages, so it knows their senders.
 
+use entente_domain::aee::envelopes::letters::Letter;
+use entente_domain::aee::envelopes::pairing::PairStatus;
+use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::bridges::{self as law, Export};
 use entente_domain::cursors::Since;
-use entente_domain::envelopes::letters::Letter;
-use entente_domain::envelopes::pairing::PairStatus;
-use entente_domain::envelopes::{EnvelopeType, Priority};
-use entente_domain::messages::{Message, MessageType};
+use entente_domain::openintent::messages::{Message, MessageType};
 use entente_domain::refusal::Code;
 use serde_json::{Value, from_str, json};
 use sqlx::PgConnection;
@@ -17,10 +17,14 @@ use super::answers::{admitted, written};
 use super::carrying::{Carrier, STRETCH};
 use super::rows::{self, Source};
 use super::{Bridge, Place};
-use crate::messages::{self, Filter};
-use crate::post::{self, Parcel};
-use crate::rulebook::{self, Rulebook};
-use crate::{AppError, Outcome, pairs};
+use crate::aee::pairs;
+use crate::aee::post;
+use crate::aee::post::Parcel;
+use crate::aee::rulebook;
+use crate::aee::rulebook::Rulebook;
+use crate::openintent::messages;
+use crate::openintent::messages::Filter;
+use crate::{AppError, Outcome};
 
 /// Sends the next page of messages.
 pub(super) async fn send(carrier: &Carrier<'_>, export: &Export) -> Outcome<u64> {

@@ -4,13 +4,13 @@
 //! A job is submitted under an idempotency key derived from the task. If the server dies before it records
 //! the job, the next attempt submits it again and gets the same job.
 
+use entente_domain::aee::envelopes::EnvelopeType;
+use entente_domain::aee::envelopes::letters::failure;
+use entente_domain::aee::envelopes::pairing::PairStatus;
+use entente_domain::arcp::jobs::ask::Submit;
 use entente_domain::bridges::{self as law, Jobs};
-use entente_domain::envelopes::EnvelopeType;
-use entente_domain::envelopes::letters::failure;
-use entente_domain::envelopes::pairing::PairStatus;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
-use entente_domain::jobs::ask::Submit;
-use entente_domain::keys::Scope;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 
@@ -18,9 +18,12 @@ use super::answers::{admitted, parcel};
 use super::carrying::{Carrier, STRETCH};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
-use crate::envelopes::{self, Kept};
-use crate::jobs::{self, Canceller, Origin};
-use crate::{AppError, Caller, Outcome, mailboxes, pairs, post, rulebook};
+use crate::aee::envelopes;
+use crate::aee::envelopes::Kept;
+use crate::aee::{mailboxes, pairs, post, rulebook};
+use crate::arcp::jobs;
+use crate::arcp::jobs::{Canceller, Origin};
+use crate::{AppError, Caller, Outcome};
 
 /// Creates jobs for the next page of tasks.
 pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
@@ -82,7 +85,8 @@ fn passing(refusal: &Refusal) -> bool {
 
 /// Returns the bridge's caller, with the task's trace.
 fn on_behalf(carrier: &Carrier<'_>, task: &Kept) -> Caller {
-    let noted = entente_domain::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
+    let noted =
+        entente_domain::aee::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
     let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*carrier.ctx.chance));
     carrier.caller.clone().traced(trace)
 }

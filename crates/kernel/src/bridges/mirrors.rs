@@ -7,7 +7,7 @@
 use entente_domain::bridges::{self as law, Mirror};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES};
-use entente_domain::messages::{Draft, MessageType};
+use entente_domain::openintent::messages::{Draft, MessageType};
 use entente_domain::payload::{Payload, scan};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
@@ -16,9 +16,10 @@ use super::Kept as Bridge;
 use super::carrying::{Carrier, STRETCH};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
-use crate::envelopes::{self, Kept};
-use crate::sends::Command;
-use crate::visits::home;
+use crate::aee::envelopes;
+use crate::aee::envelopes::Kept;
+use crate::openintent::messages::sends::Command;
+use crate::openintent::visits::home;
 use crate::{AppError, Outcome};
 
 /// Mirrors the next page of envelopes.

@@ -8,7 +8,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Kept, Place};
-use crate::{Outcome, envelopes};
+use crate::Outcome;
+use crate::aee::envelopes;
 
 struct Row {
     name: String,

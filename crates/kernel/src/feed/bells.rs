@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use entente_domain::arcp::versions::AgentRef;
 use entente_domain::ids::{IntentId, JobId, MomentId, SessionId, WorkerId};
-use entente_domain::versions::AgentRef;
 use tokio::sync::Notify;
 
 /// A wake-up key: the thing that changed.

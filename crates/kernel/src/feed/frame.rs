@@ -4,13 +4,13 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use entente_domain::channels::Channel;
-use entente_domain::events::Event;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::IntentId;
-use entente_domain::intents::Turn;
-use entente_domain::keys::Dialect;
-use entente_domain::messages::Message;
-use entente_domain::receipts::Receipt;
+use entente_domain::log::events::Event;
+use entente_domain::log::receipts::Receipt;
+use entente_domain::openintent::channels::Channel;
+use entente_domain::openintent::intents::Turn;
+use entente_domain::openintent::messages::Message;
 
 use super::Place;
 

@@ -5,6 +5,9 @@
 //! a convenience; the database is authoritative, and a missed or repeated publication does no harm. This
 //! module knows no SQL and no HTTP.
 
+pub mod streams;
+pub mod turns;
+
 mod bells;
 mod frame;
 mod topic;

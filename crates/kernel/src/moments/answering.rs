@@ -2,10 +2,10 @@
 //! of their own: no agent, service or admin, whatever their keys act as (binding moment §11.4). The domain
 //! rules decide this; here the caller is identified.
 
-use entente_domain::events::Kind;
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::MomentId;
-use entente_domain::keys::Scope;
+use entente_domain::log::events::Kind;
 use entente_domain::moments::{
     Answered, Circumstances, Moment, MomentState, Resolution, ResolutionKind, is_same,
 };

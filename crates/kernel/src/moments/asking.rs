@@ -3,16 +3,16 @@
 //! judged under the lock of agent and person.
 
 use entente_domain::access::Level;
+use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
-use entente_domain::events::Kind;
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::Kind as Being;
 use entente_domain::ids::{IntentId, MomentId};
-use entente_domain::intents::IntentStatus;
-use entente_domain::jobs::{Job, JobStatus};
-use entente_domain::keys::Scope;
+use entente_domain::log::events::Kind;
 use entente_domain::moments::{self as law, Brief, Moment, MomentAsk, MomentState};
-use entente_domain::principals::Kind as Being;
+use entente_domain::openintent::intents::IntentStatus;
 use entente_domain::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,7 +21,10 @@ use sqlx::PgConnection;
 use super::repeats::{judged, waiting};
 use super::rows::{self, Around, Kept};
 use super::{Reach, Remark, Shown, Turn, due_at, lists, words};
-use crate::{AppError, Caller, Ctx, Outcome, idempotency, jobs, not_found, principals, seats};
+use crate::access::seats;
+use crate::arcp::jobs;
+use crate::identity::principals;
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
 
 /// Lint of a question that nearly repeats a refused one.
 const NEAR_DUPLICATE: &str = "near_duplicate_after_veto";
@@ -311,7 +314,8 @@ async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
     let wanted = &setting.ask.valid_while;
     let mut intent_status: Option<IntentStatus> = None;
     if let Some(id) = setting.ask.intent_id {
-        let intent = crate::intents::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("intent"))?;
+        let intent =
+            crate::openintent::intents::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("intent"))?;
         if intent.status.is_terminal() {
             let message = "The intent is completed or abandoned; nothing is decided for it any more.";
             return Err(Refusal::new(Code::IntentResolved, message).into());

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use entente_domain::events::{Draft, Kind};
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, MomentId};
-use entente_domain::keys::Scope;
+use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::MomentState;
 use entente_runtime::metrics::MomentLabels;
 use serde_json::json;
@@ -17,9 +17,10 @@ use sqlx::PgConnection;
 use super::rows::{self, Kept, select};
 use super::turn::resume;
 use super::{Shown, Turn, described, due_at, kind_of_end, passed, words};
+use crate::arcp::jobs;
 use crate::feed::Touch;
-use crate::lines::Line;
-use crate::{Caller, Ctx, Outcome, jobs};
+use crate::log::lines::Line;
+use crate::{Caller, Ctx, Outcome};
 
 /// Withdraws a question; repeating it, as after a lost reply, changes nothing.
 ///

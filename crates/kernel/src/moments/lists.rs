@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, MomentId};
-use entente_domain::keys::Scope;
 use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::{MomentAsk, MomentState, check_room};
 use entente_domain::refusal::{Code, Refusal};

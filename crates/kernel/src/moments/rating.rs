@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use entente_domain::keys::Scope;
+use entente_domain::identity::keys::Scope;
 use entente_domain::moments::rates::{Asked, Rates};
 use entente_domain::moments::{Hatches, ResolutionKind, rates as law};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, MomentId};
-use entente_domain::keys::Scope;
 use entente_domain::moments::MomentState;
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};

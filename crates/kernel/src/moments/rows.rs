@@ -11,7 +11,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Remark;
-use crate::{AppError, Outcome, keys, unknown};
+use crate::identity::keys;
+use crate::{AppError, Outcome, unknown};
 
 /// State of a moment's job and intent.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,8 @@
 //! readers as soon as they are due; the sweep records them. Time never approves anything.
 
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::principals::HOUSE;
 use entente_domain::ids::MomentId;
-use entente_domain::principals::HOUSE;
 use sqlx::PgPool;
 
 use super::{Reach, Turn, due_at, rows};

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
-use entente_domain::events::{Draft, Kind};
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::principals::HOUSE;
 use entente_domain::ids::{IntentId, JobId, MomentId};
+use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::{self as law, Moment, MomentState};
-use entente_domain::principals::HOUSE;
 use entente_domain::traces::Trace;
 use entente_runtime::metrics::MomentLabels;
 use serde_json::{Value, json};
@@ -20,9 +20,11 @@ use sqlx::PgConnection;
 
 use super::rows::{self, Kept};
 use super::{Shown, described, due_at, kind_of_end, line_of, passed, role, words};
+use crate::arcp::jobs;
 use crate::feed::Touch;
-use crate::lines::Line;
-use crate::{AppError, Caller, Ctx, Outcome, Tx, idempotency, jobs, lock_key, not_found, suspensions};
+use crate::log::lines::Line;
+use crate::openintent::suspensions;
+use crate::{AppError, Caller, Ctx, Outcome, Tx, idempotency, lock_key, not_found};
 
 /// Advisory lock of an agent and a person: it serialises questions and refusals between them, so that each
 /// sees the ones before it.

@@ -1,7 +1,7 @@
 //! Visibility filter for queries over many moments: each ground of access has an index of its own.
 
 use entente_domain::clock::Timestamp;
-use entente_domain::keys::Scope;
+use entente_domain::identity::keys::Scope;
 
 use crate::Caller;
 

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use entente_domain::clock::Timestamp;
-use entente_domain::events::Kind;
 use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::MomentId;
-use entente_domain::keys::Scope;
 use entente_domain::limits::LIST_ITEMS;
+use entente_domain::log::events::Kind;
 use entente_domain::moments::{Speaker, WordKind};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Totals for the dashboard, counted in the database because its lists are truncated.
 
-use entente_domain::agents::{Agent, AgentStatus};
-use entente_domain::keys::Scope;
+use entente_domain::identity::keys::Scope;
+use entente_domain::openintent::agents::{Agent, AgentStatus};
 
 use crate::{Caller, Ctx, Outcome};
 

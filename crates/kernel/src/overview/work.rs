@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use entente_domain::amounts::Amount;
-use entente_domain::budgets::Budget;
-use entente_domain::capabilities::Authority;
+use entente_domain::arcp::budgets::Budget;
+use entente_domain::arcp::capabilities::Authority;
 use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{EndpointId, IntentId, JobId};
-use entente_domain::keys::Scope;
 use serde::Deserialize;
 use uuid::Uuid;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use entente_domain::sessions::dialogue::{Answer, Ask, Do};
+use entente_domain::arcp::sessions::dialogue::{Answer, Ask, Do};
+use entente_kernel::arcp::sessions::Since;
 use entente_kernel::feed::Touch;
-use entente_kernel::sessions::Since;
 use tokio::time::Instant;
 
 use super::super::asking::{Desk, Done, enter, refusal};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use entente_domain::arcp::sessions::What;
+use entente_domain::arcp::sessions::dialogue::{Answer, Do, Opened};
 use entente_domain::ids::JobId;
-use entente_domain::sessions::What;
-use entente_domain::sessions::dialogue::{Answer, Do, Opened};
+use entente_kernel::arcp::sessions;
 use entente_kernel::feed::Touch;
-use entente_kernel::sessions;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 

@@ -1,9 +1,9 @@
 //! Response format of a moment. The kernel decides which contents the caller may see; nothing is filtered
 //! here.
 
-use entente_domain::authority::Authority;
+use entente_domain::identity::authority::Authority;
+use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, JobId, KeyId, MomentId};
-use entente_domain::keys::Dialect;
 use entente_domain::moments::{
     Brief, Hatches, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile, Via, WordKind,
 };

@@ -1,7 +1,7 @@
 //! The three examples of the draft (AEE §3, §4), word for word, and the five values that its schema lets through although
 //! something is wrong with them.
 
-use entente_domain::envelopes::{EnvelopeType, Priority, Warning, read};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, read};
 use entente_domain::refusal::Code;
 use serde_json::{Value, json};
 

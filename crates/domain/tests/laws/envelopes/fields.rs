@@ -1,7 +1,7 @@
 //! Each field of an envelope by itself (AEE §3, §6): what it may be, up to where, and what is said of the rest.
 
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, is_bus};
 use entente_domain::clock::rfc3339;
-use entente_domain::envelopes::{EnvelopeType, Priority, Warning, is_bus};
 use entente_domain::refusal::Code;
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Envelopes that the gateway writes itself: valid, without a remark, and fit to what they answer (AEE §7.1, §11.1).
 
+use entente_domain::aee::envelopes::letters::{Letter, failure};
+use entente_domain::aee::envelopes::pairing::{Known, Pair, PairStatus, Verdict, judge};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, read};
 use entente_domain::clock::{parse, rfc3339};
-use entente_domain::envelopes::letters::{Letter, failure};
-use entente_domain::envelopes::pairing::{Known, Pair, PairStatus, Verdict, judge};
-use entente_domain::envelopes::{EnvelopeType, Priority, read};
 use entente_domain::traces::Trace;
 use proptest::prelude::*;
 use serde_json::Value;

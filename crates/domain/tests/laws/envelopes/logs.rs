@@ -1,7 +1,7 @@
 //! Log lines of five members (AEE §7.2): what is one, what is none, and that none is an envelope.
 
-use entente_domain::envelopes::logs::{MEMBERS, is_mve5, read};
-use entente_domain::envelopes::{EnvelopeType, check};
+use entente_domain::aee::envelopes::logs::{MEMBERS, is_mve5, read};
+use entente_domain::aee::envelopes::{EnvelopeType, check};
 use entente_domain::refusal::Code;
 use serde_json::{Value, json};
 

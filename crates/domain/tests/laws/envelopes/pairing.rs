@@ -1,8 +1,8 @@
 //! How a reply finds its task (AEE §4, §6.3).
 
+use entente_domain::aee::envelopes::pairing::{Known, Pair, PairStatus, Verdict, judge};
+use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Warning};
 use entente_domain::clock::{Timestamp, parse};
-use entente_domain::envelopes::pairing::{Known, Pair, PairStatus, Verdict, judge};
-use entente_domain::envelopes::{Envelope, EnvelopeType, Warning};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,7 +1,7 @@
 //! What may cross a boundary (AEE §11.5): denials, lists, signatures, believed priorities, and what is left out.
 
-use entente_domain::envelopes::policy::{Checked, Passage, Rule, judge, redacted, unsigned};
-use entente_domain::envelopes::{Envelope, EnvelopeType, Priority};
+use entente_domain::aee::envelopes::policy::{Checked, Passage, Rule, judge, redacted, unsigned};
+use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Priority};
 use entente_domain::limits::LIST_ITEMS;
 use entente_domain::refusal::Code;
 use proptest::prelude::*;

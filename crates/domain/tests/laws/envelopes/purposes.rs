@@ -1,7 +1,7 @@
 //! What envelopes are about (AEE §9): whose names are whose, and the patterns over them.
 
-use entente_domain::envelopes::Priority;
-use entente_domain::envelopes::purposes::{CORE, Pattern, TOLERATED, admit, in_space};
+use entente_domain::aee::envelopes::Priority;
+use entente_domain::aee::envelopes::purposes::{CORE, Pattern, TOLERATED, admit, in_space};
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Reading envelopes from bytes (AEE §3, reference A.6): one meaning for every reader, or none; and no bytes that hurt.
 
+use entente_domain::aee::envelopes::{ENVELOPE_BYTES, EnvelopeType, hash, members, read};
 use entente_domain::canonical;
-use entente_domain::envelopes::{ENVELOPE_BYTES, EnvelopeType, hash, members, read};
 use entente_domain::limits::JSON_DEPTH;
 use entente_domain::refusal::Code;
 use proptest::collection::vec;
@@ -111,7 +111,7 @@ proptest! {
     fn no_bytes_hurt(bytes in vec(any::<u8>(), 0..400)) {
         drop(members(&bytes));
         drop(read(&bytes));
-        drop(entente_domain::envelopes::logs::read(&bytes));
+        drop(entente_domain::aee::envelopes::logs::read(&bytes));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Receipts: words that are read as they are written, and the same receipt after it was stored.
 
-use entente_domain::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
-use entente_domain::envelopes::signing::Scope;
-use entente_domain::envelopes::{Priority, Warning};
+use entente_domain::aee::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
+use entente_domain::aee::envelopes::signing::Scope;
+use entente_domain::aee::envelopes::{Priority, Warning};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use entente_domain::envelopes::check::REQUIRED;
-use entente_domain::envelopes::{EnvelopeType, check};
+use entente_domain::aee::envelopes::check::REQUIRED;
+use entente_domain::aee::envelopes::{EnvelopeType, check};
 use entente_domain::refusal::{Code, FieldError};
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
@@ -144,7 +144,7 @@ fn what_is_no_object_is_no_envelope() {
     let validator = validator();
     for text in ["null", "[]", "1", "\"x\"", "[{}]", "true"] {
         assert!(!validator.is_valid(&serde_json::from_str(text).unwrap()));
-        assert!(entente_domain::envelopes::read(text.as_bytes()).is_err());
+        assert!(entente_domain::aee::envelopes::read(text.as_bytes()).is_err());
     }
 }
 

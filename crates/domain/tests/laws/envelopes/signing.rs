@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use entente_domain::envelopes::EnvelopeType;
-use entente_domain::envelopes::signing::{
+use entente_domain::aee::envelopes::EnvelopeType;
+use entente_domain::aee::envelopes::signing::{
     Algorithm, PROFILE, Scope, Sig, SigningKey, VerifyingKey, decode, input, sign, wrong,
 };
+use entente_domain::identity::signatures::Signer;
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::signatures::Signer;
 use serde_json::{Value, json};
 
 use super::{Members, object, sample, with};

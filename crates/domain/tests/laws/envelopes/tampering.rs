@@ -1,8 +1,8 @@
 //! What a signature binds (AEE §8): everything but itself, or the ten members for signers of other houses.
 
+use entente_domain::aee::envelopes::EnvelopeType;
+use entente_domain::aee::envelopes::signing::Sig;
 use entente_domain::canonical;
-use entente_domain::envelopes::EnvelopeType;
-use entente_domain::envelopes::signing::Sig;
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -149,7 +149,7 @@ fn a_signature_over_the_plain_canonical_form_is_none() {
     let [(_, check), _] = keys();
     let mut members = sample(EnvelopeType::Task);
     members.remove("sig");
-    let signer = entente_domain::signatures::Signer::from_seed(&[7; 32]);
+    let signer = entente_domain::identity::signatures::Signer::from_seed(&[7; 32]);
     let made = signer.sign(canonical::text(&members).unwrap());
     let sig = json!({ "alg": "ed25519", "kid": "key-2", "value": made.show(), "profile": "aee-jcs-1" });
     members.insert("sig".to_owned(), sig);
@@ -174,7 +174,7 @@ proptest! {
             prop_assert_eq!(judged(&members, &check), Ok(()));
             // Written, sent and read again it is still the same.
             let text = serde_json::to_string(&members).unwrap();
-            if let Ok(read) = entente_domain::envelopes::members(text.as_bytes()) {
+            if let Ok(read) = entente_domain::aee::envelopes::members(text.as_bytes()) {
                 prop_assert_eq!(judged(&read, &check), Ok(()));
             }
             let mut changed = Value::from(members.clone());

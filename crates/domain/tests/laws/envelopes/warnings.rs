@@ -1,6 +1,6 @@
 //! What is remarked upon although it is accepted (AEE's SHOULDs): requirements, errors, nested envelopes, secrets.
 
-use entente_domain::envelopes::{EnvelopeType, Requires, Warning};
+use entente_domain::aee::envelopes::{EnvelopeType, Requires, Warning};
 use entente_domain::refusal::Code;
 use serde_json::{Value, json};
 

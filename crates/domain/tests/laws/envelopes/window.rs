@@ -1,8 +1,8 @@
 //! How old an envelope may be (AEE §11.1), and that no replay slips between that and what is remembered.
 
 use chrono::TimeDelta;
+use entente_domain::aee::envelopes::window::Window;
 use entente_domain::clock::Timestamp;
-use entente_domain::envelopes::window::Window;
 use entente_domain::refusal::Code;
 use proptest::prelude::*;
 

@@ -1,11 +1,11 @@
 //! What a peer is told of its intent here, and how what it tells is known again.
 
-use entente_domain::events::{Draft, Event, Kind, Tail, seal};
-use entente_domain::federation::callbacks::{Callback, News, is_last, news};
-use entente_domain::federation::dispatches::State;
 use entente_domain::ids::EventId;
-use entente_domain::intents::{Intent, IntentStatus, moved_payload, patched_payload};
-use entente_domain::patch::{Change, Op, Patch};
+use entente_domain::log::events::{Draft, Event, Kind, Tail, seal};
+use entente_domain::openintent::federation::callbacks::{Callback, News, is_last, news};
+use entente_domain::openintent::federation::dispatches::State;
+use entente_domain::openintent::intents::{Intent, IntentStatus, moved_payload, patched_payload};
+use entente_domain::openintent::patch::{Change, Op, Patch};
 use serde_json::{Map, Value, json};
 
 use super::{intent, members};

@@ -2,9 +2,9 @@
 
 use std::str::FromStr as _;
 
-use entente_domain::federation::signing::{canonical, check, parse_key, show_key};
+use entente_domain::identity::signatures::PublicKey;
+use entente_domain::openintent::federation::signing::{canonical, check, parse_key, show_key};
 use entente_domain::refusal::Code;
-use entente_domain::signatures::PublicKey;
 use serde_json::{Map, Value, json};
 
 use super::{members, signer};

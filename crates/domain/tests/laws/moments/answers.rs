@@ -1,13 +1,13 @@
 //! Who may answer a question, with what, and how often: once.
 
-use entente_domain::authority::{Authority, Basis};
+use entente_domain::identity::authority::{Authority, Basis};
+use entente_domain::identity::principals::Kind;
 use entente_domain::ids::KeyId;
 use entente_domain::limits::MOMENT_WORD_BYTES;
 use entente_domain::moments::{
     Answered, Brief, Circumstances, Decider, Hatches, Moment, MomentState, Resolution, ResolutionKind,
     ValidWhile, Via,
 };
-use entente_domain::principals::Kind;
 use entente_domain::refusal::Code;
 use serde_json::{Value, json};
 

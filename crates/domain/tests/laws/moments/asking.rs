@@ -1,11 +1,11 @@
 //! How a moment begins: to one person, for a time, with what it needs.
 
+use entente_domain::identity::principals::Kind;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENTS_WAITING};
 use entente_domain::moments::{
     Brief, Circumstances, Hatches, Moment, MomentAsk, MomentState, ValidWhile, check_room,
 };
-use entente_domain::principals::Kind;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use uuid::Uuid;

@@ -1,9 +1,9 @@
 //! What is done with a moment besides answering it, and what that leaves.
 
+use entente_domain::identity::principals::Kind;
 use entente_domain::moments::{
     Decider, Escalation, Moment, MomentAsk, MomentState, ResolutionKind, Speaker, WordKind,
 };
-use entente_domain::principals::Kind;
 use entente_domain::refusal::Code;
 
 use super::{

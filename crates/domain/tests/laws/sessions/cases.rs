@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use chrono::{TimeZone as _, Utc};
+use entente_domain::arcp::sessions::dialects::Dialect;
+use entente_domain::arcp::sessions::dialogue::{Ask, Closing, Do, Terms};
+use entente_domain::arcp::sessions::envelope::read;
+use entente_domain::arcp::sessions::features::{Feature, Features};
+use entente_domain::arcp::sessions::lines::Numbering;
+use entente_domain::arcp::sessions::machine::Machine;
+use entente_domain::arcp::sessions::{Delivery, LAG, SENT_BYTES, What, tokens};
 use entente_domain::ids::JobId;
-use entente_domain::sessions::dialects::Dialect;
-use entente_domain::sessions::dialogue::{Ask, Closing, Do, Terms};
-use entente_domain::sessions::envelope::read;
-use entente_domain::sessions::features::{Feature, Features};
-use entente_domain::sessions::lines::Numbering;
-use entente_domain::sessions::machine::Machine;
-use entente_domain::sessions::{Delivery, LAG, SENT_BYTES, What, tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike as _, TimeDelta, Timelike as _, Utc};
 use chrono_tz::Tz;
 use entente_domain::clock::{Timestamp, parse};
-use entente_domain::triggers::cron::Cron;
+use entente_domain::openintent::triggers::cron::Cron;
 use proptest::prelude::*;
 
 fn time(text: &str) -> Timestamp {

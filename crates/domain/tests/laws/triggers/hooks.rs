@@ -1,7 +1,9 @@
 //! Webhooks that come in: only who knows the secret gets in, with this very body, and not much later.
 
-use entente_domain::signing::Secret;
-use entente_domain::triggers::hooks::{Knock, Verify, WINDOW_SECONDS, admitted, fresh, given, token, told};
+use entente_domain::openintent::triggers::hooks::{
+    Knock, Verify, WINDOW_SECONDS, admitted, fresh, given, token, told,
+};
+use entente_domain::webhooks::signing::Secret;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use proptest::prelude::*;
 use sha2::Sha256;

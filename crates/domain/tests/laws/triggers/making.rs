@@ -1,9 +1,9 @@
 //! What a trigger makes: what stands in braces, whose doing it is, and that nothing else happens in a template.
 
 use entente_domain::ids::FiringId;
-use entente_domain::triggers::making::{Assigned, IntentTemplate, Made, Occasion};
-use entente_domain::triggers::template::{Filling, Unfilled};
-use entente_domain::triggers::{Cause, Condition, Lineage, Trigger, TriggerKind};
+use entente_domain::openintent::triggers::making::{Assigned, IntentTemplate, Made, Occasion};
+use entente_domain::openintent::triggers::template::{Filling, Unfilled};
+use entente_domain::openintent::triggers::{Cause, Condition, Lineage, Trigger, TriggerKind};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 
 use chrono::TimeDelta;
 use entente_domain::clock::{Timestamp, parse};
-use entente_domain::triggers::schedule::{CATCH_UP, COUNTED, Missed, Schedule, Skipped};
-use entente_domain::triggers::{Condition, TriggerAsk, TriggerKind};
+use entente_domain::openintent::triggers::schedule::{CATCH_UP, COUNTED, Missed, Schedule, Skipped};
+use entente_domain::openintent::triggers::{Condition, TriggerAsk, TriggerKind};
 use proptest::prelude::*;
 
 use super::trigger;

@@ -1,0 +1,114 @@
+//! Endpoints for approvals: tasks that wait for a person's consent (AEE §3), and the person's decision.
+
+use actix_web::{get, post, web};
+use entente_domain::aee::envelopes::approvals::Decision;
+use entente_kernel::Outcome;
+use entente_kernel::aee::approvals;
+use entente_kernel::aee::approvals::Waiting;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::http::aee::envelopes::EnvelopeBody;
+use crate::http::body::{Body, Query, id};
+use crate::http::caller::Asker;
+use crate::http::error::{ProblemBody, Reply};
+use crate::http::routes::Routes;
+use crate::http::wire::WireTime;
+use crate::http::{Doors, listed, ok};
+
+/// Tasks per page: default and maximum.
+const PAGE: (u32, u32) = (20, 100);
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(decide);
+}
+
+/// A task that waits for a person's approval.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Approval)]
+struct ApprovalBody {
+    /// The task's id.
+    id: String,
+    /// The entities that are to perform the task.
+    respondents: Vec<String>,
+    #[serde(flatten)]
+    task: EnvelopeBody,
+}
+
+/// List the tasks that wait for a person
+///
+/// A task with `requires.human_approval` whose recipient is not a person waits for a person's approval. Requires a
+/// person's key; a person's own tasks are not listed. The order is fair: the oldest task of each principal, then the
+/// second of each, and so on. Decided and expired tasks drop out of the list and later ones move up, so start again
+/// from the first page after a decision.
+#[utoipa::path(operation_id = "list_approvals", tag = "envelopes",
+    params(("after" = Option<String>, Query, description = "The last `id` of the page before"),
+           ("limit" = Option<u32>, Query, description = "1 to 100; 20 when nothing is said", maximum = 100)),
+    responses((status = 200, description = "The tasks", body = Vec<ApprovalBody>),
+              (status = 403, description = "The key is no person's, or another person is asked", body = ProblemBody)))]
+#[get("/aee/approvals")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let limit = query.number("limit", PAGE.0, 1, PAGE.1)?;
+    let waiting = approvals::waiting(&doors.ctx, &asker.caller, query.text("after"), limit).await?;
+    let shown = waiting.into_iter().map(|Waiting { task, respondents }| {
+        let id = task.id.clone();
+        Ok(ApprovalBody { id, respondents, task: EnvelopeBody::new(task, asker.dialect)? })
+    });
+    listed(shown.collect::<Outcome<Vec<_>>>()?)
+}
+
+/// A person's decision about a task.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ApprovalAnswer, example = json!({ "decision": "approve" }))]
+struct DecisionBody {
+    /// `approve` or `decline`.
+    decision: Decision,
+    /// The reason. With `decline` it is passed on to the sender.
+    reason: Option<String>,
+}
+
+/// A recorded decision about a task.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ApprovalDecided)]
+struct DecidedBody {
+    /// The task's id.
+    id: String,
+    /// The decision.
+    decision: Decision,
+    /// The person that decided.
+    decided_by: String,
+    /// When it was decided.
+    #[schema(value_type = String)]
+    decided_at: WireTime,
+    /// Number of mailboxes the task was delivered to.
+    delivered: usize,
+}
+
+/// Agree to a task, or not
+///
+/// Requires a person's own key; the task's sender may not decide. `approve` delivers the task to its recipients'
+/// mailboxes; `decline` ends it, and the server sends an `error` with `E_DECLINED` to the sender. A task is decided
+/// once: a later decision is refused with 409.
+#[utoipa::path(operation_id = "decide_approval", tag = "envelopes", request_body = DecisionBody,
+    params(("envelope_id" = String, Path, description = "The task's `id`")),
+    responses((status = 200, description = "It is decided", body = DecidedBody),
+              (status = 403, description = "The key is no person's, or the asker's", body = ProblemBody),
+              (status = 409, description = "It was decided before, or its time ran out", body = ProblemBody)))]
+#[post("/aee/approvals/{envelope_id}")]
+async fn decide(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<DecisionBody>,
+) -> Reply {
+    let id: String = id("task", &path)?;
+    let DecisionBody { decision, reason } = body.value;
+    let decided = approvals::decide(&doors.ctx, &asker.caller, &id, decision, reason.as_deref()).await?;
+    ok(&DecidedBody {
+        id: decided.id,
+        decision: decided.decision,
+        decided_by: decided.by,
+        decided_at: WireTime::new(decided.at, asker.dialect),
+        delivered: decided.delivered,
+    })
+}

@@ -1,0 +1,73 @@
+//! Endpoints for buses (AEE §5.2): channels whose envelopes go to all subscribed entities.
+
+use actix_web::{HttpResponse, delete, get, put, web};
+use entente_domain::identity::keys::Dialect;
+use entente_kernel::aee::buses;
+use entente_kernel::aee::buses::Listening;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::body::Query;
+use crate::http::caller::Asker;
+use crate::http::error::Reply;
+use crate::http::routes::Routes;
+use crate::http::wire::WireTime;
+use crate::http::{Doors, ok};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(subscribe).service(unsubscribe).service(list);
+}
+
+/// An entity's subscription to a bus.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BusSubscription)]
+struct ListeningBody {
+    /// The bus.
+    bus: String,
+    /// The subscribed entity.
+    entity: String,
+    /// When it subscribed.
+    #[schema(value_type = String)]
+    created_at: WireTime,
+}
+
+impl ListeningBody {
+    fn new(one: Listening, dialect: Dialect) -> Self {
+        Self { bus: one.bus, entity: one.entity, created_at: WireTime::new(one.created_at, dialect) }
+    }
+}
+
+/// Subscribe to a bus
+///
+/// From now on, envelopes sent to the `bus.…` are put into the entity's mailbox, except those that the entity sends
+/// itself. Repeating the call has no effect.
+#[utoipa::path(operation_id = "subscribe_bus", tag = "envelopes",
+    params(("bus" = String, Path, description = "The channel, `bus.` and a name"),
+           ("entity" = String, Path, description = "Who listens")),
+    responses((status = 200, description = "It listens", body = ListeningBody)))]
+#[put("/aee/buses/{bus}/subscriptions/{entity}")]
+async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    let one = buses::subscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
+    ok(&ListeningBody::new(one, asker.dialect))
+}
+
+/// Unsubscribe from a bus
+#[utoipa::path(operation_id = "unsubscribe_bus", tag = "envelopes",
+    params(("bus" = String, Path, description = "The channel"), ("entity" = String, Path, description = "Who listens")),
+    responses((status = 204, description = "It does not listen any more")))]
+#[delete("/aee/buses/{bus}/subscriptions/{entity}")]
+async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    buses::unsubscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// List an entity's bus subscriptions
+#[utoipa::path(operation_id = "list_bus_subscriptions", tag = "envelopes",
+    params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said")),
+    responses((status = 200, description = "The channels", body = Vec<ListeningBody>)))]
+#[get("/aee/subscriptions")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();
+    let all = buses::of(&doors.ctx, &asker.caller, &entity).await?;
+    ok(&all.into_iter().map(|one| ListeningBody::new(one, asker.dialect)).collect::<Vec<_>>())
+}

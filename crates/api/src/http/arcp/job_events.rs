@@ -1,0 +1,217 @@
+//! Routes of jobs' events (ARCP §7.6, §8): pages, and streams of server-sent events. In these resources all numbers are the
+//! job's own (contract 11.1).
+
+use actix_web::http::header::ACCEPT;
+use actix_web::{HttpRequest, get, web};
+use bytes::BytesMut;
+use entente_domain::arcp::jobs::{Job, JobStatus};
+use entente_domain::ids::{JobId, MessageId};
+use entente_domain::limits::{PAGE, PAGE_BYTES, SMALL_PAGE_BYTES};
+use entente_kernel::arcp::jobs;
+use entente_kernel::arcp::jobs::{Spot, Stored};
+use entente_kernel::feed::Touch;
+use entente_kernel::{AppError, Caller};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::http::arcp::jobs::job_id;
+use crate::http::body::Query;
+use crate::http::caller::Asker;
+use crate::http::error::Reply;
+use crate::http::live::{Chunk, Source, last_event_id, respond, unreadable, write};
+use crate::http::routes::Routes;
+use crate::http::{Doors, ok};
+
+/// Events of a page when nothing is said, and read at once for a stream.
+const STEP: u32 = 100;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(events);
+}
+
+/// An envelope as the sockets have it, with the job's own numbers.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobEnvelope)]
+struct Envelope {
+    /// `1.1`.
+    arcp: &'static str,
+    /// The envelope's id.
+    id: MessageId,
+    /// `job.event`, `job.result` or `job.error`.
+    r#type: String,
+    /// The stream, as clients want a session: the job's id under another prefix.
+    session_id: String,
+    /// The job.
+    job_id: JobId,
+    /// The trace.
+    trace_id: String,
+    /// The event's number in the job, from 1.
+    event_seq: i64,
+    /// What it says.
+    #[schema(value_type = Object)]
+    payload: Box<RawValue>,
+}
+
+impl Envelope {
+    fn new(doors: &Doors, session: &str, trace: &str, event: &Stored) -> Result<Self, AppError> {
+        let number = u32::try_from(event.job_seq).unwrap_or(u32::MAX);
+        Ok(Self {
+            arcp: "1.1",
+            id: MessageId::mint(event.ts, number, &*doors.ctx.chance),
+            r#type: event.type_.clone(),
+            session_id: session.to_owned(),
+            job_id: event.job_id,
+            trace_id: trace.to_owned(),
+            event_seq: event.job_seq,
+            payload: event.payload()?,
+        })
+    }
+
+    fn of(doors: &Doors, job: &Job, event: &Stored) -> Result<Self, AppError> {
+        // Clients want one. The submitting session's own would let every observer cancel the job (contract 9, decision 6).
+        let session = job.id.to_string().replacen("job_", "sess_", 1);
+        Self::new(doors, &session, &job.trace_id, event)
+    }
+}
+
+/// A page of a job's events.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobEventList)]
+struct EventPage {
+    /// The job.
+    job_id: JobId,
+    /// Where it stands.
+    status: JobStatus,
+    /// The events, the oldest first.
+    events: Vec<Envelope>,
+    /// The number of the last one on this page: `from_event_seq` of the next.
+    last_event_seq: i64,
+    /// Whether there are more.
+    has_more: bool,
+}
+
+/// Follow a job, or read its events
+///
+/// With `Accept: text/event-stream` a stream: each frame's `id` is the event's number; `Last-Event-ID` or `from_event_seq`
+/// resumes after it, without a gap or a repetition, also on another server; it ends after the job's end. Otherwise a page.
+#[utoipa::path(operation_id = "job_events", tag = "jobs",
+    params(("job_id" = String, Path, description = "The job"),
+           ("from_event_seq" = Option<i64>, Query, description = "After this one; from the beginning when nothing is said"),
+           ("limit" = Option<u32>, Query, description = "Of a page: 1 to 1,000; 100 when nothing is said"),
+           ("Last-Event-ID" = Option<String>, Header, description = "The same as `from_event_seq`")),
+    responses((status = 200, description = "A page", body = EventPage)))]
+#[get("/jobs/{job_id}/events")]
+async fn events(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
+    let id = job_id(&path)?;
+    let number = |text: &str| text.trim().parse::<i64>().ok().filter(|number| *number >= 0);
+    let from = match last_event_id(&request) {
+        Some(text) => Some(number(text).ok_or_else(|| unreadable("Last-Event-ID"))?),
+        None => query.parsed("from_event_seq", "a whole number from 0", number)?,
+    };
+    let from = from.unwrap_or(0);
+    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let limit = query.number("limit", STEP, 1, PAGE)?;
+    if accept.contains("text/event-stream") {
+        return follow(doors, asker.caller, id, from).await;
+    }
+    let (job, found) = jobs::events(&doors.ctx, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
+    let last_event_seq = found.last().map_or(from, |event| event.job_seq);
+    let events = found.iter().map(|event| Envelope::of(&doors, &job, event)).collect::<Result<_, _>>()?;
+    ok(&EventPage {
+        job_id: id,
+        status: job.status,
+        events,
+        last_event_seq,
+        has_more: last_event_seq < job.last_seq,
+    })
+}
+
+/// What a stream follows.
+enum Subject {
+    /// One job, of which this was sent so far.
+    Job { job: Box<Job>, after: i64 },
+    /// All of the caller's jobs.
+    All(Spot),
+}
+
+async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) -> Reply {
+    let mut listener = doors.ctx.feed.bells().listener();
+    listener.add(Touch::Job(id));
+    let (job, _) = jobs::events(&doors.ctx, &caller, id, after, (0, 0)).await?;
+    respond(doors, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
+}
+
+/// Follow all of one's jobs
+///
+/// One stream over all jobs that the caller submitted. Each frame's `id` is a place in it; `Last-Event-ID` resumes after it.
+#[utoipa::path(operation_id = "follow_jobs", tag = "jobs",
+    params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
+    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+#[get("/jobs/events")]
+pub async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
+    asker.caller.require(entente_domain::identity::keys::Scope::JobsRead)?;
+    let spot = match last_event_id(&request) {
+        Some(text) => read(text).ok_or_else(|| unreadable("Last-Event-ID"))?,
+        None => jobs::start_of_everything(&doors.ctx).await?,
+    };
+    respond(doors, asker.caller, Subject::All(spot), None)
+}
+
+/// A place as a stream's `id:`.
+pub(crate) fn show(spot: Spot) -> String {
+    format!("{}.{}.{}", spot.xid, spot.job_seq, spot.job_id)
+}
+
+/// Reads a place; `None` when it is none of ours.
+pub(crate) fn read(text: &str) -> Option<Spot> {
+    let mut parts = text.trim().splitn(3, '.');
+    let (xid, job_seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some(Spot { xid, job_seq, job_id: parts.next()?.parse().ok()? })
+}
+
+impl Source for Subject {
+    const KIND: &'static str = "job";
+
+    fn start(&self) -> String {
+        match self {
+            Self::Job { after, .. } => after.to_string(),
+            Self::All(spot) => show(*spot),
+        }
+    }
+
+    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
+        let (mut text, mut over, mut behind) = (BytesMut::new(), false, false);
+        match self {
+            Self::Job { job, after } => {
+                // Few bytes at a time: many streams may wait for their readers.
+                let (now, found) =
+                    jobs::events(&doors.ctx, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
+                // Who comes back with the last number has heard the end.
+                over = now.status.is_terminal() && *after >= now.last_seq;
+                for event in &found {
+                    let envelope = Envelope::of(doors, job, event)?;
+                    write(&mut text, &event.job_seq.to_string(), &envelope.r#type, &envelope)?;
+                    *after = event.job_seq;
+                    over = event.is_terminal();
+                }
+            }
+            Self::All(spot) => {
+                let (found, reached) = jobs::everything(&doors.ctx, caller, *spot).await?;
+                for (place, event, job) in &found {
+                    let envelope = Envelope::of(doors, job, event)?;
+                    write(&mut text, &show(*place), &envelope.r#type, &envelope)?;
+                }
+                behind = *spot != reached;
+                *spot = reached;
+            }
+        }
+        Ok(Chunk { text, over, behind })
+    }
+}

@@ -1,0 +1,42 @@
+//! Endpoints for the system log (`IntentId::HOUSE`).
+
+use actix_web::{get, web};
+use entente_kernel::log::{audit, chains};
+
+use crate::http::body::Query;
+use crate::http::caller::Asker;
+use crate::http::error::Reply;
+use crate::http::kernel::events::{EventBody, VerificationBody, filter};
+use crate::http::routes::Routes;
+use crate::http::{Doors, ok, paged};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list).service(verify);
+}
+
+/// List the events of the system log
+///
+/// Covers principals, keys and agents, newest first. Requires the scope `admin`.
+#[utoipa::path(operation_id = "list_audit", tag = "server",
+    params(("event_type" = Option<String>, Query, description = "Only of this type"),
+           ("since" = Option<String>, Query, description = "Only later than this time"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+#[get("/audit")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let found = audit::list(&doors.ctx, &asker.caller, &filter(&query)?).await?;
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
+}
+
+/// Verify the hash chain of the system log
+///
+/// Requires the scope `admin`.
+#[utoipa::path(operation_id = "verify_audit",
+    tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
+#[get("/audit/verify")]
+async fn verify(doors: web::Data<Doors>, asker: Asker) -> Reply {
+    ok(&VerificationBody::new(None, chains::of_house(&doors.ctx, &asker.caller).await?))
+}

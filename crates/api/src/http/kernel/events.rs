@@ -1,0 +1,262 @@
+//! Endpoints for an intent's log (RFC-0001, RFC-0019).
+
+use std::collections::HashSet;
+
+use actix_web::{HttpRequest, get, post, web};
+use entente_domain::canonical::show;
+use entente_domain::clock;
+use entente_domain::identity::keys::Dialect;
+use entente_domain::ids::{EventId, IntentId};
+use entente_domain::log::chains::Break;
+use entente_domain::log::events::{Draft, Event};
+use entente_kernel::log::chains;
+use entente_kernel::log::chains::Verification;
+use entente_kernel::log::events;
+use entente_kernel::log::events::Filter;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::http::body::{Body, Query, id};
+use crate::http::caller::Asker;
+use crate::http::error::{Problem, Reply};
+use crate::http::routes::Routes;
+use crate::http::wire::{WireTime, event_type};
+use crate::http::{Doors, ok, paged};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(append).service(list).service(verify);
+}
+
+/// A log entry.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventBody<'a> {
+    /// The event's id.
+    id: EventId,
+    /// The intent; null for the system log.
+    intent_id: Option<IntentId>,
+    /// The event's type.
+    #[schema(example = "state_patched")]
+    event_type: &'a str,
+    /// The actual type, if the client's library cannot read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_event_type: Option<&'a str>,
+    /// The agent or principal that caused the event.
+    actor: &'a str,
+    /// The event's payload.
+    #[schema(value_type = Object)]
+    payload: &'a Map<String, Value>,
+    /// When it happened.
+    created_at: WireTime,
+    /// The event's position in the chain, from 1.
+    sequence: i64,
+    /// The hash of the previous event.
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    previous_event_hash: Option<String>,
+    /// The event's hash, over its canonical form (RFC 8785).
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    event_hash: String,
+    /// Whether a client posted the event. The server then vouches for its actor and time, but not for its content.
+    posted: bool,
+    /// The trace it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    /// The event that caused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_event_id: Option<&'a str>,
+    /// The actor's signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    proof: Option<&'a Value>,
+    /// Whether the server has checked the signature; omitted if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof_verified: Option<bool>,
+}
+
+impl<'a> EventBody<'a> {
+    pub fn new(event: &'a Event, dialect: Dialect) -> Self {
+        let shown = event_type(&event.event_type, dialect);
+        Self {
+            id: event.id,
+            intent_id: (event.intent_id != IntentId::HOUSE).then_some(event.intent_id),
+            event_type: shown,
+            original_event_type: (shown != event.event_type).then_some(&event.event_type),
+            actor: &event.actor,
+            payload: &event.payload,
+            created_at: WireTime::new(event.created_at, dialect),
+            sequence: event.sequence,
+            previous_event_hash: event.previous_event_hash.as_ref().map(show),
+            event_hash: show(&event.event_hash),
+            posted: event.posted,
+            trace_id: event.trace_id.as_deref(),
+            parent_event_id: event.parent_event_id.as_deref(),
+            proof: event.proof.as_ref(),
+            proof_verified: event.proof.is_some().then_some(event.proof_verified),
+        }
+    }
+}
+
+/// An event to append.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({ "event_type": "comment", "payload": { "note": "starting" } }))]
+struct AppendBody {
+    /// The event's type: one of the protocol's or a client-defined one.
+    event_type: String,
+    /// The agent that caused the event; defaults to the acting agent.
+    actor: Option<String>,
+    /// The event's payload.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    payload: Map<String, Value>,
+    /// The trace it belongs to: 32 hexadecimal digits.
+    trace_id: Option<String>,
+    /// The event that caused it.
+    parent_event_id: Option<String>,
+    /// The actor's signature (RFC-0018); checked if its type is `Ed25519Signature2026` and the actor has an identity.
+    #[schema(value_type = Option<Object>)]
+    proof: Option<Map<String, Value>>,
+}
+
+/// Append an event
+///
+/// Of any type. The event is marked as `posted` to distinguish it from the server's own.
+#[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The event", body = EventBody)))]
+#[post("/intents/{intent_id}/events")]
+async fn append(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<AppendBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let actor = asker.caller.speaker("actor", said.actor.as_deref(), doors.ctx.settings.strict)?;
+    let draft = Draft {
+        event_type: said.event_type,
+        actor,
+        payload: said.payload,
+        posted: true,
+        trace_id: said.trace_id,
+        parent_event_id: said.parent_event_id,
+        proof: said.proof.map(Value::Object),
+        proof_verified: false,
+    };
+    let event = events::append(&doors.ctx, &asker.caller, intent_id, draft, once.as_ref()).await?;
+    ok(&EventBody::new(&event, asker.dialect))
+}
+
+/// Parses the event filter of a query.
+pub fn filter(query: &Query) -> Result<Filter, Problem> {
+    Ok(Filter {
+        event_type: query.text("event_type").map(str::to_owned),
+        since: query.parsed("since", "an RFC 3339 time", clock::parse)?,
+        trace_id: query.text("trace_id").map(str::to_owned),
+        limit: query.limit(100)?,
+        offset: query.offset()?,
+    })
+}
+
+/// List an intent's events
+///
+/// Newest first. A page has at most 4 MiB; `Entente-Has-More` tells that it was cut short, and `offset` continues
+/// after it.
+#[utoipa::path(operation_id = "list_events", tag = "intents",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("event_type" = Option<String>, Query, description = "Only of this type"),
+           ("since" = Option<String>, Query, description = "Only later than this time"),
+           ("trace_id" = Option<String>, Query, description = "Only of this trace"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+#[get("/intents/{intent_id}/events")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let found = events::list(&doors.ctx, &asker.caller, intent_id, &filter(&query)?).await?;
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
+}
+
+/// An event of a verified chain.
+#[derive(Debug, Serialize, ToSchema)]
+struct VerifiedEvent {
+    /// The event's position in the chain.
+    sequence: i64,
+    /// The stored hash.
+    event_hash: Option<String>,
+    /// The hash of the previous event, as stored.
+    previous_event_hash: Option<String>,
+    /// Whether the event passed every check.
+    verified: bool,
+}
+
+/// The result of a verification.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VerificationBody {
+    /// The intent; null for the system log.
+    intent_id: Option<IntentId>,
+    /// Number of events.
+    event_count: usize,
+    /// Position of the first event.
+    first_sequence: Option<i64>,
+    /// Position of the last event.
+    last_sequence: Option<i64>,
+    /// Whether no fault was found.
+    chain_valid: bool,
+    /// Same as `chain_valid`, under the SDK's name.
+    valid: bool,
+    /// Number of checkpoints compared.
+    checkpoint_count: usize,
+    /// The faults found.
+    breaks: Vec<Break>,
+    /// The events.
+    events: Vec<VerifiedEvent>,
+}
+
+impl VerificationBody {
+    pub fn new(intent_id: Option<IntentId>, found: Verification) -> Self {
+        let faults = found.breaks.iter().filter(|fault| fault.checkpoint_id.is_none());
+        let faulty: HashSet<EventId> = faults.map(|fault| fault.event_id).collect();
+        let events: Vec<VerifiedEvent> = found
+            .events
+            .into_iter()
+            .map(|event| VerifiedEvent {
+                sequence: event.sequence,
+                verified: !faulty.contains(&event.id),
+                event_hash: event.event_hash,
+                previous_event_hash: event.previous_event_hash,
+            })
+            .collect();
+        Self {
+            intent_id,
+            event_count: events.len(),
+            first_sequence: events.first().map(|event| event.sequence),
+            last_sequence: events.last().map(|event| event.sequence),
+            chain_valid: found.breaks.is_empty(),
+            valid: found.breaks.is_empty(),
+            checkpoint_count: found.checkpoint_count,
+            breaks: found.breaks,
+            events,
+        }
+    }
+}
+
+/// Verify an intent's chain
+///
+/// Checks that every event is at its position, links to the previous one and has the hash of its content; that the
+/// last event is where the log ended; that every checkpoint still holds; and that every verified proof is still its
+/// actor's (RFC-0018, RFC-0019).
+#[utoipa::path(operation_id = "verify_events",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "What was found", body = VerificationBody)))]
+#[get("/intents/{intent_id}/events/verify")]
+async fn verify(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let found = chains::of_intent(&doors.ctx, &asker.caller, intent_id).await?;
+    ok(&VerificationBody::new(Some(intent_id), found))
+}

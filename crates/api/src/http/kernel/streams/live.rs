@@ -1,0 +1,175 @@
+//! Writes a stream of server-sent events: greeting, frames, a comment during silence, and the end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CACHE_CONTROL, HeaderName};
+use bytes::{Bytes, BytesMut};
+use entente_kernel::StreamPermit;
+use entente_kernel::feed::Wire;
+use entente_kernel::feed::streams::{End, Stream};
+use entente_runtime::metrics::StreamLabels;
+use futures_util::stream;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::http::Doors;
+use crate::http::frames::{encode, show};
+
+/// Milliseconds after which a client should reconnect when its stream breaks.
+const RETRY_MILLIS: u64 = 1_000;
+
+/// Time for a stream's last bytes to be sent before the connection breaks.
+const PARTING: Duration = Duration::from_millis(100);
+
+/// Comment sent on a silent stream.
+const PING: Bytes = Bytes::from_static(b": ping\n\n");
+
+/// How long a stream waits while the database cannot be read; then it breaks, so that its client reconnects,
+/// possibly to another server.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pause between attempts to read.
+const AGAIN: Duration = Duration::from_millis(250);
+
+enum Phase {
+    Greeting,
+    Following,
+    Parting,
+}
+
+pub(super) struct Live {
+    doors: Arc<Doors>,
+    stream: Stream,
+    wire: Wire,
+    kind: &'static str,
+    phase: Phase,
+    /// Earliest time of the next delivery.
+    rested_at: Instant,
+    /// Times of the first and last failed read of a database outage.
+    outage: Option<(Instant, Instant)>,
+    _permit: StreamPermit,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: self.kind }).dec();
+    }
+}
+
+/// Breaks the connection without a clean end.
+fn broken() -> io::Error {
+    io::Error::from(io::ErrorKind::ConnectionAborted)
+}
+
+impl Live {
+    /// Creates a stream that has not sent its greeting.
+    pub(super) fn new(
+        doors: Arc<Doors>,
+        stream: Stream,
+        wire: Wire,
+        kind: &'static str,
+        permit: StreamPermit,
+    ) -> Self {
+        let (phase, rested_at) = (Phase::Greeting, Instant::now());
+        Self { doors, stream, wire, kind, phase, rested_at, outage: None, _permit: permit }
+    }
+
+    pub(super) fn response(self) -> HttpResponse {
+        let body = stream::unfold(Some(self), |live| async move {
+            let mut live = live?;
+            match live.next().await {
+                Ok(bytes) => Some((Ok(bytes), Some(live))),
+                Err(broken) => Some((Err(broken), None)),
+            }
+        });
+        HttpResponse::Ok()
+            .content_type("text/event-stream; charset=utf-8")
+            .insert_header((CACHE_CONTROL, "no-cache"))
+            .insert_header((HeaderName::from_static("x-accel-buffering"), "no"))
+            .streaming(body)
+    }
+
+    /// Returns the next bytes to write.
+    async fn next(&mut self) -> Result<Bytes, io::Error> {
+        match self.phase {
+            Phase::Greeting => {
+                self.phase = Phase::Following;
+                // Clients store the id of a frame without data too, so one that loses the connection before
+                // the first frame resumes from here and not from the time of its reconnection.
+                let from = show(self.stream.mark());
+                return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {from}\n\n")));
+            }
+            Phase::Parting => {
+                // Breaking the connection discards bytes that have not been sent yet.
+                sleep(PARTING).await;
+                return Err(broken());
+            }
+            Phase::Following => {}
+        }
+        let doors = Arc::clone(&self.doors);
+        tokio::select! {
+            biased;
+            () = doors.draining.cancelled() => {
+                self.phase = Phase::Parting;
+                Ok(Bytes::from(format!(": the server is stopping; reconnect\nretry: {RETRY_MILLIS}\n\n")))
+            }
+            bytes = self.deliver() => bytes,
+        }
+    }
+
+    /// Returns whether the stream continues after a failed read: during a short database outage, waiting
+    /// loses nothing.
+    fn outlasts(&mut self, end: &End) -> bool {
+        if !matches!(end, End::Failed(failure) if failure.is_passing()) {
+            return false;
+        }
+        let now = Instant::now();
+        // Failures further apart than two comments belong to different outages.
+        let same = self.outage.filter(|(_, last)| now.duration_since(*last) < 2 * self.doors.limits.ping);
+        let began = same.map_or(now, |(began, _)| began);
+        self.outage = Some((began, now));
+        now.duration_since(began) < PATIENCE
+    }
+
+    /// Returns the next frames, or a comment if there are none for a while.
+    async fn deliver(&mut self) -> Result<Bytes, io::Error> {
+        sleep_until(self.rested_at).await;
+        let doors = Arc::clone(&self.doors);
+        let ctx = &doors.ctx;
+        let until = Instant::now() + doors.limits.ping;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let frames = match timeout(left, self.stream.next(ctx)).await {
+                Ok(Ok(frames)) => frames,
+                Ok(Err(end)) if self.outlasts(&end) => {
+                    sleep_until(until.min(Instant::now() + AGAIN)).await;
+                    if Instant::now() < until {
+                        continue;
+                    }
+                    return Ok(PING);
+                }
+                Ok(Err(end)) => {
+                    tracing::debug!(reason = %end, "a stream ended");
+                    return Err(broken());
+                }
+                Err(_silence) => {
+                    self.stream.check_key(ctx).map_err(|_ended| broken())?;
+                    return Ok(PING);
+                }
+            };
+            let mut text = BytesMut::new();
+            let wire = self.wire;
+            for frame in &frames {
+                text.extend_from_slice(&frame.encoded(wire, |frame| encode(frame, wire)));
+            }
+            if !text.is_empty() {
+                let now = Instant::now();
+                let rest = doors.pace.rest(now.into_std().duration_since(doors.started));
+                self.rested_at = now + rest;
+                return Ok(text.freeze());
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Trace routes (RFC-0020).
+
+use actix_web::{get, web};
+use entente_kernel::log::traces;
+
+use crate::http::body::Query;
+use crate::http::caller::Asker;
+use crate::http::error::Reply;
+use crate::http::kernel::events::EventBody;
+use crate::http::routes::Routes;
+use crate::http::{Doors, paged};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(list);
+}
+
+/// List a trace's events
+///
+/// Returns the trace's events on every intent that the caller can read, oldest first. An event belongs to the
+/// trace of the request that recorded it (header `traceparent`), or to the trace that it was posted with.
+#[utoipa::path(operation_id = "list_trace", tag = "intents",
+    params(("trace_id" = String, Query, description = "The trace: 32 hexadecimal digits"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many of the oldest")),
+    responses((status = 200, description = "The events", body = [EventBody],
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+#[get("/events")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let trace_id = query.text("trace_id");
+    let found = traces::list(&doors.ctx, &asker.caller, trace_id, query.limit(100)?, query.offset()?).await?;
+    let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
+    paged(&bodies, found.cut, found.large)
+}

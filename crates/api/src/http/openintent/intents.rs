@@ -1,0 +1,373 @@
+//! Endpoints for intents (RFC-0001).
+
+use actix_web::http::header::ETAG;
+use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use entente_domain::identity::identities::Identity;
+use entente_domain::identity::keys::Dialect;
+use entente_domain::ids::IntentId;
+use entente_domain::limits::PAGE;
+use entente_domain::log::checkpoints::Checkpoint;
+use entente_domain::log::events::Sealed;
+use entente_domain::log::export::Export;
+use entente_domain::log::seals::Seal;
+use entente_domain::openintent::intents::{Intent, IntentAsk, IntentStatus};
+use entente_domain::openintent::patch::{Change, Patch};
+use entente_domain::openintent::suspensions::question_in;
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::log::exports;
+use entente_kernel::openintent::{intents, suspensions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::http::Doors;
+use crate::http::body::{Body, Query, id, if_match};
+use crate::http::caller::Asker;
+use crate::http::error::{Problem, Reply};
+use crate::http::routes::Routes;
+use crate::http::wire::WireTime;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config
+        .service(create)
+        .service(list)
+        .service(get)
+        .service(patch_state)
+        .service(set_status)
+        .service(export);
+}
+
+/// An intent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct IntentBody<'a> {
+    /// The intent's id.
+    id: IntentId,
+    /// The goal in one line.
+    #[schema(example = "Research Q1 financials")]
+    title: &'a str,
+    /// The goal in full.
+    description: &'a str,
+    /// The agent that created it.
+    created_by: &'a str,
+    /// The parent intent.
+    parent_id: Option<IntentId>,
+    /// Same as `parent_id`, under the SDK's name.
+    parent_intent_id: Option<IntentId>,
+    /// The intents it waits for.
+    depends_on: &'a [IntentId],
+    /// The constraints on the work.
+    #[schema(value_type = Object)]
+    constraints: &'a Map<String, Value>,
+    /// The current state.
+    #[schema(value_type = Object)]
+    state: &'a Map<String, Value>,
+    /// The intent's status.
+    status: IntentStatus,
+    /// The agents' confidence, 0 to 1.
+    confidence: f64,
+    /// The version, which guards writes: send it in `If-Match`.
+    version: i64,
+    /// The governance policy (RFC-0013), as its author wrote it.
+    #[schema(value_type = Option<Object>)]
+    governance_policy: Option<&'a Map<String, Value>>,
+    /// When it was created.
+    created_at: WireTime,
+    /// When it last changed.
+    updated_at: WireTime,
+}
+
+impl<'a> IntentBody<'a> {
+    pub fn new(intent: &'a Intent, dialect: Dialect) -> Self {
+        Self {
+            id: intent.id,
+            title: &intent.title,
+            description: &intent.description,
+            created_by: &intent.created_by,
+            parent_id: intent.parent_id,
+            parent_intent_id: intent.parent_id,
+            depends_on: &intent.depends_on,
+            constraints: &intent.constraints,
+            state: &intent.state,
+            status: intent.status,
+            confidence: intent.confidence,
+            version: intent.version,
+            governance_policy: intent.governance_policy.as_ref(),
+            created_at: WireTime::new(intent.created_at, dialect),
+            updated_at: WireTime::new(intent.updated_at, dialect),
+        }
+    }
+}
+
+/// Returns 200 with the intent, and its version as `ETag`.
+pub(crate) fn shown(intent: &Intent, asker: &Asker) -> Reply {
+    let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
+    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
+    Ok(HttpResponse::Ok()
+        .content_type("application/json")
+        .insert_header((ETAG, format!("\"{}\"", intent.version)))
+        .body(text))
+}
+
+/// An intent to create.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewIntent)]
+#[schema(example = json!({ "title": "Research Q1 financials", "state": { "phase": "start" } }))]
+pub(crate) struct CreateBody {
+    /// The goal in one line.
+    title: String,
+    /// The goal in full.
+    #[serde(default)]
+    description: String,
+    /// The agent that creates it; defaults to the acting agent.
+    pub created_by: Option<String>,
+    /// The parent intent.
+    pub parent_intent_id: Option<String>,
+    /// Same as `parent_intent_id`, under the reference server's name.
+    pub parent_id: Option<String>,
+    /// The intents it waits for.
+    depends_on: Option<Vec<String>>,
+    /// The constraints on the work; a list becomes the member `rules`.
+    #[schema(value_type = Option<Object>)]
+    constraints: Option<Value>,
+    /// The initial state.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    state: Map<String, Value>,
+    /// The initial status; defaults to `draft`.
+    status: Option<IntentStatus>,
+    /// A governance policy (RFC-0013), enforced from the beginning.
+    #[schema(value_type = Option<Object>)]
+    governance_policy: Option<Map<String, Value>>,
+}
+
+impl CreateBody {
+    pub fn ask(self) -> Result<IntentAsk, Refusal> {
+        let relation = |member: &str, text: &str| {
+            text.parse::<IntentId>().map_err(|_no_id| {
+                let message = format!("`{member}` names `{text}`, which is no intent's id.");
+                Refusal::field(Code::Unprocessable, member, "unknown", message)
+            })
+        };
+        let parent = self.parent_intent_id.or(self.parent_id).filter(|id| !id.is_empty());
+        let constraints = match self.constraints {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(members)) => members,
+            Some(Value::Array(rules)) if rules.is_empty() => Map::new(),
+            Some(rules @ Value::Array(_)) => Map::from_iter([("rules".to_owned(), rules)]),
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+                let message = "`constraints` must be an object.";
+                return Err(Refusal::field(Code::InvalidRequest, "constraints", "object_type", message));
+            }
+        };
+        Ok(IntentAsk {
+            title: self.title,
+            description: self.description,
+            parent_id: parent.map(|id| relation("parent_intent_id", &id)).transpose()?,
+            depends_on: self
+                .depends_on
+                .unwrap_or_default()
+                .iter()
+                .map(|id| relation("depends_on", id))
+                .collect::<Result<_, _>>()?,
+            constraints,
+            state: self.state,
+            status: self.status.unwrap_or(IntentStatus::Draft),
+            governance_policy: self.governance_policy,
+        })
+    }
+}
+
+/// Create an intent
+#[utoipa::path(operation_id = "create_intent", tag = "intents", request_body = CreateBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The intent", body = IntentBody)))]
+#[post("/intents")]
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<CreateBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let strict = doors.ctx.settings.strict;
+    let created_by = asker.caller.speaker("created_by", body.value.created_by.as_deref(), strict)?;
+    let ask = body.value.ask()?;
+    let intent = intents::create(&doors.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
+    shown(&intent, &asker)
+}
+
+/// A page of intents.
+#[derive(Debug, Serialize, ToSchema)]
+struct IntentList<'a> {
+    /// The intents, the newest first.
+    intents: Vec<IntentBody<'a>>,
+}
+
+/// List intents
+///
+/// Intents that the caller can read, newest first. A page has at most 4 MiB of states; `Entente-Has-More` tells that
+/// it was cut short, and `before` continues after it.
+#[utoipa::path(operation_id = "list_intents", tag = "intents",
+    params(("status" = Option<IntentStatus>, Query, description = "Only in this status"),
+           ("created_by" = Option<String>, Query, description = "Only by this creator"),
+           ("parent_id" = Option<String>, Query, description = "Only parts of this intent"),
+           ("agent_id" = Option<String>, Query, description = "Only those that this agent is assigned to"),
+           ("before" = Option<String>, Query, description = "Only older than this intent: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+    responses((status = 200, description = "The intents", body = IntentList,
+               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+#[get("/intents")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let filter = intents::Filter {
+        status: query.parsed("status", "an intent status", IntentStatus::parse)?,
+        created_by: query.text("created_by").map(str::to_owned),
+        parent_id: query.parsed("parent_id", "an intent's id", |text| text.parse().ok())?,
+        assigned_to: query.text("agent_id").map(str::to_owned),
+        before: query.parsed("before", "an intent's id", |text| text.parse().ok())?,
+        limit: query.limit(50.min(PAGE))?,
+        offset: query.offset()?,
+    };
+    let found = intents::list(&doors.ctx, &asker.caller, &filter).await?;
+    let intents = found.items.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect();
+    crate::http::paged(&IntentList { intents }, found.cut, found.large)
+}
+
+/// Get an intent
+#[utoipa::path(operation_id = "get_intent",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "The intent; its version is the ETag", body = IntentBody),
+              (status = 403, description = "`access_closed`: ask for access", body = crate::http::error::ProblemBody)))]
+#[get("/intents/{intent_id}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let intent = intents::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+    shown(&intent, &asker)
+}
+
+/// A state change: patches, or members to merge.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({ "patches": [{ "op": "set", "path": "progress/percent", "value": 40 }] }))]
+struct StateBody {
+    /// Patches, applied in order.
+    patches: Option<Vec<Patch>>,
+    /// Members to set in the state as they are.
+    #[schema(value_type = Option<Object>)]
+    state: Option<Map<String, Value>>,
+    /// A lease's fencing token: the change is refused unless the acting agent still holds that lease.
+    fencing_token: Option<i64>,
+}
+
+/// Change an intent's state
+///
+/// Under its version: send the one you last read in `If-Match`. Send either patches or members to merge; they apply
+/// all or not at all. Parts under another agent's lease cannot be changed (RFC-0003).
+#[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("If-Match" = i64, Header, description = "The version that you last read")),
+    responses((status = 200, description = "The intent", body = IntentBody),
+              (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
+              (status = 409, description = "`version_conflict`, with `current_version`; `lease_held`, with `existing_lease`; `lease_ended`", body = crate::http::error::ProblemBody)))]
+#[post("/intents/{intent_id}/state")]
+async fn patch_state(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<StateBody>,
+) -> Reply {
+    let id: IntentId = id("intent", &path)?;
+    let seen = if_match(&request)?;
+    let change = match (body.value.patches, body.value.state) {
+        (Some(patches), None) => Change::Patches { patches },
+        (None, Some(state)) => Change::Merge { state },
+        (None, None) | (Some(_), Some(_)) => {
+            let message = "Send either `patches` or `state`.";
+            return Err(Refusal::field(Code::InvalidRequest, "patches", "missing", message).into());
+        }
+    };
+    let token = body.value.fencing_token;
+    // The SDK suspends an intent by putting a question into its state (RFC-0025 §5).
+    let intent = if question_in(&change).is_some() {
+        suspensions::put(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    } else {
+        intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?
+    };
+    shown(&intent, &asker)
+}
+
+/// A status change.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = IntentStatusChange)]
+#[schema(example = json!({ "status": "completed", "reason": "all figures are in" }))]
+struct StatusBody {
+    /// The new status.
+    status: IntentStatus,
+    /// The reason.
+    reason: Option<String>,
+}
+
+/// Change an intent's status
+///
+/// Under its version. `completed` and `abandoned` close the intent's channels and expire pending messages there
+/// (RFC-0021 §7.1).
+#[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("If-Match" = i64, Header, description = "The version that you last read")),
+    responses((status = 200, description = "The intent", body = IntentBody),
+              (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
+              (status = 409, description = "`version_conflict`, with `current_version`", body = crate::http::error::ProblemBody)))]
+#[post("/intents/{intent_id}/status")]
+async fn set_status(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<StatusBody>,
+) -> Reply {
+    let id: IntentId = id("intent", &path)?;
+    let seen = if_match(&request)?;
+    let reason = body.value.reason.as_deref();
+    let intent = intents::set_status(&doors.ctx, &asker.caller, id, seen, body.value.status, reason).await?;
+    shown(&intent, &asker)
+}
+
+/// An intent with its whole log.
+#[derive(Debug, Serialize, ToSchema)]
+struct ExportBody<'a> {
+    /// The format's name and version.
+    #[schema(example = "entente-export/2")]
+    format: String,
+    /// When the export was made.
+    exported_at: String,
+    /// The intent at that time.
+    intent: IntentBody<'a>,
+    /// Number of events in its log.
+    event_count: i64,
+    /// The hash of the last event.
+    #[schema(example = "sha256:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")]
+    head: Option<String>,
+    /// The log, oldest first, each event with its hash.
+    #[schema(value_type = Vec<Object>)]
+    events: Vec<Sealed>,
+    /// The checkpoints of the log.
+    #[schema(value_type = Vec<Object>)]
+    checkpoints: Vec<Checkpoint>,
+    /// The identities of the actors whose proofs the server has checked.
+    #[schema(value_type = Vec<Object>)]
+    identities: Vec<Identity>,
+    /// The server's signature over the whole export, member by member.
+    #[schema(value_type = Object)]
+    seal: Seal,
+}
+
+/// Export an intent
+///
+/// With its whole log, for archiving and for `entente verify`, which checks it without a server.
+#[utoipa::path(operation_id = "export_intent",
+    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    responses((status = 200, description = "The export", body = ExportBody)))]
+#[get("/intents/{intent_id}/export")]
+async fn export(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let export: Export = exports::of_intent(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+    crate::http::ok(&export)
+}

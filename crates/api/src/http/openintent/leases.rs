@@ -1,0 +1,206 @@
+//! Lease routes (RFC-0003, contract 6), and the wire format of a lease.
+
+use actix_web::{HttpRequest, delete, get, patch, post, web};
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Dialect;
+use entente_domain::ids::{IntentId, LeaseId};
+use entente_domain::openintent::leases::{DEFAULT_SECONDS, Lease, LeaseAsk, LeaseStatus};
+use entente_kernel::openintent::leases;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::http::body::{Body, OptionalBody, Query, id};
+use crate::http::caller::Asker;
+use crate::http::error::{Problem, ProblemBody, Reply};
+use crate::http::routes::Routes;
+use crate::http::wire::WireTime;
+use crate::http::{Doors, ok};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(acquire).service(list).service(renew).service(release);
+}
+
+/// A lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Lease)]
+pub struct LeaseBody {
+    /// Lease id.
+    id: LeaseId,
+    /// The intent.
+    intent_id: IntentId,
+    /// Agent that holds the lease.
+    #[schema(example = "agent.researcher")]
+    agent_id: String,
+    /// The scope, as the holder wrote it.
+    #[schema(example = "research")]
+    scope: String,
+    /// Status of the lease.
+    status: LeaseStatus,
+    /// Increases with every lease on the intent: of two holders of a scope, the later has the larger token.
+    #[schema(example = 42)]
+    fencing_token: i64,
+    /// When the lease was acquired.
+    acquired_at: WireTime,
+    /// The same time, under the name that the SDK uses.
+    created_at: WireTime,
+    /// When the lease ends; it holds nothing from that instant on.
+    expires_at: WireTime,
+    /// When the lease was released or revoked.
+    released_at: Option<WireTime>,
+}
+
+impl LeaseBody {
+    /// Returns the lease with its status at `now`.
+    pub fn new(lease: &Lease, now: Timestamp, dialect: Dialect) -> Self {
+        Self { status: lease.status_at(now), ..Self::written(lease, dialect) }
+    }
+
+    /// Returns the lease with its stored status.
+    pub fn written(lease: &Lease, dialect: Dialect) -> Self {
+        // An expired lease was never released: `expires_at` says when it ended (contract 6).
+        let released_at = lease.ended_at.filter(|_| lease.status != LeaseStatus::Expired);
+        Self {
+            id: lease.id,
+            intent_id: lease.intent_id,
+            agent_id: lease.agent_id.clone(),
+            scope: lease.scope.clone(),
+            status: lease.status,
+            fencing_token: lease.fencing_token,
+            acquired_at: WireTime::new(lease.acquired_at, dialect),
+            created_at: WireTime::new(lease.acquired_at, dialect),
+            expires_at: WireTime::new(lease.expires_at, dialect),
+            released_at: released_at.map(|at| WireTime::new(at, dialect)),
+        }
+    }
+}
+
+/// A lease to acquire.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewLease)]
+#[schema(example = json!({ "scope": "research", "duration_seconds": 300 }))]
+struct AcquireBody {
+    /// A part of the intent's state, such as `research` or `research/sources`, including everything below it;
+    /// `*` for the whole state.
+    scope: String,
+    /// Duration: 1 to 604,800 seconds; defaults to 300.
+    duration_seconds: Option<i64>,
+    /// Agent that will hold the lease; defaults to the acting agent.
+    agent_id: Option<String>,
+}
+
+/// Acquire a lease
+///
+/// Until the lease ends, no other agent can acquire its scope or an overlapping one, or patch that part of
+/// the state. A lease never outlives its holder's access to the intent.
+#[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody,
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The lease", body = LeaseBody),
+              (status = 409, description = "`lease_held`, with `existing_lease`; `intent_resolved`", body = ProblemBody)))]
+#[post("/intents/{intent_id}/leases")]
+async fn acquire(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<AcquireBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let strict = doors.ctx.settings.strict;
+    let holder = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
+    let ask =
+        LeaseAsk { scope: said.scope, duration_seconds: said.duration_seconds.unwrap_or(DEFAULT_SECONDS) };
+    let caller = asker.caller.acting_as(holder);
+    let lease = leases::acquire(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    ok(&LeaseBody::new(&lease, doors.ctx.now(), asker.dialect))
+}
+
+/// The leases on an intent.
+#[derive(Debug, Serialize, ToSchema)]
+struct LeaseList {
+    /// The leases, oldest first.
+    leases: Vec<LeaseBody>,
+}
+
+/// List the leases on an intent
+///
+/// Returns the active leases, oldest first; at most the last 1,000.
+#[utoipa::path(operation_id = "list_leases", tag = "leases",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("status" = Option<String>, Query, description = "`active` when nothing is said; `released`, `expired`, `revoked`, or `all`"),
+           ("format" = Option<String>, Query, description = "`array` for a bare array")),
+    responses((status = 200, description = "The leases", body = LeaseList)))]
+#[get("/intents/{intent_id}/leases")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let status = match query.text("status") {
+        None => Some(LeaseStatus::Active),
+        Some("all") => None,
+        Some(_) => query.parsed("status", "a lease's status or `all`", LeaseStatus::parse)?,
+    };
+    let bare = query.parsed("format", "`array`", |text| (text == "array").then_some(()))?.is_some();
+    let found = leases::list(&doors.ctx, &asker.caller, id("intent", &path)?, status).await?;
+    let now = doors.ctx.now();
+    let leases: Vec<LeaseBody> =
+        found.iter().map(|lease| LeaseBody::new(lease, now, asker.dialect)).collect();
+    if bare { ok(&leases) } else { ok(&LeaseList { leases }) }
+}
+
+/// Options of a lease renewal.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = LeaseRenewal)]
+#[schema(example = json!({ "duration_seconds": 300 }))]
+struct RenewBody {
+    /// Duration from now: 1 to 604,800 seconds; defaults to 300.
+    duration_seconds: Option<i64>,
+}
+
+/// Renew a lease
+///
+/// Allowed for the holder while the lease is active. A lease that has ended must be acquired anew.
+#[utoipa::path(operation_id = "renew_lease", tag = "leases", request_body = Option<RenewBody>,
+    params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
+    responses((status = 200, description = "The lease", body = LeaseBody),
+              (status = 409, description = "`lease_ended`", body = ProblemBody)))]
+#[patch("/intents/{intent_id}/leases/{lease_id}")]
+async fn renew(
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<(String, String)>,
+    body: OptionalBody<RenewBody>,
+) -> Reply {
+    let (intent_id, lease_id) = ids(&path)?;
+    let seconds = body.0.value.duration_seconds.unwrap_or(DEFAULT_SECONDS);
+    let lease = leases::renew(&doors.ctx, &asker.caller, intent_id, lease_id, seconds).await?;
+    ok(&LeaseBody::new(&lease, doors.ctx.now(), asker.dialect))
+}
+
+fn ids(path: &(String, String)) -> Result<(IntentId, LeaseId), Problem> {
+    Ok((id("intent", &path.0)?, id("lease", &path.1)?))
+}
+
+/// The response to a release.
+#[derive(Debug, Serialize, ToSchema)]
+struct LeaseEnd {
+    /// Message for people.
+    #[schema(example = "Lease released")]
+    message: &'static str,
+    /// The lease.
+    lease: LeaseBody,
+}
+
+/// Release a lease
+///
+/// Its holder releases the lease; a creator or admin of the intent revokes it. Repeating the request changes
+/// nothing.
+#[utoipa::path(operation_id = "release_lease", tag = "leases",
+    params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
+    responses((status = 200, description = "It has ended", body = LeaseEnd)))]
+#[delete("/intents/{intent_id}/leases/{lease_id}")]
+async fn release(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    let (intent_id, lease_id) = ids(&path)?;
+    let lease = leases::release(&doors.ctx, &asker.caller, intent_id, lease_id).await?;
+    let message = "Lease released";
+    ok(&LeaseEnd { message, lease: LeaseBody::new(&lease, doors.ctx.now(), asker.dialect) })
+}

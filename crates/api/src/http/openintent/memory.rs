@@ -1,0 +1,219 @@
+//! Routes of agents' memory (RFC-0015). The request and response bodies are in `memory/bodies.rs`.
+
+mod bodies;
+
+use actix_web::http::header::ETAG;
+use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
+use entente_domain::ids::{IntentId, MemoryId};
+use entente_domain::limits::{MEMORY_QUERY_BYTES, MEMORY_TAGS};
+use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
+use entente_kernel::openintent::memory;
+use entente_kernel::openintent::memory::{Filter, Page};
+use serde::Serialize;
+
+use crate::http::body::{Body, Query, id, if_match_maybe, if_match_of};
+use crate::http::caller::Asker;
+use crate::http::error::{Problem, Reply};
+use crate::http::openintent::memory::bodies::{
+    AskBody, ChangeBody, ChangeShown, DeletedBody, EntryBody, MadeBody, VersionBody,
+};
+use crate::http::routes::Routes;
+use crate::http::{Doors, listed, ok};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(create).service(get).service(change).service(remove).service(versions);
+    config.service(list).service(changes).service(of_intent);
+}
+
+/// Default page size, which is the one that the SDK requests.
+const LIST: u32 = 100;
+
+/// Returns a 200 with an entry, and the entry's version as `ETag`.
+fn shown(version: i64, body: &impl Serialize) -> Reply {
+    let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
+    let etag = format!("\"{version}\"");
+    Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
+}
+
+fn entry_of(path: &str) -> Result<MemoryId, Problem> {
+    id("memory entry", path)
+}
+
+fn archived(query: &Query) -> Result<bool, Problem> {
+    Ok(query.parsed("archived", "true or false", |text| text.parse().ok())?.unwrap_or_default())
+}
+
+fn filter(query: &Query) -> Result<Filter, Problem> {
+    let text = |name: &str| query.text(name).map(str::to_owned);
+    let types = "one of working, episodic, semantic";
+    let tags = |text: &str| {
+        let tags: Vec<String> = text.split(',').filter(|tag| !tag.is_empty()).map(str::to_owned).collect();
+        (tags.len() <= MEMORY_TAGS).then_some(tags)
+    };
+    let phrase = |text: &str| (text.len() <= MEMORY_QUERY_BYTES).then(|| text.to_owned());
+    let phrases = format!("a phrase of at most {MEMORY_QUERY_BYTES} bytes");
+    let words = query.parsed("q", &phrases, phrase)?;
+    Ok(Filter {
+        namespace: text("namespace"),
+        key: text("key"),
+        key_prefix: text("key_prefix"),
+        memory_type: query.parsed("memory_type", types, MemoryType::parse)?,
+        tags: query
+            .parsed("tags", &format!("a list of at most {MEMORY_TAGS} tags"), tags)?
+            .unwrap_or_default(),
+        query: words.map_or_else(|| query.parsed("query", &phrases, phrase), |words| Ok(Some(words)))?,
+        task_id: query.parsed("task_id", "the id of a task", |text| text.parse().ok())?,
+        archived: archived(query)?,
+        limit: query.limit(LIST)?,
+        offset: query.offset()?,
+    })
+}
+
+fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
+    listed(found.into_iter().map(|entry| EntryBody::new(entry, asker.dialect)))
+}
+
+/// Create a memory entry
+///
+/// The key must be free in its namespace. An entry with a scope belongs to a task or an intent: agents that
+/// can read the intent see it too, unless it is `restricted`, and `working` memory is archived when the task
+/// or intent is over. A namespace holds up to 1,000 active entries. Beyond that, a new entry evicts the least
+/// recently used entry that is neither pinned nor `semantic`, lower priorities first; `evicted` lists it.
+#[utoipa::path(operation_id = "create_memory", tag = "memory", request_body = AskBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The entry; its version is the ETag", body = MadeBody),
+              (status = 409, description = "`already_exists` with `current_version`, `intent_resolved`, `invalid_transition`", body = crate::http::error::ProblemBody),
+              (status = 413, description = "`too_large`: the value, or all that the agent has", body = crate::http::error::ProblemBody)))]
+#[post("/memory")]
+async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+    let once = body.once(&request)?;
+    let (agent, ask, home) = body.value.ask(&asker.caller.agent)?;
+    let made = memory::create(&doors.ctx, &asker.caller, &agent, ask, home, once.as_ref()).await?;
+    shown(made.entry.version, &MadeBody::new(made, asker.dialect))
+}
+
+/// Get a memory entry
+///
+/// Allowed for the agent's own entries, and for entries that others share on an intent that the caller can
+/// read.
+#[utoipa::path(operation_id = "get_memory", tag = "memory",
+    params(("memory_id" = String, Path, description = "The entry")),
+    responses((status = 200, description = "The entry; its version is the ETag", body = EntryBody)))]
+#[get("/memory/{memory_id}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let entry = memory::get(&doors.ctx, &asker.caller, entry_of(&path)?).await?;
+    shown(entry.version, &EntryBody::new(entry, asker.dialect))
+}
+
+/// Change a memory entry
+///
+/// Requires the version last read in `If-Match`. Agents change their own entries; any agent that can write to
+/// an intent may correct its `semantic` entries. Missing and null fields stay unchanged, except that null
+/// clears `ttl`, `expires_at` and `sensitivity`. Agent, namespace, key, type and scope never change.
+#[utoipa::path(operation_id = "update_memory", tag = "memory", request_body = ChangeBody,
+    params(("memory_id" = String, Path, description = "The entry"),
+           ("If-Match" = i64, Header, description = "The version that you last read")),
+    responses((status = 200, description = "The entry", body = EntryBody),
+              (status = 409, description = "`version_conflict` with `current_version`, `invalid_transition`", body = crate::http::error::ProblemBody),
+              (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]
+#[patch("/memory/{memory_id}")]
+async fn change(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<ChangeBody>,
+) -> Reply {
+    let id = entry_of(&path)?;
+    let seen = if_match_of("memory entry", &request)?;
+    let entry = memory::change(&doors.ctx, &asker.caller, id, seen, body.value.change()).await?;
+    shown(entry.version, &EntryBody::new(entry, asker.dialect))
+}
+
+/// Delete a memory entry
+///
+/// Deletes the entry and its earlier versions. Allowed for the agent's own entries only.
+#[utoipa::path(operation_id = "delete_memory", tag = "memory",
+    params(("memory_id" = String, Path, description = "The entry"),
+           ("If-Match" = Option<i64>, Header, description = "The version that you last read; any when nothing is said")),
+    responses((status = 200, description = "It is forgotten", body = DeletedBody)))]
+#[delete("/memory/{memory_id}")]
+async fn remove(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+) -> Reply {
+    let id = entry_of(&path)?;
+    let seen = if_match_maybe("memory entry", &request)?;
+    memory::remove(&doors.ctx, &asker.caller, id, seen).await?;
+    ok(&DeletedBody::new(id))
+}
+
+/// List the versions of a memory entry
+///
+/// Returns the current version and up to ten earlier ones, newest first, each with its author and time.
+/// Allowed for the agent's own entries only.
+#[utoipa::path(operation_id = "list_memory_versions", tag = "memory",
+    params(("memory_id" = String, Path, description = "The entry")),
+    responses((status = 200, description = "The versions", body = Vec<VersionBody>)))]
+#[get("/memory/{memory_id}/versions")]
+async fn versions(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = memory::versions(&doors.ctx, &asker.caller, entry_of(&path)?).await?;
+    ok(&found.into_iter().map(|one| VersionBody::new(one, asker.dialect)).collect::<Vec<_>>())
+}
+
+/// List and search an agent's memory
+///
+/// Sorted by last change, newest first; with `q`, by relevance. Of another agent's memory, returns only the
+/// entries that it shares on intents that the caller can read.
+#[utoipa::path(operation_id = "list_memory", tag = "memory",
+    params(("agent_id" = String, Path, description = "The agent"),
+           ("namespace" = Option<String>, Query, description = "Only in this namespace"),
+           ("key" = Option<String>, Query, description = "Only under this key"),
+           ("key_prefix" = Option<String>, Query, description = "Only under keys that begin so"),
+           ("memory_type" = Option<MemoryType>, Query, description = "Only of this type"),
+           ("tags" = Option<String>, Query, description = "Only with all of these tags, divided by commas"),
+           ("q" = Option<String>, Query, description = "Only with these words in key or value; also called `query`"),
+           ("task_id" = Option<String>, Query, description = "Only for this task"),
+           ("archived" = Option<bool>, Query, description = "What is archived, instead of what is in force"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+    responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
+#[get("/agents/{agent_id}/memory")]
+async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    all(memory::list(&doors.ctx, &asker.caller, &path, &filter(&query)?).await?, &asker)
+}
+
+/// List the changes to an agent's memory
+///
+/// Returns the last 1,000 changes, oldest first, including those of evicted and expired entries. Allowed for
+/// the agent's own memory only.
+#[utoipa::path(operation_id = "list_memory_changes", tag = "memory",
+    params(("agent_id" = String, Path, description = "The agent"),
+           ("after" = Option<u32>, Query, description = "Only after the change of this number"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "The changes", body = Vec<ChangeShown>)))]
+#[get("/agents/{agent_id}/memory/changes")]
+async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let least = |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0);
+    let after = query.parsed("after", "a number", least)?.unwrap_or_default();
+    let found = memory::changes(&doors.ctx, &asker.caller, &path, after, query.limit(LIST)?).await?;
+    listed(found.into_iter().map(|one| ChangeShown::new(one, asker.dialect)))
+}
+
+/// List the memory shared on an intent
+///
+/// Sorted by last change, newest first.
+#[utoipa::path(operation_id = "list_intent_memory", tag = "memory",
+    params(("intent_id" = String, Path, description = "The intent"),
+           ("archived" = Option<bool>, Query, description = "What is archived, instead of what is in force"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+    responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
+#[get("/intents/{intent_id}/memory")]
+async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let intent: IntentId = id("intent", &path)?;
+    let page = Page { archived: archived(&query)?, limit: query.limit(LIST)?, offset: query.offset()? };
+    all(memory::of_intent(&doors.ctx, &asker.caller, intent, page).await?, &asker)
+}

@@ -1,0 +1,120 @@
+//! Vault routes (RFC-0014).
+
+use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
+use entente_domain::identity::keys::Dialect;
+use entente_domain::ids::{ToolCredentialId, VaultId};
+use entente_kernel::openintent::tools::vaults;
+use entente_kernel::openintent::tools::vaults::Shown;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::http::body::{Body, id};
+use crate::http::caller::Asker;
+use crate::http::error::{ProblemBody, Reply};
+use crate::http::routes::Routes;
+use crate::http::wire::WireTime;
+use crate::http::{Doors, ok};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(create).service(list).service(get_one).service(remove);
+}
+
+/// A vault.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Vault)]
+struct VaultBody {
+    /// Vault id.
+    id: VaultId,
+    /// Agent that owns the vault: it stores credentials and grants their use.
+    #[schema(example = "agent.researcher")]
+    owner_id: String,
+    /// Name of the vault.
+    #[schema(example = "research services")]
+    name: String,
+    /// The credentials that are not revoked, oldest first; omitted in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<Vec<ToolCredentialId>>,
+    /// When the vault was created.
+    created_at: WireTime,
+}
+
+impl VaultBody {
+    fn new(shown: Shown, dialect: Dialect) -> Self {
+        let Shown { vault, credentials } = shown;
+        Self {
+            id: vault.id,
+            owner_id: vault.owner_id,
+            name: vault.name,
+            credentials: Some(credentials),
+            created_at: WireTime::new(vault.created_at, dialect),
+        }
+    }
+}
+
+/// A vault to create.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewVault, example = json!({ "owner_id": "agent.researcher", "name": "research services" }))]
+struct NewVaultBody {
+    /// Agent that owns the vault; defaults to the acting agent.
+    owner_id: Option<String>,
+    /// Name of the vault.
+    name: String,
+}
+
+/// Create a vault
+///
+/// A vault holds credentials of services that agents use but never see. Refused while the server has no key
+/// to seal them with.
+#[utoipa::path(operation_id = "create_vault", tag = "tools", request_body = NewVaultBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The vault", body = VaultBody),
+              (status = 422, description = "The server has no key, or there are too many vaults", body = ProblemBody)))]
+#[post("/vaults")]
+async fn create(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    body: Body<NewVaultBody>,
+) -> Reply {
+    let once = body.once(&request)?;
+    let NewVaultBody { owner_id, name } = body.value;
+    let made = vaults::create(&doors.ctx, &asker.caller, owner_id.as_deref(), &name, once.as_ref()).await?;
+    ok(&VaultBody::new(made, asker.dialect))
+}
+
+/// List the caller's vaults
+///
+/// Returns all vaults of the acting agent, oldest first; an owner has at most a hundred.
+#[utoipa::path(operation_id = "list_vaults", tag = "tools",
+    responses((status = 200, description = "The vaults, without what is in them", body = [VaultBody])))]
+#[get("/vaults")]
+async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
+    let found = vaults::list(&doors.ctx, &asker.caller).await?;
+    let body = |vault| VaultBody {
+        credentials: None,
+        ..VaultBody::new(Shown { vault, credentials: Vec::new() }, asker.dialect)
+    };
+    ok(&found.into_iter().map(body).collect::<Vec<_>>())
+}
+
+/// Get a vault
+///
+/// Allowed for the vault's owner and for admins.
+#[utoipa::path(operation_id = "get_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
+    responses((status = 200, description = "The vault", body = VaultBody)))]
+#[get("/vaults/{vault_id}")]
+async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = vaults::get(&doors.ctx, &asker.caller, id("vault", &path)?).await?;
+    ok(&VaultBody::new(found, asker.dialect))
+}
+
+/// Remove a vault
+///
+/// Immediately revokes its credentials, discards their secrets and withdraws all grants of them.
+#[utoipa::path(operation_id = "remove_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
+    responses((status = 204, description = "It is gone")))]
+#[delete("/vaults/{vault_id}")]
+async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    vaults::remove(&doors.ctx, &asker.caller, id("vault", &path)?).await?;
+    Ok(HttpResponse::NoContent().finish())
+}

@@ -1,0 +1,171 @@
+//! Trigger routes (RFC-0017): creating, finding and changing triggers. Firing, history and incoming webhooks
+//! are in `triggers/firings.rs`.
+
+mod bodies;
+mod firings;
+mod templates;
+
+use actix_web::http::header::ETAG;
+use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
+use entente_domain::ids::TriggerId;
+use entente_domain::limits::PAGE;
+use entente_domain::openintent::triggers::{Trigger, TriggerKind};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::openintent::triggers;
+use entente_kernel::openintent::triggers::Shown;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::body::{Body, Query, id, if_match_of};
+use crate::http::caller::Asker;
+use crate::http::error::{Problem, ProblemBody, Reply};
+use crate::http::openintent::triggers::bodies::{AskBody, TriggerBody};
+use crate::http::routes::Routes;
+use crate::http::{Doors, listed, ok};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(create).service(list).service(get).service(change).service(remove).service(rotate);
+    firings::routes(config);
+}
+
+/// Returns a 200 with the trigger, and its version as `ETag`.
+fn answer(shown: Shown, asker: &Asker) -> Reply {
+    let etag = format!("\"{}\"", shown.trigger.version);
+    let text = serde_json::to_vec(&TriggerBody::new(shown, asker.dialect));
+    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
+    Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
+}
+
+fn plain(trigger: Trigger) -> Shown {
+    Shown { trigger, secret: None }
+}
+
+fn missing(member: &str, what: &str) -> Refusal {
+    Refusal::field(Code::InvalidRequest, member, "missing", format!("`{member}` is missing: {what}."))
+}
+
+/// Create a trigger
+///
+/// The trigger creates intents as the acting agent, with the powers of this key or of the keys that replace
+/// it by rotation. A schedule uses `cron`, `every_seconds` or `at`; an event trigger uses `event` and
+/// `filter`; webhooks are received at its `webhook_url`.
+#[utoipa::path(operation_id = "create_trigger", tag = "triggers", request_body = AskBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    responses((status = 200, description = "The trigger; what webhooks are signed with is shown this once", body = TriggerBody)))]
+#[post("/triggers")]
+async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+    let once = body.once(&request)?;
+    let strict = doors.ctx.settings.strict;
+    let agent = asker.caller.speaker("created_by", None, strict)?;
+    let kind = body.value.r#type.ok_or_else(|| missing("type", "`schedule`, `event` or `webhook`"))?;
+    let (ask, secret) = body.value.split();
+    if ask.name.is_none() {
+        return Err(missing("name", "what people call it").into());
+    }
+    answer(
+        triggers::create(&doors.ctx, &asker.caller, &agent, (kind, ask, secret), once.as_ref()).await?,
+        &asker,
+    )
+}
+
+/// List triggers
+///
+/// Returns the caller's own triggers, oldest first; with the scope `admin`, everyone's.
+#[utoipa::path(operation_id = "list_triggers", tag = "triggers",
+    params(("namespace" = Option<String>, Query, description = "Only of this namespace"),
+           ("type" = Option<TriggerKind>, Query, description = "Only of this type"),
+           ("enabled" = Option<bool>, Query, description = "Only those that fire, or that do not"),
+           ("after" = Option<String>, Query, description = "Only later than this trigger: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+    responses((status = 200, description = "The triggers", body = Vec<TriggerBody>)))]
+#[get("/triggers")]
+async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+    let word = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    let filter = triggers::Filter {
+        namespace: query.text("namespace").map(str::to_owned),
+        kind: query.parsed("type", "a trigger's type", TriggerKind::parse)?,
+        enabled: query.parsed("enabled", "true or false", word)?,
+        after: query.parsed("after", "a trigger's id", |text| text.parse().ok())?,
+        limit: query.limit(PAGE)?,
+    };
+    let found = triggers::list(&doors.ctx, &asker.caller, &filter).await?;
+    let bodies = found.into_iter().map(|one| TriggerBody::new(plain(one), asker.dialect));
+    listed(bodies)
+}
+
+/// Get a trigger
+#[utoipa::path(operation_id = "get_trigger", tag = "triggers",
+    params(("trigger_id" = String, Path, description = "The trigger")),
+    responses((status = 200, description = "The trigger; its version is the ETag", body = TriggerBody)))]
+#[get("/triggers/{trigger_id}")]
+async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    answer(plain(triggers::get(&doors.ctx, &asker.caller, id("trigger", &path)?).await?), &asker)
+}
+
+/// Change a trigger
+///
+/// Requires the version last read in `If-Match`. From then on, the trigger creates intents with the powers of
+/// this key, and its schedule restarts. With the scope `admin`, triggers of others can be switched on and
+/// off.
+#[utoipa::path(operation_id = "update_trigger", tag = "triggers", request_body = AskBody,
+    params(("trigger_id" = String, Path, description = "The trigger"),
+           ("If-Match" = i64, Header, description = "The version that you last read")),
+    responses((status = 200, description = "The trigger", body = TriggerBody),
+              (status = 409, description = "`version_conflict`", body = ProblemBody),
+              (status = 428, description = "`precondition_required`", body = ProblemBody)))]
+#[patch("/triggers/{trigger_id}")]
+async fn change(
+    request: HttpRequest,
+    doors: web::Data<Doors>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<AskBody>,
+) -> Reply {
+    let id: TriggerId = id("trigger", &path)?;
+    let seen = if_match_of("trigger", &request)?;
+    if let Some(kind) = body.value.r#type
+        && triggers::get(&doors.ctx, &asker.caller, id).await?.kind != kind
+    {
+        let message = "A trigger's `type` cannot be changed. Set up another trigger.";
+        return Err(Refusal::field(Code::Unprocessable, "type", "fixed", message).into());
+    }
+    answer(triggers::change(&doors.ctx, &asker.caller, id, seen, body.value.split()).await?, &asker)
+}
+
+/// The response to a deletion.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RemovedTrigger)]
+struct RemovedBody {
+    /// Always `deleted`.
+    status: &'static str,
+    /// Trigger id.
+    trigger_id: TriggerId,
+}
+
+/// Delete a trigger
+///
+/// Intents that the trigger created remain.
+#[utoipa::path(operation_id = "delete_trigger", tag = "triggers",
+    params(("trigger_id" = String, Path, description = "The trigger")),
+    responses((status = 200, description = "It is gone", body = RemovedBody)))]
+#[delete("/triggers/{trigger_id}")]
+async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    let trigger_id: TriggerId = id("trigger", &path)?;
+    triggers::remove(&doors.ctx, &asker.caller, trigger_id).await?;
+    ok(&RemovedBody { status: "deleted", trigger_id })
+}
+
+/// Rotate a webhook trigger's secret
+///
+/// The old secret stops working immediately, and so does a URL that contains the old token.
+#[utoipa::path(operation_id = "rotate_trigger_secret", tag = "triggers",
+    params(("trigger_id" = String, Path, description = "The trigger")),
+    responses((status = 200, description = "The trigger, with its new secret this once", body = TriggerBody)))]
+#[post("/triggers/{trigger_id}/secret")]
+async fn rotate(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+    answer(triggers::rotate(&doors.ctx, &asker.caller, id("trigger", &path)?).await?, &asker)
+}

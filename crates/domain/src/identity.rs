@@ -1,0 +1,9 @@
+//! Principals, people, keys and signatures.
+
+pub mod agent_keys;
+pub mod authority;
+pub mod identities;
+pub mod keys;
+pub mod people;
+pub mod principals;
+pub mod signatures;

@@ -1,0 +1,11 @@
+//! Events, the chain they form, and the proofs that a log is complete (RFC-0001, RFC-0019).
+
+pub mod chains;
+pub mod checkpoints;
+pub mod events;
+pub mod export;
+pub mod kinds;
+pub mod merkle;
+pub mod proofs;
+pub mod receipts;
+pub mod seals;

@@ -1,0 +1,313 @@
+//! Assignments: the agents that work on an intent (RFC-0001). Owns the table `assignments`.
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::{HOUSE, check_name};
+use entente_domain::ids::{AssignmentId, FailureId, IntentId};
+use entente_domain::log::events::{Draft, Kind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::access::seats;
+use crate::log::lines::Line;
+use crate::openintent::governance;
+use crate::openintent::governance::Attempt;
+use crate::{Caller, Ctx, Outcome, idempotency, not_found};
+
+/// Role that a retry gives an agent that had no assignment.
+const RETRIED_AS: &str = "worker";
+
+/// An agent's assignment to an intent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The assignment's id.
+    pub id: AssignmentId,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// The agent.
+    pub agent_id: String,
+    /// The role: `worker`, `coordinator`, or a word defined by the client.
+    pub role: String,
+    /// When the agent was assigned.
+    pub assigned_at: Timestamp,
+}
+
+/// Lists the agents assigned to an intent, in the order of their assignment.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    load(&mut connection, intent_id).await
+}
+
+/// Assigns an agent to an intent, or changes its role.
+///
+/// Only a manager of the intent can assign a coordinator, because coordinators see and manage all of its
+/// channels.
+///
+/// # Errors
+/// The intent does not exist or is not writable; a name is invalid.
+pub async fn assign(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    agent_id: &str,
+    role: &str,
+    once: Option<&Idempotency>,
+) -> Outcome<Assignment> {
+    caller.require(Scope::IntentsWrite)?;
+    check_name("agent_id", agent_id)?;
+    check_name("role", role)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if role == "coordinator" {
+        seat.standing.require_manager()?;
+    }
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "assign_agent" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, false).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let assignment = put(&mut tx, ctx, &mut line, &caller.agent, agent_id, role).await?;
+    let now = line.now();
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &assignment, now).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(assignment)
+}
+
+/// Assigns an agent within an operation; the operation has checked the names and the permission.
+pub(crate) async fn put(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    by: &str,
+    agent_id: &str,
+    role: &str,
+) -> Outcome<Assignment> {
+    let now = line.now();
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, json!({})));
+    Ok(assignment)
+}
+
+/// Removes an agent's assignment to an intent.
+///
+/// # Errors
+/// The intent does not exist or is not writable; the agent is not assigned to it.
+pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "unassign_agent" };
+    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, true).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    if !delete(&mut tx, intent_id, agent_id).await? {
+        return Err(not_found("assignment"));
+    }
+    line.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(())
+}
+
+/// Another attempt at an intent, announced to an agent (RFC-0010, contract 11.5).
+#[derive(Debug)]
+pub(crate) struct Retry<'a> {
+    /// The agent.
+    pub agent_id: &'a str,
+    /// The agent that it takes over from.
+    pub delegated_by: Option<&'a str>,
+    /// Number of the retry, starting at 1.
+    pub attempt: u32,
+    /// The error of the failed attempt.
+    pub last_error: Option<&'a str>,
+    /// The failure that caused the retry.
+    pub failure_id: FailureId,
+}
+
+/// Assigns each agent once to the log's intent for another attempt and records it, on behalf of the server;
+/// agents that are assigned already keep their role.
+pub(crate) async fn retry(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    retries: &[Retry<'_>],
+) -> Outcome<()> {
+    let now = line.now();
+    let saved = sqlx::query!(
+        "-- assignments::retry
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
+         SELECT k.id, $1, k.agent_id, $2, $3, $4 FROM UNNEST($5::uuid[], $6::text[]) AS k (id, agent_id)
+         ON CONFLICT ON CONSTRAINT assignments_once
+         DO UPDATE SET assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
+         RETURNING id, agent_id, role",
+        line.intent_id.uuid(),
+        RETRIED_AS,
+        HOUSE,
+        now,
+        &retries.iter().map(|_| AssignmentId::mint(now, &*ctx.chance).uuid()).collect::<Vec<_>>(),
+        &retries.iter().map(|retry| retry.agent_id).collect::<Vec<_>>() as &[&str]
+    )
+    .fetch_all(conn)
+    .await?;
+    for retry in retries {
+        let Some(row) = saved.iter().find(|row| row.agent_id == retry.agent_id) else { continue };
+        let payload = json!({
+            "id": AssignmentId::from(row.id), "agent_id": row.agent_id, "role": row.role,
+            "assigned_at": entente_domain::clock::rfc3339(now), "delegated_by": retry.delegated_by,
+            "retry_attempt": retry.attempt, "last_error": retry.last_error, "failure_id": retry.failure_id,
+        });
+        line.record(ctx, Draft::of(Kind::AgentAssigned, HOUSE, payload));
+    }
+    Ok(())
+}
+
+/// Assigns an agent in the role it was appointed to (RFC-0013), within that operation; returns its previous
+/// role.
+pub(crate) async fn take_up(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    (agent_id, role): (&str, &str),
+    by: &str,
+    more: Value,
+) -> Outcome<Option<String>> {
+    let now = line.now();
+    let before = role_of(conn, line.intent_id, agent_id).await?;
+    let assignment = Assignment {
+        id: AssignmentId::mint(now, &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: role.to_owned(),
+        assigned_at: now,
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, more));
+    Ok(before)
+}
+
+/// Undoes such an assignment within the operation that ends the appointment: restores the previous role,
+/// unless it was changed since.
+pub(crate) async fn lay_down(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    (agent_id, role, before): (&str, &str, Option<&str>),
+    by: &str,
+    more: Value,
+) -> Outcome<()> {
+    let now = role_of(conn, line.intent_id, agent_id).await?;
+    if now.as_deref() != Some(role) || before == Some(role) {
+        return Ok(());
+    }
+    let Some(before) = before else {
+        delete(conn, line.intent_id, agent_id).await?;
+        let mut payload = json!({ "agent_id": agent_id });
+        extend(&mut payload, more);
+        line.record(ctx, Draft::of(Kind::AgentUnassigned, by, payload));
+        return Ok(());
+    };
+    let assignment = Assignment {
+        id: AssignmentId::mint(line.now(), &*ctx.chance),
+        intent_id: line.intent_id,
+        agent_id: agent_id.to_owned(),
+        role: before.to_owned(),
+        assigned_at: line.now(),
+    };
+    let assignment = save(conn, assignment, by).await?;
+    line.record(ctx, told(&assignment, by, more));
+    Ok(())
+}
+
+fn extend(payload: &mut Value, more: Value) {
+    if let (Value::Object(payload), Value::Object(more)) = (payload, more) {
+        payload.extend(more);
+    }
+}
+
+/// Builds the event of an assignment; `delegated_by` is null for an agent that assigned itself, which is how
+/// the SDK tells the two apart (contract 11.5).
+fn told(assignment: &Assignment, by: &str, more: Value) -> Draft {
+    let delegated_by = (by != assignment.agent_id).then_some(by);
+    let mut payload = json!({
+        "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
+        "assigned_at": entente_domain::clock::rfc3339(assignment.assigned_at), "delegated_by": delegated_by,
+    });
+    extend(&mut payload, more);
+    Draft::of(Kind::AgentAssigned, by, payload)
+}
+
+async fn role_of(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<Option<String>> {
+    let role = sqlx::query_scalar!(
+        "-- assignments::role_of
+         SELECT role FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(role)
+}
+
+/// Deletes an assignment; returns whether there was one.
+async fn delete(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<bool> {
+    let gone = sqlx::query!(
+        "-- assignments::delete
+         DELETE FROM assignments WHERE intent_id = $1 AND agent_id = $2",
+        intent_id.uuid(),
+        agent_id
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected() > 0)
+}
+
+async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
+    let rows = sqlx::query_as!(
+        Assignment,
+        "-- assignments::load
+         SELECT id, intent_id, agent_id, role, assigned_at FROM assignments WHERE intent_id = $1 ORDER BY id",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Inserts an assignment, or updates the agent's existing one, which keeps its id.
+pub(crate) async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
+    let saved = sqlx::query_as!(
+        Assignment,
+        "-- assignments::save
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT ON CONSTRAINT assignments_once
+         DO UPDATE SET role = excluded.role, assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
+         RETURNING id, intent_id, agent_id, role, assigned_at",
+        assignment.id.uuid(),
+        assignment.intent_id.uuid(),
+        assignment.agent_id,
+        assignment.role,
+        by,
+        assignment.assigned_at
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(saved)
+}

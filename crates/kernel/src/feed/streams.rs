@@ -1,0 +1,255 @@
+//! Streams: following one intent, one channel, the intents of a portfolio, the records that concern one agent, or
+//! everything that a caller may see.
+//!
+//! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
+//! (`places.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
+//! the rings.
+
+mod filling;
+mod members;
+mod sight;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use entente_domain::access::Level;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
+use entente_domain::refusal::{Code, Refusal};
+
+use crate::access::seats;
+use crate::feed::{Follower, Frame, Glance, Mark, Place, Record};
+use crate::log::places;
+use crate::log::places::Stretch;
+use crate::openintent::portfolios;
+use crate::openintent::visits::visit;
+use crate::{AppError, Caller, Ctx, Grant, Outcome};
+
+pub use filling::{fill, look_around, tail};
+pub(crate) use members::know_members;
+pub(crate) use sight::{Sight, View};
+
+/// Subject of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// One intent.
+    Intent(IntentId),
+    /// One channel.
+    Channel(ChannelId),
+    /// The intents of a portfolio, and the changes of the portfolio itself.
+    Portfolio(PortfolioId),
+    /// Records that concern the acting agent: its assignments, its assigned intents, and messages to it.
+    Agent,
+    /// Everything that the caller may see.
+    All,
+}
+
+/// Reason for the end of a stream.
+#[derive(Debug, thiserror::Error)]
+pub enum End {
+    /// The caller may no longer see the subject, or its key ended.
+    #[error("access ended")]
+    AccessEnded,
+    /// The subject was deleted.
+    #[error("what was followed is gone")]
+    Gone,
+    /// The database could not be read; the client resumes at its last position.
+    #[error(transparent)]
+    Failed(#[from] AppError),
+}
+
+#[derive(Debug)]
+enum Source {
+    Line { follower: Follower<i64>, intent: IntentId },
+    House { follower: Follower<Place>, past: HashSet<i64> },
+}
+
+/// A subscription with its position.
+#[derive(Debug)]
+pub struct Stream {
+    source: Source,
+    sight: Sight,
+    /// Frames that were read and not yet checked for visibility.
+    unseen: VecDeque<Arc<Frame>>,
+    /// Frames to return, stored here because the caller may drop the waiting future at any moment.
+    seen: Vec<Arc<Frame>>,
+    /// Position at which both lists were last empty.
+    settled: Option<Mark>,
+}
+
+impl Stream {
+    /// Opens a stream, from a resume token or from the present.
+    ///
+    /// # Errors
+    /// Fails if the subject does not exist or is not readable, or if the resume token belongs to another kind of
+    /// stream.
+    pub async fn open(ctx: &Ctx, caller: Caller, subject: Subject, resume: Option<Mark>) -> Outcome<Self> {
+        let (intent, channel) = match subject {
+            Subject::Intent(intent) => (intent, None),
+            Subject::Channel(channel) => {
+                (crate::openintent::visits::home(ctx, channel).await?, Some(channel))
+            }
+            Subject::Portfolio(portfolio) => {
+                caller.require(Scope::IntentsRead)?;
+                let mut conn = ctx.pool.acquire().await?;
+                portfolios::require(&mut conn, &caller, portfolio).await?;
+                drop(conn);
+                return Self::everywhere(ctx, Sight::new(caller, View::Portfolio(portfolio)), resume).await;
+            }
+            Subject::Agent | Subject::All => {
+                caller.require(Scope::ChannelsRead)?;
+                let view = if subject == Subject::Agent { View::Agent } else { View::All };
+                return Self::everywhere(ctx, Sight::new(caller, view), resume).await;
+            }
+        };
+        let mut conn = ctx.pool.acquire().await?;
+        let now = ctx.now();
+        if let Some(channel) = channel {
+            caller.require(Scope::ChannelsRead)?;
+            let visit = visit(&mut conn, &caller, channel, now).await?;
+            visit.viewer(&caller, ctx.settings.strict).require(&visit.channel)?;
+        } else {
+            caller.require(Scope::IntentsRead)?;
+            seats::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
+        }
+        let end =
+            crate::log::lines::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
+        let position = match resume {
+            None => end,
+            // A token beyond the end comes from a database that was restored: continue at the end.
+            Some(Mark::Line(seq)) => seq.clamp(0, end),
+            Some(Mark::House(_)) => return Err(foreign_mark()),
+        };
+        let follower = ctx.feed.follow(intent, position);
+        let view = channel.map_or(View::Intent, View::Channel);
+        Ok(Self::new(Source::Line { follower, intent }, Sight::new(caller, view)))
+    }
+
+    /// Opens a stream over all intents.
+    async fn everywhere(ctx: &Ctx, sight: Sight, resume: Option<Mark>) -> Outcome<Self> {
+        let (place, past) = match resume {
+            None => places::now(ctx).await?,
+            Some(Mark::House(place)) => (place, HashSet::new()),
+            Some(Mark::Line(_)) => return Err(foreign_mark()),
+        };
+        Ok(Self::new(Source::House { follower: ctx.feed.follow_house(place), past }, sight))
+    }
+
+    fn new(source: Source, sight: Sight) -> Self {
+        Self { source, sight, unseen: VecDeque::new(), seen: Vec::new(), settled: None }
+    }
+
+    /// Returns the current position of the follower.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        match &self.source {
+            Source::Line { follower, .. } => Mark::Line(follower.position),
+            Source::House { follower, .. } => Mark::House(follower.position),
+        }
+    }
+
+    /// Ends the stream and returns a resume token: everything before it was returned, or was invisible to the caller.
+    #[must_use]
+    pub fn leave(self) -> Mark {
+        let settled = self.unseen.is_empty() && self.seen.is_empty();
+        self.settled.filter(|_| !settled).unwrap_or_else(|| self.mark())
+    }
+
+    /// Waits for visible frames and returns them; dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The stream has ended, see [`End`].
+    pub async fn next(&mut self, ctx: &Ctx) -> Result<Vec<Arc<Frame>>, End> {
+        loop {
+            self.check_key(ctx)?;
+            while let Some(frame) = self.unseen.front().cloned() {
+                let shown = self.shows(ctx, &frame).await?;
+                self.unseen.pop_front();
+                if shown {
+                    self.seen.push(frame);
+                }
+            }
+            if !self.seen.is_empty() {
+                ctx.metrics.frames.inc_by(self.seen.len() as u64);
+                return Ok(std::mem::take(&mut self.seen));
+            }
+            self.settled = Some(self.mark());
+            self.advance(ctx).await?;
+        }
+    }
+
+    /// Checks that the caller's key is still in force.
+    ///
+    /// # Errors
+    /// [`End::AccessEnded`].
+    pub fn check_key(&self, ctx: &Ctx) -> Result<(), End> {
+        if self.sight.caller.grant.in_force(ctx.now()) { Ok(()) } else { Err(End::AccessEnded) }
+    }
+
+    /// Takes the next frames from the ring or from the database, or waits for some.
+    async fn advance(&mut self, ctx: &Ctx) -> Result<(), End> {
+        let grant = &self.sight.caller.grant;
+        match &mut self.source {
+            Source::Line { follower, intent, .. } => match follower.glance() {
+                Glance::Frames(frames) => self.unseen.extend(frames),
+                Glance::UpToDate => news(follower, grant).await,
+                Glance::Behind => {
+                    let stretch = Box::pin(places::line(ctx, *intent, follower.position)).await?;
+                    let Stretch { records, reached } = stretch;
+                    caught_up(ctx, &records);
+                    self.unseen
+                        .extend(records.into_iter().map(|(seq, r)| Arc::new(Frame::new(Mark::Line(seq), r))));
+                    follower.position = reached;
+                    follower.topic().start_at(reached);
+                }
+            },
+            Source::House { follower, .. } => match follower.glance() {
+                Glance::Frames(frames) => self.unseen.extend(frames),
+                Glance::UpToDate => news(follower, grant).await,
+                Glance::Behind => {
+                    let stretch = Box::pin(places::house(ctx, follower.position)).await?;
+                    let Stretch { records, reached } = stretch;
+                    caught_up(ctx, &records);
+                    let stuck = records.is_empty() && reached == follower.position;
+                    self.unseen
+                        .extend(records.into_iter().map(|(at, r)| Arc::new(Frame::new(Mark::House(at), r))));
+                    follower.position = reached;
+                    if stuck {
+                        news(follower, grant).await;
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
+        if let (Source::House { past, .. }, Mark::House(place)) = (&self.source, frame.mark)
+            && past.contains(&place.xid)
+        {
+            return Ok(false);
+        }
+        self.sight.shows(ctx, &frame.record).await
+    }
+}
+
+/// Waits for a record after the follower's position, or for the end of the key, which only its grant reports.
+pub(crate) async fn news<P: Copy + Ord>(follower: &mut Follower<P>, grant: &Grant) {
+    tokio::select! {
+        () = follower.changed() => {}
+        () = grant.voided() => {}
+    }
+}
+
+fn caught_up<P>(ctx: &Ctx, records: &[(P, Record)]) {
+    if !records.is_empty() {
+        ctx.metrics.catch_ups.inc();
+    }
+}
+
+fn foreign_mark() -> AppError {
+    AppError::Refused(Refusal::new(
+        Code::InvalidParameter,
+        "`Last-Event-ID` is of another kind of stream. Send the id of the last frame of this stream, or none.",
+    ))
+}

@@ -1,0 +1,93 @@
+//! Adds committed but unpublished records to the feed's rings: those of other servers, of operations that only
+//! announce news, and for followers of all intents. Run by `src/background/feeding.rs`.
+
+use std::sync::Arc;
+
+use entente_domain::ids::IntentId;
+
+use crate::feed::{Frame, Mark};
+use crate::log::places;
+use crate::log::places::Stretch;
+use crate::{Ctx, Outcome};
+
+/// Publishes the missing records of an intent's topic, so that its followers need not query the database themselves.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn fill(ctx: &Ctx, intent: IntentId) -> Outcome<()> {
+    loop {
+        let Some(topic) = ctx.feed.topic(intent) else { return Ok(()) };
+        let Some(head) = topic.head() else {
+            topic.wake();
+            return Ok(());
+        };
+        let Stretch { records, reached } = places::line(ctx, intent, head).await?;
+        if reached == head {
+            return Ok(());
+        }
+        let mut previous = head;
+        for (seq, record) in records {
+            topic.publish(previous, seq, Some(Arc::new(Frame::new(Mark::Line(seq), record))));
+            previous = seq;
+        }
+        topic.publish(previous, reached, None);
+    }
+}
+
+/// Publishes the records committed since the last call to the followers of all intents; returns true if there is
+/// more.
+///
+/// Without such followers it drops its position, so that the next follower does not pay for the time between.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
+    let topic = ctx.feed.house();
+    if !ctx.feed.house_is_followed() {
+        topic.reset();
+        return Ok(false);
+    }
+    let Some(head) = topic.head() else {
+        topic.start_at(places::now(ctx).await?.0);
+        // Records committed between a follower's own read and this one are in no ring; the follower has to read
+        // again.
+        topic.wake();
+        return Ok(true);
+    };
+    let Stretch { records, reached } = places::house(ctx, head).await?;
+    let more = reached > head;
+    let mut previous = head;
+    for (place, record) in records {
+        topic.publish(previous, place, Some(Arc::new(Frame::new(Mark::House(place), record))));
+        previous = place;
+    }
+    if reached > previous {
+        topic.publish(previous, reached, None);
+    }
+    Ok(more)
+}
+
+/// Checks the database for followed intents that have advanced without notice to this server.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+    let followed = ctx.feed.followed();
+    if followed.is_empty() {
+        return Ok(());
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    for (intent, tail) in crate::log::lines::tails(&mut conn, &followed).await? {
+        let Some(topic) = ctx.feed.topic(intent) else { continue };
+        match topic.head() {
+            Some(head) if head < tail.seq => ctx.feed.look_at(intent),
+            Some(_) => {}
+            // Only waiting requests follow it, and they read for themselves; from now on news is noticed.
+            None => {
+                topic.start_at(tail.seq);
+                topic.wake();
+            }
+        }
+    }
+    Ok(())
+}

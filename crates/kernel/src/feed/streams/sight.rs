@@ -1,0 +1,305 @@
+//! Visibility: which records one caller sees at a given moment. Streams use it, and so do deliveries to webhook
+//! receivers (`fanout.rs`).
+
+use std::collections::HashMap;
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
+use entente_domain::log::events::{Event, Kind};
+use entente_domain::openintent::channels::Channel;
+use entente_domain::openintent::messages::{Message, MessageStatus, Viewer};
+
+use super::End;
+use super::members::Members;
+use crate::access::seats;
+use crate::access::seats::Seat;
+use crate::feed::Record;
+use crate::openintent::visits::visit;
+use crate::{AppError, Caller, Ctx, Outcome};
+
+/// Maximum number of cached memberships.
+const SEATS: usize = 10_000;
+
+/// The part of all records that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// One intent; only its records are checked.
+    Intent,
+    /// One channel; only the records of its intent are checked.
+    Channel(ChannelId),
+    /// The intents of one portfolio.
+    Portfolio(PortfolioId),
+    /// Records that concern the acting agent.
+    Agent,
+    /// Everything that the caller may see.
+    All,
+}
+
+/// A caller's view, with its cached memberships.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    /// The caller.
+    pub caller: Caller,
+    pub(super) view: View,
+    /// The caller's membership in each intent seen so far.
+    seats: HashMap<IntentId, Option<Seat>>,
+    /// Members of the followed portfolio.
+    pub(super) members: Members,
+}
+
+impl Sight {
+    /// Creates a view without cached memberships.
+    pub fn new(caller: Caller, view: View) -> Self {
+        Self { caller, view, seats: HashMap::new(), members: Members::default() }
+    }
+
+    /// Like [`Self::shows`], for a record that was passed to [`Self::notice`] before; a view that has ended sees
+    /// nothing.
+    pub async fn sees(&mut self, ctx: &Ctx, record: &Record) -> Outcome<bool> {
+        match self.judge(ctx, record).await {
+            Ok(seen) => Ok(seen),
+            Err(End::AccessEnded | End::Gone) => Ok(false),
+            Err(End::Failed(failure)) => Err(failure),
+        }
+    }
+
+    /// Returns whether the caller may read an intent at this moment, and the intent belongs to the view.
+    pub async fn reads(&mut self, ctx: &Ctx, intent: IntentId) -> Outcome<bool> {
+        let look = async {
+            let inside = match self.view {
+                View::Portfolio(portfolio) => self.has(ctx, portfolio, intent).await?,
+                View::Intent | View::Channel(_) | View::Agent | View::All => true,
+            };
+            let seat = self.seat(ctx, intent).await?;
+            Ok(inside && seat.is_some_and(|seat| seat.standing.reaches(Level::Read)))
+        };
+        match look.await {
+            Ok(reads) => Ok(reads),
+            Err(End::AccessEnded | End::Gone) => Ok(false),
+            Err(End::Failed(failure)) => Err(failure),
+        }
+    }
+
+    /// Drops cached memberships that a record may change; returns whether one must be loaded again.
+    pub fn notice(&mut self, record: &Record) -> bool {
+        if let Record::Event { event, .. } = record {
+            self.notice_members(event);
+        }
+        match record {
+            Record::Event { event, .. } if moves_seats(event) => {
+                self.seats.remove(&event.intent_id).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether the caller sees a record at this moment; records must be passed in order.
+    ///
+    /// # Errors
+    /// The subject of the view was deleted, or the caller may no longer see it.
+    pub async fn shows(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
+        self.notice(record);
+        self.judge(ctx, record).await
+    }
+
+    async fn judge(&mut self, ctx: &Ctx, record: &Record) -> Result<bool, End> {
+        let intent = record.intent_id();
+        if let View::Portfolio(portfolio) = self.view {
+            return self.shows_in_portfolio(ctx, portfolio, record).await;
+        }
+        if matches!(self.view, View::Agent | View::All) && self.is_party(record) {
+            return Ok(true);
+        }
+        if intent == IntentId::HOUSE {
+            return Ok(self.shows_house(record));
+        }
+        let seat = self.seat(ctx, intent).await?;
+        let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
+        match self.view {
+            View::Intent | View::Channel(_) if !readable => Err(End::AccessEnded),
+            View::Channel(channel) => self.shows_on_channel(ctx, channel, record, seat.as_ref()).await,
+            View::Intent => Ok(self.shows_record(ctx, record, seat.as_ref())),
+            View::Agent => Ok(self.concerns_agent(ctx, record, seat.as_ref())),
+            View::All | View::Portfolio(_) => Ok(readable && self.shows_record(ctx, record, seat.as_ref())),
+        }
+    }
+
+    /// Returns the caller's membership in an intent, cached until an event may change it or its entry ends.
+    pub(super) async fn seat(&mut self, ctx: &Ctx, intent: IntentId) -> Result<Option<Seat>, End> {
+        let now = ctx.now();
+        let valid = |seat: &Option<Seat>| {
+            seat.as_ref().is_none_or(|seat| seat.standing.until.is_none_or(|until| until > now))
+        };
+        if let Some(seat) = self.seats.get(&intent).filter(|seat| valid(seat)) {
+            return Ok(seat.clone());
+        }
+        // Rarely awaited futures are boxed, so that a waiting stream stays small.
+        let look = async {
+            let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
+            seats::seat(&mut conn, &self.caller.agent, intent, now).await
+        };
+        let seat = Box::pin(look).await?;
+        self.learn(intent, seat.clone());
+        Ok(seat)
+    }
+
+    /// Caches the caller's membership in an intent.
+    pub fn learn(&mut self, intent: IntentId, seat: Option<Seat>) {
+        if self.seats.len() >= SEATS {
+            self.seats.clear();
+        }
+        self.seats.insert(intent, seat);
+    }
+
+    /// Returns whether the caller's membership in an intent must be loaded.
+    pub fn asks_for(&self, intent: IntentId) -> bool {
+        intent != IntentId::HOUSE && !self.seats.contains_key(&intent) && self.may_have(intent)
+    }
+
+    /// Drops everything cached, because events may have been missed.
+    pub fn forget(&mut self) {
+        self.members = Members::Unknown;
+        self.seats.clear();
+    }
+
+    /// Decides for a channel's stream: its messages, their receipts, and its own events.
+    ///
+    /// When the channel is closed, the stream ends if the channel was deleted.
+    async fn shows_on_channel(
+        &self,
+        ctx: &Ctx,
+        channel: ChannelId,
+        record: &Record,
+        seat: Option<&Seat>,
+    ) -> Result<bool, End> {
+        match record {
+            Record::Message { message, .. } | Record::Receipt { message, .. }
+                if message.channel_id != channel =>
+            {
+                Ok(false)
+            }
+            Record::Event { event, .. } => {
+                let about = event.payload.get("channel_id").and_then(|id| id.as_str());
+                if about != Some(&channel.to_string())
+                    || !event.event_type.starts_with("channel.")
+                    || event.posted
+                {
+                    return Ok(false);
+                }
+                let look = async {
+                    let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
+                    visit(&mut conn, &self.caller, channel, ctx.now()).await
+                };
+                match Box::pin(look).await {
+                    Ok(visit) => {
+                        let viewer = visit.viewer(&self.caller, ctx.settings.strict);
+                        viewer.require(&visit.channel).map_err(|_no_longer| End::AccessEnded)?;
+                        Ok(true)
+                    }
+                    Err(AppError::Refused(_)) => Err(End::Gone),
+                    Err(failure) => Err(failure.into()),
+                }
+            }
+            _ => Ok(self.shows_record(ctx, record, seat)),
+        }
+    }
+
+    /// Decides whether a caller that can read the intent sees the record.
+    pub(super) fn shows_record(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
+        match record {
+            Record::Event { .. } => self.caller.has(Scope::IntentsRead),
+            Record::Message { message, channel } => {
+                let viewer = self.viewer(ctx, channel, seat);
+                self.caller.has(Scope::ChannelsRead) && delivered(message, &viewer, ctx.now())
+            }
+            Record::Receipt { receipt, message, channel } => {
+                let viewer = self.viewer(ctx, channel, seat);
+                let party = message.sender == viewer.agent || receipt.agent == viewer.agent;
+                self.caller.has(Scope::ChannelsRead) && (viewer.manages || viewer.sees_all || party)
+            }
+        }
+    }
+
+    fn viewer(&self, ctx: &Ctx, channel: &Channel, seat: Option<&Seat>) -> Viewer<'_> {
+        let agent = &self.caller.agent;
+        Viewer {
+            agent,
+            admitted: channel.admits(agent),
+            manages: seat.is_some_and(|seat| channel.managed_by(agent, seat.standing, seat.coordinates)),
+            sees_all: self.caller.sees_all(ctx.settings.strict),
+        }
+    }
+
+    /// Returns whether a record concerns the agent: its assignments, its assigned intents, tasks assigned to it,
+    /// messages to it, and receipts of its own messages.
+    fn concerns_agent(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
+        let agent = &self.caller.agent;
+        let readable = seat.is_some_and(|seat| seat.standing.reaches(Level::Read));
+        let assigned = seat.is_some_and(|seat| seat.assigned);
+        match record {
+            Record::Event { event, .. } => {
+                let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(agent);
+                let assignment = [Kind::AgentAssigned, Kind::AgentUnassigned];
+                if !event.posted && assignment.iter().any(|kind| kind.wire() == event.event_type) {
+                    return named;
+                }
+                let tasked = event.payload.get("assigned_agent").and_then(|id| id.as_str()) == Some(agent);
+                readable && (assigned || tasked && !event.posted && event.event_type.starts_with("task."))
+            }
+            Record::Message { message, channel } => {
+                // Never on behalf of others, whatever the key permits: this is the agent's own stream.
+                let viewer =
+                    Viewer { agent, admitted: channel.admits(agent), manages: false, sees_all: false };
+                let listed = channel.members.iter().any(|member| member == agent);
+                let reaches = message.recipients.is_some() || assigned || listed;
+                readable && message.sender != *agent && reaches && delivered(message, &viewer, ctx.now())
+            }
+            Record::Receipt { message, .. } => readable && message.sender == *agent,
+        }
+    }
+
+    /// Returns whether a record belongs to a binding moment that the caller asks or is asked to decide.
+    ///
+    /// Both parties see it in every view, because a question that nobody notices would wait in silence. Such an event
+    /// contains none of its text.
+    fn is_party(&self, record: &Record) -> bool {
+        let Record::Event { event, .. } = record else { return false };
+        if event.posted || !event.event_type.starts_with("moment.") || !self.caller.has(Scope::MomentsRead) {
+            return false;
+        }
+        let party = |member| event.payload.get(member).and_then(|id| id.as_str()) == Some(&self.caller.agent);
+        ["agent_id", "principal_id", "escalated_to"].into_iter().any(party)
+    }
+
+    /// Decides about the system log: agents see the events about themselves, admins all of them.
+    fn shows_house(&self, record: &Record) -> bool {
+        let Record::Event { event, .. } = record else { return false };
+        let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(&self.caller.agent);
+        match self.view {
+            View::Agent => named,
+            View::All => named || self.caller.has(Scope::Admin),
+            View::Intent | View::Channel(_) | View::Portfolio(_) => false,
+        }
+    }
+}
+
+/// Returns whether a message is delivered at this moment: it may have expired since its frame was built.
+fn delivered(message: &Message, viewer: &Viewer<'_>, now: Timestamp) -> bool {
+    let late = message.status == MessageStatus::Delivered && message.expires_at.is_some_and(|end| end <= now);
+    message.delivered_to(viewer) && (!late || viewer.manages || message.sender == viewer.agent)
+}
+
+/// Returns whether an event may change a membership in its intent.
+fn moves_seats(event: &Event) -> bool {
+    let kinds = [
+        Kind::AccessGranted,
+        Kind::AccessRevoked,
+        Kind::AccessExpired,
+        Kind::AgentAssigned,
+        Kind::AgentUnassigned,
+        Kind::StatusChanged,
+    ];
+    kinds.iter().any(|kind| kind.wire() == event.event_type)
+}

@@ -1,0 +1,12 @@
+//! Principals, their keys, and the caller of a request.
+
+pub mod authentication;
+pub(crate) mod authority;
+pub mod caller;
+pub mod identities;
+pub mod keys;
+pub mod people;
+pub mod principals;
+pub mod seeds;
+pub mod server_keys;
+pub mod turnstile;

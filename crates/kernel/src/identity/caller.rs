@@ -1,0 +1,389 @@
+//! The caller: a verified key, and the agent that it acts as.
+//!
+//! A key is looked up once per server, and then cached by its SHA-256 (design §3). The cache is never
+//! authoritative: a revoked key is evicted at once on the server that revoked it, and within a second on the
+//! others (`keys::refresh`). `keys.rs` looks keys up.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use entente_domain::canonical::Digest;
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::{Key, Scope};
+use entente_domain::identity::principals::{Kind, check_name};
+use entente_domain::rate::{Allowance, Verdict, judge};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::traces::Trace;
+use tokio_util::sync::CancellationToken;
+
+use crate::identity::turnstile::Turnstile;
+use crate::refused::Watch;
+use crate::shares::{OpenRequest, Share, StreamPermit};
+
+/// Maximum number of cached keys, verified and refused ones together.
+const REMEMBERED: usize = 20_000;
+
+/// How long a refused key is rejected without a look-up: long enough to blunt guessing, and short enough that
+/// a key presented just before its creation soon works.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+/// A burst may spend this many seconds' worth of a key's rate.
+const BURST_SECONDS: u32 = 2;
+
+/// A verified key.
+#[derive(Debug)]
+pub struct Grant {
+    /// The key's record.
+    pub key: Key,
+    /// The kind of its principal.
+    pub kind: Kind,
+    /// The key's latest change that this grant includes.
+    changed_seq: i64,
+    void: CancellationToken,
+    full_at: AtomicU64,
+    used_at: AtomicI64,
+    /// The key's requests in progress, streams and large answers.
+    pub(crate) share: Share,
+}
+
+impl Grant {
+    /// Creates a grant for a key that was just verified.
+    #[must_use]
+    pub fn new(key: Key, kind: Kind, changed_seq: i64) -> Self {
+        Self {
+            key,
+            kind,
+            changed_seq,
+            void: CancellationToken::new(),
+            full_at: AtomicU64::new(0),
+            used_at: AtomicI64::new(0),
+            share: Share::default(),
+        }
+    }
+
+    /// Whether the key is still in force.
+    #[must_use]
+    pub fn in_force(&self, now: Timestamp) -> bool {
+        !self.void.is_cancelled() && self.key.in_force(now)
+    }
+
+    /// Resolves when the key is revoked or rotated on any server, but not when it expires.
+    pub async fn voided(&self) {
+        self.void.cancelled().await;
+    }
+
+    /// Checks the rate limit for one more request with this key at `since_start`; `usual` is the server's
+    /// default rate, 0 for none; `None` means that there is no limit.
+    pub fn admit(&self, usual: u32, since_start: Duration) -> Option<(Allowance, Verdict)> {
+        let per_second = self.key.rate_per_second.unwrap_or(usual);
+        if per_second == 0 {
+            return None;
+        }
+        let allowance = Allowance { per_second, burst: per_second.saturating_mul(BURST_SECONDS) };
+        let now = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let verdict = judge(allowance, full_at, now);
+            let Verdict::Pass { full_at: next, .. } = verdict else { return Some((allowance, verdict)) };
+            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some((allowance, verdict)),
+                Err(changed) => full_at = changed,
+            }
+        }
+    }
+}
+
+/// A cache entry for a presented key.
+#[derive(Debug, Clone)]
+pub enum Memory {
+    /// The key was verified.
+    Verified(Arc<Grant>),
+    /// The key was refused a moment ago.
+    Refused,
+}
+
+#[derive(Debug)]
+enum Remembered {
+    Verified(Arc<Grant>),
+    Refused(Instant),
+}
+
+/// The server's key cache, by the SHA-256 of the presented key.
+#[derive(Debug, Default)]
+pub struct Grants {
+    known: RwLock<HashMap<Digest, Remembered>>,
+    /// The latest change of keys known to this server.
+    seen: AtomicI64,
+    /// The queue for checking passwords.
+    pub(crate) passwords: Turnstile,
+    /// The queue for verifying keys of an earlier release.
+    pub(crate) old_keys: Turnstile,
+    /// Reports refused keys, passwords and links.
+    pub watch: Watch,
+}
+
+impl Grants {
+    /// Returns the cache entry of a presented key; `None` when it has to be looked up.
+    #[must_use]
+    pub fn recall(&self, presented: &Digest) -> Option<Memory> {
+        match self.known.read().unwrap_or_else(PoisonError::into_inner).get(presented)? {
+            Remembered::Verified(grant) => Some(Memory::Verified(Arc::clone(grant))),
+            Remembered::Refused(at) => (at.elapsed() < REFUSED_FOR).then_some(Memory::Refused),
+        }
+    }
+
+    /// Caches a verified key, and returns the grant to use.
+    ///
+    /// Two first requests that verify a key at once get the same grant: a second one would have limits and a
+    /// rate of its own, and no revocation would reach it.
+    pub fn remember(&self, presented: Digest, grant: Arc<Grant>) -> Arc<Grant> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Remembered::Verified(there)) = known.get(&presented) {
+            if there.changed_seq >= grant.changed_seq {
+                return Arc::clone(there);
+            }
+            there.void.cancel();
+        }
+        insert(&mut known, presented, Remembered::Verified(Arc::clone(&grant)));
+        grant
+    }
+
+    /// Caches that a key was refused.
+    pub fn refuse(&self, presented: Digest) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        insert(&mut known, presented, Remembered::Refused(Instant::now()));
+    }
+
+    /// Evicts keys that changed since they were verified, by their public ids, and voids their grants.
+    pub fn forget(&self, changed: &HashMap<String, i64>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, what| {
+            let Remembered::Verified(grant) = what else { return true };
+            let kept = changed.get(&grant.key.public_id).is_none_or(|change| *change <= grant.changed_seq);
+            if !kept {
+                grant.void.cancel();
+            }
+            kept
+        });
+    }
+
+    /// Returns the latest change of keys known to this server.
+    pub fn seen(&self) -> i64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// Sets the latest change of keys known to this server.
+    pub fn set_seen(&self, changed_seq: i64) {
+        self.seen.fetch_max(changed_seq, Ordering::AcqRel);
+    }
+
+    /// Returns when each key was last used, for keys used since the last call.
+    pub fn take_uses(&self) -> Vec<(uuid::Uuid, Timestamp)> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let uses = known.values().filter_map(|what| match what {
+            Remembered::Verified(grant) => {
+                let used = grant.used_at.swap(0, Ordering::AcqRel);
+                let at = chrono::DateTime::from_timestamp_micros(used)?;
+                (used != 0).then_some((grant.key.id.uuid(), at))
+            }
+            Remembered::Refused(_) => None,
+        });
+        uses.collect()
+    }
+}
+
+fn insert(known: &mut HashMap<Digest, Remembered>, presented: Digest, what: Remembered) {
+    if known.len() >= REMEMBERED {
+        known.retain(|_, what| matches!(what, Remembered::Verified(_)));
+    }
+    if known.len() >= REMEMBERED {
+        // More keys in use than the cache holds: evict instead of growing without bound. Grants held by an
+        // open stream or a request stay, so that a revocation still reaches them; the number of connections
+        // bounds them.
+        known.retain(|_, what| matches!(what, Remembered::Verified(grant) if Arc::strong_count(grant) > 1));
+    }
+    known.insert(presented, what);
+}
+
+/// The caller of a request.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Its key.
+    pub grant: Arc<Grant>,
+    /// The agent that it acts as.
+    pub agent: String,
+    /// Whether the request named the agent itself (`X-Agent-ID`).
+    named: bool,
+    /// The trace that the request belongs to (`traceparent`, RFC-0020).
+    pub trace: Option<Trace>,
+    /// The request, counted among the key's requests in progress.
+    request: Option<Arc<OpenRequest>>,
+}
+
+impl Caller {
+    /// Creates a caller with this key, acting as the agent of `X-Agent-ID`, or else as its principal.
+    ///
+    /// # Errors
+    /// [`Code::MayNotActAs`] when the key may not; the name is invalid.
+    pub fn new(grant: Arc<Grant>, agent: Option<&str>, now: Timestamp) -> Result<Self, Refusal> {
+        grant.used_at.store(now.timestamp_micros(), Ordering::Release);
+        let Some(agent) = agent else {
+            let principal = grant.key.principal_id.clone();
+            return Ok(Self { grant, agent: principal, named: false, trace: None, request: None });
+        };
+        check_name("X-Agent-ID", agent)?;
+        if !grant.key.may_act_as(agent) {
+            return Err(may_not_act_as(&grant.key, agent));
+        }
+        Ok(Self { grant, agent: agent.to_owned(), named: true, trace: None, request: None })
+    }
+
+    /// Returns the same caller with a trace.
+    #[must_use]
+    pub fn traced(self, trace: Option<Trace>) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// Returns the same caller within this request.
+    #[must_use]
+    pub fn within(self, request: Arc<OpenRequest>) -> Self {
+        Self { request: Some(request), ..self }
+    }
+
+    /// Takes one of the key's permits for streams and waiting requests; the request is then counted as such
+    /// only.
+    ///
+    /// # Errors
+    /// [`Code::TooManyStreams`] when all `limit` are taken.
+    pub fn waits(&self, limit: usize) -> Result<StreamPermit, Refusal> {
+        let permit = self.grant.open_stream(limit)?;
+        self.request.iter().for_each(|request| request.end());
+        Ok(permit)
+    }
+
+    /// Returns the same caller acting as another agent, which [`Self::speaker`] has allowed.
+    #[must_use]
+    pub fn acting_as(&self, agent: String) -> Self {
+        Self { agent, named: true, ..self.clone() }
+    }
+
+    /// Returns the key's principal.
+    #[must_use]
+    pub fn principal(&self) -> &str {
+        &self.grant.key.principal_id
+    }
+
+    /// Whether it acts as its key's own principal.
+    #[must_use]
+    pub fn is_itself(&self) -> bool {
+        self.agent == self.principal()
+    }
+
+    /// Requires that the key is still in force, for a request that has waited since authentication.
+    ///
+    /// # Errors
+    /// [`Code::Unauthenticated`].
+    pub fn require_key(&self, now: Timestamp) -> Result<(), Refusal> {
+        if self.grant.in_force(now) { Ok(()) } else { Err(unauthenticated()) }
+    }
+
+    /// Requires that the key has a scope.
+    ///
+    /// # Errors
+    /// [`Code::ScopeMissing`].
+    pub fn require(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.has(scope) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            Code::ScopeMissing,
+            format!(
+                "This key lacks the scope `{}`. Use a key that has it; an admin can make one.",
+                scope.as_str()
+            ),
+        ))
+    }
+
+    /// Requires that the caller may rotate a key: its own, or as an admin one that is not stronger.
+    ///
+    /// Otherwise a weak key could rotate a stronger one of its principal and gain its permissions.
+    ///
+    /// # Errors
+    /// [`Code::ScopeMissing`], [`Code::MayNotActAs`].
+    pub fn require_power_over(&self, key: &Key) -> Result<(), Refusal> {
+        if key.id == self.grant.key.id {
+            return Ok(());
+        }
+        self.require(Scope::Admin)?;
+        self.grant.key.may_take_over(key)
+    }
+
+    /// Whether the key has a scope.
+    #[must_use]
+    pub fn has(&self, scope: Scope) -> bool {
+        self.grant.key.scopes.contains(&scope)
+    }
+
+    /// Returns the agent that a body's `member` names, if the key may act as it (contract 1.1).
+    ///
+    /// The acting agent may always be named; another one only if the request named none, or the key may act
+    /// as any. Defaults to the acting agent.
+    ///
+    /// # Errors
+    /// [`Code::MayNotActAs`]; with `strict`, a service that names no agent at all (contract 2).
+    pub fn speaker(&self, member: &str, name: Option<&str>, strict: bool) -> Result<String, Refusal> {
+        let Some(name) = name else {
+            if strict && !self.named && self.grant.kind == Kind::Service {
+                return Err(Refusal::field(
+                    Code::InvalidRequest,
+                    member,
+                    "missing",
+                    format!("Say who acts: with the X-Agent-ID header or with `{member}`."),
+                ));
+            }
+            return Ok(self.agent.clone());
+        };
+        check_name(member, name)?;
+        let key = &self.grant.key;
+        let free = key.any_agent() || (!self.named && key.may_act_as(name));
+        if name == self.agent || free { Ok(name.to_owned()) } else { Err(may_not_act_as(key, name)) }
+    }
+
+    /// Returns the names that [`Self::speaker`] accepts, as SQL `LIKE` patterns for use in queries.
+    #[must_use]
+    pub(crate) fn names(&self) -> Vec<String> {
+        let key = &self.grant.key;
+        let globs = key.act_as.iter().filter(|glob| !self.named || *glob == "*");
+        let own = std::iter::once(&self.agent).chain((!self.named).then_some(&key.principal_id));
+        own.map(|name| like(name)).chain(globs.map(|glob| like(glob).replace('*', "%"))).collect()
+    }
+
+    /// Whether the key reads messages on behalf of every agent (contract 1.6; never in strict mode).
+    #[must_use]
+    pub fn sees_all(&self, strict: bool) -> bool {
+        !strict && self.grant.key.any_agent()
+    }
+}
+
+/// Escapes a name for a SQL `LIKE` pattern.
+pub(crate) fn like(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
+}
+
+/// The refusal of any invalid key, whatever the reason, with the text that clients of the reference server
+/// expect (contract 3.2).
+pub(crate) fn unauthenticated() -> Refusal {
+    Refusal::new(Code::Unauthenticated, "Invalid or missing API key")
+}
+
+fn may_not_act_as(key: &Key, agent: &str) -> Refusal {
+    Refusal::new(
+        Code::MayNotActAs,
+        format!(
+            "The key of `{}` may not act as `{agent}`. Use that agent's own key, or one whose act_as covers it.",
+            key.principal_id
+        ),
+    )
+}

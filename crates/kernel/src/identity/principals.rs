@@ -1,0 +1,140 @@
+//! Principals: creating and reading them. Table `principals`; their keys are in `keys.rs`.
+
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::{Kind, Principal, check_name};
+use entente_domain::ids::IntentId;
+use entente_domain::log::events::{Draft, Kind as EventKind};
+use entente_domain::refusal::Code;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::log::lines::Line;
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+
+/// Creates a principal.
+///
+/// # Errors
+/// Fails if the scope `admin` is missing, if the id is malformed or taken, or if the display name is
+/// malformed.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: String,
+    kind: Kind,
+    display_name: Option<String>,
+    once: Option<&Idempotency>,
+) -> Outcome<Principal> {
+    caller.require(Scope::Admin)?;
+    check_name("id", &id)?;
+    if let Some(name) = &display_name {
+        check_name("display_name", name)?;
+    }
+    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    if find(&mut tx, &id).await?.is_some() {
+        // The id is not repeated: clients could mistake a part of it for another conflict (contract 3.5).
+        return Err(crate::refuse(Code::AlreadyExists, "There is a principal with this id already."));
+    }
+    let principal = Principal {
+        id,
+        kind,
+        display_name,
+        created_by: caller.principal().to_owned(),
+        created_at: line.now(),
+    };
+    insert(&mut tx, &principal).await?;
+    let payload = json!({ "principal_id": principal.id, "kind": principal.kind });
+    line.record(ctx, Draft::of(EventKind::PrincipalCreated, caller.principal(), payload));
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &principal, principal.created_at).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(principal)
+}
+
+/// Lists principals in the order of their ids, up to `limit` after `after`.
+///
+/// # Errors
+/// Fails if the scope `admin` is missing.
+pub async fn list(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Principal>> {
+    caller.require(Scope::Admin)?;
+    let rows = sqlx::query_as!(
+        Row,
+        "-- principals::list
+         SELECT id, kind, display_name, created_by, created_at FROM principals WHERE id > $1 ORDER BY id LIMIT $2",
+        after.unwrap_or(""),
+        i64::from(limit)
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    rows.into_iter().map(Principal::try_from).collect()
+}
+
+/// Returns one principal; every caller may read its own.
+///
+/// # Errors
+/// Fails if it does not exist, or if the scope `admin` is missing for another's.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Principal> {
+    if id != caller.principal() {
+        caller.require(Scope::Admin)?;
+    }
+    let mut connection = ctx.pool.acquire().await?;
+    find(&mut connection, id).await?.ok_or_else(|| not_found("principal"))
+}
+
+struct Row {
+    id: String,
+    kind: String,
+    display_name: Option<String>,
+    created_by: String,
+    created_at: Timestamp,
+}
+
+impl TryFrom<Row> for Principal {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            kind: Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
+            id: row.id,
+            display_name: row.display_name,
+            created_by: row.created_by,
+            created_at: row.created_at,
+        })
+    }
+}
+
+/// Loads a principal by id.
+pub(crate) async fn find(conn: &mut PgConnection, id: &str) -> Outcome<Option<Principal>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- principals::find
+         SELECT id, kind, display_name, created_by, created_at FROM principals WHERE id = $1",
+        id
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Principal::try_from).transpose()
+}
+
+/// Inserts a principal; an existing one stays unchanged.
+pub(crate) async fn insert(conn: &mut PgConnection, principal: &Principal) -> Outcome<()> {
+    sqlx::query!(
+        "-- principals::insert
+         INSERT INTO principals (id, kind, display_name, created_by, created_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (id) DO NOTHING",
+        principal.id,
+        principal.kind.as_str(),
+        principal.display_name,
+        principal.created_by,
+        principal.created_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

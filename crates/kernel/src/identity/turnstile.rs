@@ -1,0 +1,91 @@
+//! A turnstile for work that occupies a core: few tasks run at a time, and few wait.
+//!
+//! A caller that would be behind too many is asked to retry, so that a flood of guesses delays later callers by no
+//! more than the queue.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use entente_domain::refusal::{Code, Refusal};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::{AppError, Outcome};
+
+/// Maximum length of the queue: at some 20 ms each, two at a time, the last one waits for a third of a second.
+const QUEUE: usize = 32;
+
+/// Tasks at a time: each takes a core and 19 MiB for some 20 ms, and they must not occupy all cores.
+const TURNS: usize = 2;
+
+/// A semaphore with a bounded queue.
+#[derive(Debug)]
+pub struct Turnstile {
+    turns: Semaphore,
+    /// Number of tasks that wait or run.
+    inside: AtomicUsize,
+    /// Maximum of that number.
+    most: usize,
+}
+
+/// A turn; dropping it admits the next task.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    _place: Place<'a>,
+}
+
+#[derive(Debug)]
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Default for Turnstile {
+    fn default() -> Self {
+        Self { turns: Semaphore::new(TURNS), inside: AtomicUsize::new(0), most: TURNS + QUEUE }
+    }
+}
+
+impl Turnstile {
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if too many wait already.
+    pub async fn enter(&self) -> Outcome<Turn<'_>> {
+        let before = self.inside.fetch_add(1, Ordering::AcqRel);
+        let place = Place(&self.inside);
+        if before >= self.most {
+            let message = "So many passwords and old keys are being checked at this moment that nothing more is taken. Try \
+                           again in a second.";
+            let refusal =
+                Refusal { retry_after_seconds: Some(1), ..Refusal::new(Code::Unavailable, message) };
+            return Err(refusal.into());
+        }
+        let permit = self.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
+        Ok(Turn { _permit: permit, _place: place })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_queue_has_an_end_and_moves_on() {
+        let stile = Turnstile { turns: Semaphore::new(1), inside: AtomicUsize::new(0), most: 2 };
+        let first = stile.enter().await.unwrap();
+        let second = stile.enter();
+        tokio::pin!(second);
+        let moment = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(moment, second.as_mut()).await.is_err(), "there is one turn");
+        let third = stile.enter().await.unwrap_err();
+        let AppError::Refused(refusal) = third else { panic!("{third}") };
+        assert_eq!((refusal.code, refusal.retry_after_seconds), (Code::Unavailable, Some(1)));
+        drop(first);
+        drop(second.await.unwrap());
+        assert_eq!(stile.inside.load(Ordering::Acquire), 0);
+        drop(stile.enter().await.unwrap());
+    }
+}

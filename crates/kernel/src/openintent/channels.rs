@@ -1,0 +1,235 @@
+//! Channels (RFC-0021 §1): opening, finding and changing them. The rows of the table `channels` are in
+//! `channels/rows.rs`, closing and purging in `channels/closing.rs`, messages in `sends.rs` and
+//! `messages.rs`.
+
+mod closing;
+mod rows;
+
+use entente_domain::access::Level;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::HOUSE;
+use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::channels as law;
+use entente_domain::openintent::channels::{Channel, ChannelAsk, ChannelChange, ChannelStatus, CloseReason};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+pub use closing::{close_idle, evict, purge};
+pub(crate) use closing::{close_of_intent, close_of_jobs, close_of_tasks};
+pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remove_member};
+
+use crate::access::seats;
+use crate::access::seats::Seat;
+use crate::log::lines::Line;
+use crate::openintent::channels::closing::close;
+use crate::openintent::channels::rows::{insert, mark_deleted, update};
+use crate::openintent::tasks;
+use crate::openintent::visits::{home, settle, visit};
+use crate::{Caller, Ctx, Outcome, idempotency};
+
+/// Opens a channel on an intent.
+///
+/// # Errors
+/// The intent does not exist, is not writable or is resolved; an open channel has the name; the request is
+/// invalid.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: ChannelAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Channel> {
+    caller.require(Scope::ChannelsWrite)?;
+    let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let seat = seats::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let channel = open(&mut tx, ctx, &mut line, &seat, &agent, ask).await?;
+    line.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &channel, channel.created_at).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(channel)
+}
+
+/// Opens a channel within an operation that holds the intent's lock.
+pub(crate) async fn open(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    line: &mut Line,
+    seat: &Seat,
+    agent: &str,
+    ask: ChannelAsk,
+) -> Outcome<Channel> {
+    if seat.status.is_terminal() {
+        return Err(Refusal::new(
+            Code::IntentResolved,
+            format!(
+                "The intent is {}; no channel can be opened on it any more (RFC-0021 §7.1).",
+                seat.status.as_str()
+            ),
+        )
+        .into());
+    }
+    let now = line.now();
+    let id = ChannelId::mint(now, &*ctx.chance);
+    let channel = law::create(ask, line.intent_id, agent, seat.standing, id, now)?;
+    check_task(conn, ctx, &channel).await?;
+    if let Some(open) = find_open(conn, line.intent_id, &channel.name).await? {
+        if open.status_at(now) == ChannelStatus::Open {
+            return Err(Refusal::new(
+                Code::DuplicateName,
+                format!("An open channel of this intent has that name already: {}. Use it, or choose another name.", open.id),
+            )
+            .into());
+        }
+        // It has expired, but no sweep has closed it yet.
+        close(conn, ctx, line, &open, CloseReason::TtlExpired, HOUSE).await?;
+    }
+    insert(conn, &channel).await?;
+    line.record(ctx, Draft::of(Kind::ChannelCreated, agent, described(&channel)));
+    Ok(channel)
+}
+
+/// Requires in strict mode that `task_id` names an open task of the intent; otherwise it may be any text
+/// (contract 2).
+async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Outcome<()> {
+    let Some(named) = channel.task_id.as_deref().filter(|_| ctx.settings.strict) else { return Ok(()) };
+    let known = match named.parse() {
+        Ok(id) => tasks::among(conn, channel.intent_id, &[id]).await?.pop(),
+        Err(_no_id) => None,
+    };
+    match known {
+        None => Err(tasks::no_task("task_id", &format!("`{named}`")).into()),
+        Some((id, status, _)) if status.is_terminal() => {
+            let message = format!("{id} is {}: a channel for it would be closed already.", status.as_str());
+            Err(Refusal::field(Code::Unprocessable, "task_id", "over", message).into())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Filters for listing an intent's channels.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only channels in this status.
+    pub status: Option<ChannelStatus>,
+    /// Maximum number of channels.
+    pub limit: u32,
+    /// Number of channels to skip.
+    pub offset: u32,
+}
+
+/// Lists an intent's channels: open ones first, then closed ones, each oldest first (contract 10.1).
+///
+/// Readers of the intent see names and members, but not messages (RFC-0021, open question 2).
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Channel>> {
+    caller.require(Scope::ChannelsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- channels::list
+         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
+                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
+                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
+                message_count AS "message_count!", last_message_at
+         FROM channel_states WHERE intent_id = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR status = $2)
+         ORDER BY status DESC, id LIMIT $3 OFFSET $4"#,
+        intent_id.uuid(),
+        filter.status.map(word),
+        i64::from(filter.limit),
+        i64::from(filter.offset)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut channels = rows.into_iter().map(Channel::try_from).collect::<Outcome<Vec<_>>>()?;
+    channels.iter_mut().for_each(|channel| settle(channel, now));
+    Ok(channels)
+}
+
+/// Returns a channel; every reader of its intent may see it.
+///
+/// # Errors
+/// The channel does not exist, or its intent is not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<Channel> {
+    caller.require(Scope::ChannelsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let visit = visit(&mut connection, caller, id, ctx.now()).await?;
+    Ok(visit.channel)
+}
+
+/// Changes a channel's members, policy, options or status.
+///
+/// # Errors
+/// The channel does not exist; the caller does not manage it; it is closed; the change is invalid.
+pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelChange) -> Outcome<Channel> {
+    caller.require(Scope::ChannelsWrite)?;
+    let intent_id = home(ctx, id).await?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let visit = visit(&mut tx, caller, id, ctx.now()).await?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (next, changed) = law::change(&visit.channel, change, visit.manages, line.now())?;
+    if changed.is_empty() {
+        return Ok(visit.channel);
+    }
+    update(&mut tx, &next).await?;
+    if next.status != visit.channel.status {
+        close(&mut tx, ctx, &mut line, &next, CloseReason::Requested, &caller.agent).await?;
+    }
+    if changed != ["status"] {
+        let mut payload = described(&next);
+        if let Some(members) = payload.as_object_mut() {
+            members.insert("updated".to_owned(), json!(changed));
+        }
+        line.record(ctx, Draft::of(Kind::ChannelCreated, &caller.agent, payload));
+    }
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(next)
+}
+
+/// Closes and hides a channel; its messages are purged soon after.
+///
+/// # Errors
+/// The channel does not exist; the caller does not manage it.
+pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
+    caller.require(Scope::ChannelsWrite)?;
+    let intent_id = home(ctx, id).await?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let visit = visit(&mut tx, caller, id, ctx.now()).await?;
+    law::require_manager(visit.manages)?;
+    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    // Even if it was closed before, because writers rely on every change to an intent advancing its log.
+    close(&mut tx, ctx, &mut line, &visit.channel, CloseReason::Requested, &caller.agent).await?;
+    mark_deleted(&mut tx, id, line.now()).await?;
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(intent_id);
+    Ok(())
+}
+
+fn described(channel: &Channel) -> serde_json::Value {
+    json!({
+        "channel_id": channel.id, "name": channel.name, "created_by": channel.created_by, "task_id": channel.task_id,
+        "member_policy": channel.member_policy, "members": channel.members, "options": channel.options.filled(),
+    })
+}
+
+fn word(status: ChannelStatus) -> &'static str {
+    match status {
+        ChannelStatus::Open => "open",
+        ChannelStatus::Closed => "closed",
+    }
+}

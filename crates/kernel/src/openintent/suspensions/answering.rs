@@ -1,0 +1,172 @@
+//! Answers to the question that an intent waits with. Only a person answers, with a login or an API key of its own,
+//! and never the asker. The addressee answers and thereby closes the moment. If nobody could be asked, or if the
+//! moment lapsed before the question, the person named by the operator or a person with admin access to the intent
+//! answers.
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::IntentId;
+use entente_domain::moments::MomentState;
+use entente_domain::openintent::suspensions::{End, Suspension, SuspensionState};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+
+use super::{Given, ends, rows};
+use crate::access::seats;
+use crate::moments::{self, Reach, Turn};
+use crate::openintent::intents;
+use crate::{Caller, Ctx, Outcome, idempotency, not_found};
+
+/// An answer to a question.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// Id of the question.
+    pub suspension_id: String,
+    /// The answer.
+    pub value: Value,
+    /// Other data of its client.
+    pub metadata: Option<Map<String, Value>>,
+    /// Digest of the moment, if the client has read it.
+    pub digest: Option<String>,
+}
+
+/// An accepted answer.
+#[derive(Debug, Clone)]
+pub struct Responded {
+    /// The answered question.
+    pub suspension: Suspension,
+    /// The answer.
+    pub value: Value,
+    /// Label and description of the chosen option.
+    pub choice: Option<(String, String)>,
+    /// Time of the answer.
+    pub at: Timestamp,
+}
+
+/// Answers the question that an intent waits with; the caller acts as the answering person.
+///
+/// The same answer by the same person again is a retry.
+///
+/// # Errors
+/// Fails if the intent does not exist or is not visible to the caller, if it does not, or no longer, wait with this
+/// question, if the value is not a valid answer, or if another person is asked.
+pub async fn respond(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    said: Said,
+    once: Option<&Idempotency>,
+) -> Outcome<Responded> {
+    caller.require(Scope::MomentsWrite)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let found = rows::load(&mut conn, intent_id, &said.suspension_id).await?;
+    let moment = match found.as_ref().and_then(|one| one.moment_id) {
+        Some(id) => moments::load(&mut conn, id).await?,
+        None => None,
+    };
+    let addressed =
+        |kept: &moments::Kept| caller.is_itself() && kept.moment.is_addressed_to(&caller.agent, ctx.now());
+    // An addressee, or the person named for all questions, may see this one on any intent.
+    let is_addressed = moment.as_ref().is_some_and(addressed) || is_named(ctx, caller);
+    if !is_addressed {
+        seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    }
+    caller.require_person()?;
+    let one = found.ok_or_else(no_question)?;
+    let mut reach = match &moment {
+        Some(kept) => Reach::of(&mut conn, kept).await?,
+        None => Reach::default(),
+    };
+    drop(conn);
+    reach.about(Some(intent_id), None);
+    reach.once(caller, once);
+    let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
+    let one = rows::load(&mut turn.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
+    if idempotency::find::<String>(&mut turn.tx, caller, once).await?.is_some()
+        || one.state_at(turn.now) != SuspensionState::Open
+    {
+        return again(&mut turn.tx, caller, one, &said, turn.now).await;
+    }
+    let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+    let asked = ends::asked(&intent)?;
+    let current = match &moment {
+        Some(kept) => turn.current(ctx, kept.moment.id).await?,
+        None => None,
+    };
+    let open = current.filter(|kept| kept.moment.state_at(turn.now) == MomentState::Open);
+    if let Some(mut kept) = open {
+        // First check the right to answer, then the answer.
+        kept.moment.may_decide(&moments::decider(caller), turn.now)?;
+        let resolution = asked.accept(&said.value)?;
+        let Said { value, metadata, digest, .. } = said.clone();
+        turn.given = Some(Given { value, metadata });
+        moments::answer(ctx, caller, &mut turn, &mut kept, digest.as_deref(), resolution).await?;
+    } else {
+        require_admin(ctx, &mut turn, caller, &one).await?;
+        asked.accept(&said.value)?;
+        let Said { value, metadata, .. } = said.clone();
+        let (by, authority) = (caller.agent.clone(), caller.authority().cloned());
+        let end = End::Responded { value, by, metadata, authority };
+        let (tx, line) = turn.parts(intent_id)?;
+        ends::end(tx, ctx, line, (&intent, &one), end, &caller.agent).await?;
+    }
+    let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
+    idempotency::keep(&mut turn.tx, caller, once, &one.id, turn.now).await?;
+    let suspension = rows::load(&mut turn.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
+    let at = suspension.ended_at.unwrap_or(turn.now);
+    turn.conclude(ctx).await?;
+    Ok(Responded { suspension, value: said.value, choice, at })
+}
+
+fn no_question() -> Refusal {
+    let message = "The intent does not wait with this question. Look at `_suspension` in its state: its `id` is the one to name.";
+    Refusal::new(Code::InvalidTransition, message)
+}
+
+/// Handles a question that is over: the same answer again succeeds, as after a lost reply, any other is too late.
+async fn again(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    one: Suspension,
+    said: &Said,
+    now: Timestamp,
+) -> Outcome<Responded> {
+    let intent = intents::load(conn, one.intent_id).await?.ok_or_else(|| not_found("intent"))?;
+    let record = ends::record(&intent, &one.id).unwrap_or_default();
+    let mine =
+        one.responded_by.as_deref() == Some(&caller.agent) && record.get("response") == Some(&said.value);
+    if one.state != SuspensionState::Responded || !mine {
+        let message = format!(
+            "This question takes no answer any more: it is {}. Look at `_suspension` in the intent's state.",
+            one.state_at(now).as_str()
+        );
+        return Err(Refusal::new(Code::InvalidTransition, message).into());
+    }
+    let asked = ends::asked(&intent)?;
+    let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
+    let at = one.ended_at.unwrap_or(now);
+    Ok(Responded { suspension: one, value: said.value.clone(), choice, at })
+}
+
+/// Returns whether the caller is the person that the operator named for questions without an addressee.
+fn is_named(ctx: &Ctx, caller: &Caller) -> bool {
+    caller.require_person().is_ok() && ctx.settings.moments.person.as_deref() == Some(&caller.agent)
+}
+
+/// Requires that a person may answer a question without an addressee: the operator's choice, or an admin of the
+/// intent, but never the asker under any name.
+async fn require_admin(ctx: &Ctx, turn: &mut Turn, caller: &Caller, one: &Suspension) -> Outcome<()> {
+    if one.is_asked_by(&caller.agent) {
+        let message = "Nobody could be asked, so the people who administer the intent answer; but who asks cannot be who answers.";
+        return Err(Refusal::new(Code::NotThePrincipal, message).into());
+    }
+    if is_named(ctx, caller) {
+        return Ok(());
+    }
+    let seat = seats::seat(&mut turn.tx, &caller.agent, one.intent_id, turn.now).await?;
+    let seat = seat.ok_or_else(|| not_found("intent"))?;
+    Ok(seat.standing.require(Level::Admin)?)
+}

@@ -1,0 +1,286 @@
+//! Deliveries: the webhook queue, endpoint leases, and the results of attempts. Tables `webhook_bodies`,
+//! `webhook_deliveries`, `webhook_attempts`, `webhook_shifts`. `src/background/deliver.rs` sends them; while
+//! it does it holds no transaction, only an endpoint lease, which ends by itself when its server dies.
+//!
+//! One server at a time holds an endpoint's lease, and sends its deliveries one after the other. So first
+//! attempts keep the order of the log; failed deliveries are retried on their own schedule and hold nothing
+//! up.
+
+mod log;
+mod rows;
+mod shifts;
+
+use std::collections::HashMap;
+
+use chrono::TimeDelta;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{AttemptId, EndpointId, IntentId, NodeId};
+use entente_domain::webhooks::retries::{Failure, again_after, given_up, pause};
+use entente_domain::webhooks::signing::Secrets;
+use entente_domain::webhooks::{DeliveryStatus, DisabledReason};
+
+use crate::feed::Record;
+use crate::feed::streams::Sight;
+use crate::log::places;
+use crate::openintent::channels;
+use crate::webhooks::endpoints;
+use crate::webhooks::endpoints::Stored;
+use crate::{Ctx, Outcome};
+
+pub use log::{Attempt, Delivery, Filter, list, ping, wait};
+pub(crate) use rows::{Queue, forget_all, in_order, latest, queue};
+pub use shifts::Health;
+pub(crate) use shifts::{begin_again, health, hold};
+
+/// Seconds that a lease lasts beyond the timeout of one attempt, for the work around it: short, because a
+/// dead server keeps its leases that long.
+const SHIFT_SECONDS: i64 = 10;
+
+/// Seconds until an endpoint's next lease after a failure of this server, not of the receiver.
+const STUMBLE_SECONDS: i64 = 5;
+
+/// Maximum number of deliveries waiting for an endpoint, because a receiver that is down would fill the disk.
+const BACKLOG: i64 = 100_000;
+
+/// A lease on one endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Shift {
+    /// The endpoint.
+    pub endpoint_id: EndpointId,
+    /// The server that holds it.
+    node: NodeId,
+    /// The lease's fencing token.
+    fence: i64,
+}
+
+/// A delivery that is due.
+#[derive(Debug)]
+pub struct Due {
+    /// The delivery.
+    pub id: i64,
+    /// The header `webhook-id`.
+    pub webhook_id: String,
+    /// The body.
+    pub body: String,
+    /// The trace that it belongs to.
+    pub trace_id: Option<String>,
+    /// Number of earlier attempts.
+    pub attempts: u32,
+}
+
+/// The due deliveries of an endpoint.
+#[derive(Debug)]
+pub struct Batch {
+    /// The URL to send to.
+    pub url: String,
+    /// The secrets that sign them.
+    pub secrets: Secrets,
+    /// The deliveries in order.
+    pub due: Vec<Due>,
+}
+
+/// The result of an attempt.
+#[derive(Debug)]
+pub struct Attempted {
+    /// The delivery.
+    pub id: i64,
+    /// Number of attempts, including this one.
+    pub attempts: u32,
+    /// When it was made.
+    pub at: Timestamp,
+    /// The status of the receiver's answer.
+    pub status: Option<u16>,
+    /// The error, if it failed.
+    pub error: Option<String>,
+    /// Its duration in milliseconds.
+    pub millis: u32,
+    /// The beginning of the answer's body.
+    pub response: Option<String>,
+    /// How it failed, if it did.
+    pub failure: Option<Failure>,
+    /// Seconds after which the receiver asks to be retried.
+    pub retry_after: Option<u32>,
+}
+
+/// How a lease continues after attempts were recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// With the next delivery.
+    Continue,
+    /// It ends: the endpoint is paused for a while.
+    Pause,
+    /// It ends: the endpoint is disabled.
+    Disable(DisabledReason),
+    /// Another server holds it now; deliveries may be sent twice.
+    Lost,
+}
+
+/// Claims leases on up to `limit` endpoints with due deliveries, longest waiting first.
+///
+/// # Errors
+/// A database error.
+pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<Shift>> {
+    let now = ctx.now();
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let claimed = shifts::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await?;
+    Ok(claimed.into_iter().map(|(endpoint_id, fence)| Shift { endpoint_id, node, fence }).collect())
+}
+
+fn lasting(ctx: &Ctx) -> TimeDelta {
+    let attempt = i64::try_from(ctx.settings.webhooks.timeout.as_secs()).unwrap_or(i64::MAX);
+    TimeDelta::seconds(attempt.saturating_add(SHIFT_SECONDS))
+}
+
+/// Loads the next deliveries of a lease, and drops those that the endpoint's owner may no longer see; `None`
+/// when nothing is due.
+///
+/// # Errors
+/// A database error.
+pub async fn load(ctx: &Ctx, shift: &Shift) -> Outcome<Option<Batch>> {
+    let now = ctx.now();
+    let mut conn = ctx.pool.acquire().await?;
+    let Some(stored) = endpoints::find(&mut conn, shift.endpoint_id).await? else { return Ok(None) };
+    if !stored.endpoint.live(now) {
+        return Ok(None);
+    }
+    let waiting = rows::due(&mut conn, shift.endpoint_id, now).await?;
+    let sight = endpoints::powers(&mut conn, &stored, now).await?;
+    drop(conn);
+    let seen = judge(ctx, &stored, sight, &waiting).await?;
+    let (due, lost): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|one| seen.contains(&one.id));
+    if !lost.is_empty() {
+        let ids: Vec<i64> = lost.iter().map(|one| one.id).collect();
+        rows::drop_all(&ctx.pool, &ids, now).await?;
+        ctx.metrics.webhook_outcome("dropped", ids.len());
+    }
+    let due: Vec<Due> = due.into_iter().map(rows::Waiting::due).collect();
+    let url = stored.endpoint.url.unwrap_or_default();
+    Ok((!due.is_empty() || !lost.is_empty()).then_some(Batch { url, secrets: stored.secrets, due }))
+}
+
+/// Returns those of the deliveries that the endpoint's owner may see now.
+///
+/// A message that was evicted since it was queued is still delivered if the owner may read its channel.
+async fn judge(
+    ctx: &Ctx,
+    stored: &Stored,
+    sight: Option<Sight>,
+    waiting: &[rows::Waiting],
+) -> Outcome<Vec<i64>> {
+    let Some(mut sight) = sight else { return Ok(Vec::new()) };
+    let told: Vec<(IntentId, i64)> = waiting.iter().filter_map(rows::Waiting::told).collect();
+    let records: HashMap<(IntentId, i64), Record> = places::at(ctx, &told).await?;
+    let mut seen = Vec::new();
+    for one in waiting {
+        let Some(told) = one.told() else {
+            seen.push(one.id);
+            continue;
+        };
+        let sees = match records.get(&told) {
+            Some(record) => stored.endpoint.wants(&one.kind) && sight.sees(ctx, record).await?,
+            None => sees_channel(ctx, &mut sight, told.0, one).await?,
+        };
+        if sees {
+            seen.push(one.id);
+        }
+    }
+    Ok(seen)
+}
+
+async fn sees_channel(ctx: &Ctx, sight: &mut Sight, intent: IntentId, one: &rows::Waiting) -> Outcome<bool> {
+    let Some(channel) = one.channel_id else { return Ok(false) };
+    if !sight.reads(ctx, intent).await? {
+        return Ok(false);
+    }
+    let mut conn = ctx.pool.acquire().await?;
+    let found = channels::load_all(&mut conn, &[channel.into()]).await?;
+    Ok(found.first().is_some_and(|channel| channel.admits(&sight.caller.agent)))
+}
+
+/// Records the results of attempts, in order, and extends the lease.
+///
+/// # Errors
+/// A database error.
+pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Next> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    let Some(mut health) = shifts::lock(&mut tx, shift).await? else { return Ok(Next::Lost) };
+    let mut next = Next::Continue;
+    let mut changes = Vec::with_capacity(made.len());
+    for one in made {
+        let chance = u64::try_from(ctx.chance.bits() & u128::from(u64::MAX)).unwrap_or(0);
+        let wait = one.failure.and_then(|how| again_after(one.attempts, how, one.retry_after, chance));
+        let millis = |wait: u64| TimeDelta::milliseconds(i64::try_from(wait).unwrap_or(i64::MAX));
+        let (status, again) = match (one.failure, wait) {
+            (None, _) => (DeliveryStatus::Delivered, None),
+            (Some(_), Some(wait)) => (DeliveryStatus::Waiting, Some(now + millis(wait))),
+            (Some(_), None) => (DeliveryStatus::Failed, None),
+        };
+        changes.push(rows::Change { id: one.id, attempts: one.attempts, status, again });
+        match one.failure {
+            None => health.succeeded(one.at),
+            Some(how) => {
+                health.failed(one.at, one.error.clone());
+                let rest = pause(health.failures, how, one.retry_after);
+                if rest > 0 {
+                    health.paused_until = Some(now + TimeDelta::seconds(i64::from(rest)));
+                    next = Next::Pause;
+                }
+                if how.gone() {
+                    next = Next::Disable(DisabledReason::Gone);
+                } else if health.failing_since.is_some_and(|since| given_up(since, now)) {
+                    next = Next::Disable(DisabledReason::Failing);
+                }
+            }
+        }
+    }
+    let mint = |at| AttemptId::mint(at, &*ctx.chance);
+    rows::change(&mut tx, &changes, now).await?;
+    rows::insert_attempts(&mut tx, made, mint).await?;
+    shifts::prolong(&mut tx, shift, &health, now + lasting(ctx)).await?;
+    if next == Next::Pause && rows::waits_more_than(&mut tx, shift.endpoint_id, BACKLOG).await? {
+        next = Next::Disable(DisabledReason::Backlog);
+    }
+    tx.commit().await?;
+    for change in &changes {
+        let outcome =
+            if change.status == DeliveryStatus::Waiting { "retried" } else { change.status.as_str() };
+        ctx.metrics.webhook_outcome(outcome, 1);
+    }
+    Ok(next)
+}
+
+/// Releases a lease.
+///
+/// The endpoint's next lease is due with its next delivery and after its pause; after a failure of this
+/// server only after a delay, because it may fail again.
+///
+/// # Errors
+/// A database error.
+pub async fn end(ctx: &Ctx, shift: &Shift, failed: bool) -> Outcome<()> {
+    let mut tx = ctx.begin(&[]).await?;
+    // Locked before the queue is read: a concurrent operation that queues more sets the due time after this
+    // one.
+    if shifts::lock(&mut tx, shift).await?.is_some() {
+        let now = ctx.now();
+        let live = endpoints::find(&mut tx, shift.endpoint_id).await?;
+        let live = live.is_some_and(|stored| stored.endpoint.live(now));
+        let from = if failed { now + TimeDelta::seconds(STUMBLE_SECONDS) } else { now };
+        shifts::give_back(&mut tx, shift, live, from).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Deletes deliveries past their retention, endpoints that ended that long ago, and the rest of removed
+/// endpoints: up to `limit` of each; returns their number.
+///
+/// # Errors
+/// A database error.
+pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let mut conn = ctx.pool.acquire().await?;
+    ctx.metrics.webhook_waiting.set(rows::waiting(&mut conn, BACKLOG).await?);
+    drop(conn);
+    let retired = endpoints::retire(ctx, limit).await?;
+    Ok(retired + rows::forget_finished(ctx, limit).await? + endpoints::sweep_removed(ctx, limit).await?)
+}

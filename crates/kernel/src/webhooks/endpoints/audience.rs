@@ -1,0 +1,170 @@
+//! The audience: the endpoints that receive records now, each with its owner's view. The server's cache of it
+//! is checked against the system log, which records every change of an endpoint or a key.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{IntentId, KeyId};
+use entente_domain::webhooks::{Endpoint, EndpointKind};
+use sqlx::PgConnection;
+
+use super::rows::{self, Stored};
+use crate::access::seats;
+use crate::feed::streams::{Sight, View, know_members};
+use crate::feed::{Place, Record};
+use crate::identity::keys::find_by_public_ids;
+use crate::log::lines;
+use crate::{Caller, Ctx, Grant, Outcome};
+
+/// An endpoint that receives records.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// It receives records of transactions after this one.
+    pub hears_after: i64,
+    /// The view of its owner.
+    pub sight: Sight,
+}
+
+/// The receiving endpoints, as cached by this server.
+#[derive(Debug, Default)]
+pub(crate) struct Audience {
+    /// The end of the system log when they were loaded.
+    seen: Option<i64>,
+    /// The receiving endpoints.
+    pub listeners: Vec<Listener>,
+    /// The fan-out cursor as this server last left it; if another server has moved it, this one missed
+    /// records.
+    pub left_at: Option<Place>,
+}
+
+impl Audience {
+    /// Reloads the audience if anything has changed.
+    pub async fn refresh(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+        let tail = lines::tails(conn, &[IntentId::HOUSE]).await?;
+        let seen = tail.first().map_or(0, |(_, tail)| tail.seq);
+        let now = ctx.now();
+        let spent = |one: &Listener| !one.endpoint.live(now) || !one.sight.caller.grant.in_force(now);
+        if self.seen == Some(seen) {
+            self.listeners.retain(|one| !spent(one));
+            return Ok(());
+        }
+        let live = rows::live(conn, now).await?;
+        let keys: Vec<KeyId> = live.iter().map(|stored| stored.key_id).collect();
+        let grants = grants(conn, &keys, now).await?;
+        self.listeners = live
+            .into_iter()
+            .filter_map(|stored| {
+                let grant = grants.get(&stored.key_id)?;
+                let sight = sight(&stored.endpoint, Arc::clone(grant), now)?;
+                Some(Listener { endpoint: stored.endpoint, hears_after: stored.hears_after, sight })
+            })
+            .collect();
+        self.seen = Some(seen);
+        Ok(())
+    }
+
+    /// Clears the cached access levels.
+    pub fn forget_seats(&mut self) {
+        self.listeners.iter_mut().for_each(|one| one.sight.forget());
+    }
+
+    /// Loads the access levels of all listeners for the intents of these records, in one query.
+    pub async fn take_seats<'a>(
+        &mut self,
+        ctx: &Ctx,
+        conn: &mut PgConnection,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Outcome<()> {
+        know_members(conn, self.listeners.iter_mut().map(|one| &mut one.sight)).await?;
+        let mut intents: Vec<IntentId> = records.map(Record::intent_id).collect();
+        intents.sort_unstable();
+        intents.dedup();
+        let mut asked: Vec<(IntentId, String)> = Vec::new();
+        for one in &self.listeners {
+            let agent = &one.sight.caller.agent;
+            let new = intents
+                .iter()
+                .filter(|intent| in_scope(&one.endpoint, **intent) && one.sight.asks_for(**intent));
+            asked.extend(new.map(|intent| (*intent, agent.clone())));
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let pairs: Vec<(IntentId, &str)> =
+            asked.iter().map(|(intent, agent)| (*intent, agent.as_str())).collect();
+        let found: HashMap<(IntentId, String), _> =
+            seats::seats(conn, &pairs, ctx.now()).await?.into_iter().collect();
+        for one in &mut self.listeners {
+            for intent in &intents {
+                if in_scope(&one.endpoint, *intent) && one.sight.asks_for(*intent) {
+                    let seat = found.get(&(*intent, one.sight.caller.agent.clone())).cloned();
+                    one.sight.learn(*intent, seat);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    /// Whether the endpoint receives this record, written as `kind`.
+    pub async fn hears(&mut self, ctx: &Ctx, record: &Record, kind: &str) -> Outcome<bool> {
+        let asked = in_scope(&self.endpoint, record.intent_id()) && self.endpoint.wants(kind);
+        Ok(asked && self.sight.sees(ctx, record).await?)
+    }
+}
+
+fn in_scope(endpoint: &Endpoint, intent: IntentId) -> bool {
+    endpoint.intent_id.is_none_or(|only| only == intent)
+}
+
+/// Returns the view of an endpoint's owner with this key; `None` if the key may not act as the agent, or may
+/// not read the mailbox of a mailbox endpoint.
+fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight> {
+    let caller = Caller::new(grant, Some(&endpoint.agent_id), now).ok()?;
+    let view = match (endpoint.kind, endpoint.channel_id, endpoint.intent_id) {
+        // Mailbox endpoints receive envelopes, not records; only the scope matters.
+        (EndpointKind::Mailbox, _, _) if !caller.has(Scope::MailRead) => return None,
+        (EndpointKind::Agent | EndpointKind::Mailbox, _, _) => View::Agent,
+        (EndpointKind::Subscription, Some(channel), _) => View::Channel(channel),
+        (EndpointKind::Subscription, None, Some(_)) => View::Intent,
+        (EndpointKind::Subscription, None, None) => endpoint.portfolio_id.map_or(View::All, View::Portfolio),
+    };
+    Some(Sight::new(caller, view))
+}
+
+/// Returns the view of a stored endpoint's owner; `None` if its key is no longer in force.
+pub(crate) async fn powers(
+    conn: &mut PgConnection,
+    stored: &Stored,
+    now: Timestamp,
+) -> Outcome<Option<Sight>> {
+    let mut grants = grants(conn, &[stored.key_id], now).await?;
+    Ok(grants.remove(&stored.key_id).and_then(|grant| sight(&stored.endpoint, grant, now)))
+}
+
+/// Returns the grants of these keys, or of the newest keys in force that they were rotated to.
+pub(crate) async fn grants(
+    conn: &mut PgConnection,
+    keys: &[KeyId],
+    now: Timestamp,
+) -> Outcome<HashMap<KeyId, Arc<Grant>>> {
+    let mut roots: Vec<uuid::Uuid> = keys.iter().map(|key| key.uuid()).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let newest: HashMap<KeyId, String> = rows::heirs(conn, &roots, now).await?.into_iter().collect();
+    let ids: Vec<&str> = newest.values().map(String::as_str).collect();
+    let found = find_by_public_ids(conn, &ids).await?.into_iter();
+    let granted: HashMap<String, Arc<Grant>> = found
+        .map(|found| {
+            (found.key.public_id.clone(), Arc::new(Grant::new(found.key, found.kind, found.changed_seq)))
+        })
+        .collect();
+    Ok(newest.iter().filter_map(|(root, id)| Some((*root, Arc::clone(granted.get(id)?)))).collect())
+}

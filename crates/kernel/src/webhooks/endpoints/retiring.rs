@@ -1,0 +1,36 @@
+//! Removes expired subscriptions after the retention period of deliveries. Nothing is sent to them from the
+//! instant they expire; until their removal the owner can still list their deliveries.
+
+use entente_domain::identity::principals::HOUSE;
+use entente_domain::ids::{EndpointId, IntentId};
+
+use super::{find, rows, take_away};
+use crate::log::lines::Line;
+use crate::{Ctx, Outcome};
+
+/// Removes up to `limit` of them; returns their number.
+///
+/// # Errors
+/// A database error.
+pub(crate) async fn retire(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let before = ctx.now() - ctx.settings.webhooks.retention;
+    let mut conn = ctx.pool.acquire().await?;
+    let ended = rows::ended(&mut conn, before, limit).await?;
+    drop(conn);
+    let mut retired = 0;
+    for id in ended {
+        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+        // Checked again under the lock: another server may have removed it, or its owner may have extended
+        // it.
+        let found = find(&mut tx, EndpointId::from(id)).await?;
+        let found = found.filter(|stored| stored.endpoint.expires_at.is_some_and(|end| end < before));
+        let Some(stored) = found else { continue };
+        let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+        take_away(&mut tx, ctx, &mut line, &stored.endpoint, HOUSE).await?;
+        line.save(&mut tx).await?;
+        tx.commit().await?;
+        ctx.feed.news(IntentId::HOUSE);
+        retired += 1;
+    }
+    Ok(retired)
+}

@@ -1,0 +1,159 @@
+//! Fan-out: queues each record for the webhook endpoints that receive it. Table `webhook_cursor`.
+//!
+//! The logs are the outbox: nothing is written for a receiver when a record is written. One server at a time
+//! reads the records after the cursor and below the horizon (`places.rs`), queues those that each receiver's
+//! owner may see, and moves the cursor in the same transaction. A crash repeats a step or continues after it;
+//! each delivery is queued once either way.
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::IntentId;
+use sqlx::PgConnection;
+
+use crate::feed::{Place, Record};
+use crate::log::places;
+use crate::webhooks::deliveries;
+use crate::webhooks::deliveries::Queue;
+use crate::webhooks::endpoints::Audience;
+use crate::{Ctx, Outcome};
+
+/// The advisory lock for moving the cursor; a row lock would give the transaction an id at once, and hold
+/// back everybody's horizon while it reads.
+const LOCK: i64 = 0x656e_7465_6e74_6501;
+
+/// Limit of deliveries queued in one transaction, which only its last record may exceed: more would hold back
+/// the horizon.
+const ROWS: usize = 2_000;
+
+struct Cursor {
+    place: Option<Place>,
+    moved_at: Option<Timestamp>,
+}
+
+/// Fans out the next page of the logs; returns true when there may be more.
+///
+/// # Errors
+/// A database error.
+pub async fn step(ctx: &Ctx) -> Outcome<bool> {
+    let mut audience = ctx.webhooks.audience.lock().await;
+    let mut tx = ctx.pool.begin().await?;
+    audience.refresh(ctx, &mut tx).await?;
+    let cursor = load(&mut tx).await?;
+    if audience.listeners.is_empty() && cursor.place.is_none() {
+        return Ok(false);
+    }
+    if !lock(&mut tx).await? {
+        return Ok(false);
+    }
+    let cursor = load(&mut tx).await?;
+    let Some(first) = audience.listeners.iter().map(|one| one.hears_after).min() else {
+        save(&mut tx, None, cursor.moved_at).await?;
+        tx.commit().await?;
+        return Ok(false);
+    };
+    let start = Place { xid: first + 1, intent_id: IntentId::HOUSE, seq: 0 };
+    let place = cursor.place.unwrap_or(start);
+    if audience.left_at != Some(place) {
+        audience.forget_seats();
+    }
+    let stretch = places::outbox(ctx, place).await?;
+    if stretch.reached == place && cursor.place.is_some() {
+        return Ok(false);
+    }
+    // Endpoints that are still unknown after this were created after everything just read.
+    audience.refresh(ctx, &mut tx).await?;
+    let (queue, reached) = matched(ctx, &mut audience, &mut tx, stretch.records, stretch.reached).await?;
+    let now = ctx.now();
+    let due = deliveries::in_order(cursor.moved_at, now);
+    let woken = deliveries::queue(&mut tx, &queue, due, now, false).await?;
+    save(&mut tx, Some(reached), Some(due)).await?;
+    tx.commit().await?;
+    audience.left_at = Some(reached);
+    let last = queue.posts.last().map_or(now, |post| post.at);
+    ctx.metrics.webhook_lag.set((now - last).num_milliseconds().max(0));
+    if !woken.is_empty() {
+        ctx.webhooks.wake();
+    }
+    Ok(reached > place)
+}
+
+/// Matches records with receivers; returns the queue, and the position that it covers.
+async fn matched(
+    ctx: &Ctx,
+    audience: &mut Audience,
+    conn: &mut PgConnection,
+    records: Vec<(Place, Record)>,
+    end: Place,
+) -> Outcome<(Queue, Place)> {
+    audience.take_seats(ctx, conn, records.iter().map(|(_, record)| record)).await?;
+    let mut queue = Queue::default();
+    for (place, record) in records {
+        let post = (ctx.webhooks.encode)(&record);
+        let mut wanted = Vec::new();
+        // A record that a listener does not receive may still change its view.
+        let mut moved = false;
+        for one in &mut audience.listeners {
+            moved |= one.sight.notice(&record);
+        }
+        if moved {
+            audience.take_seats(ctx, conn, std::iter::once(&record)).await?;
+        }
+        for one in &mut audience.listeners {
+            if let Some(post) = &post
+                && one.hears_after < place.xid
+                && one.hears(ctx, &record, &post.kind).await?
+            {
+                wanted.push(one.endpoint.id);
+            }
+        }
+        let Some(post) = post.filter(|_| !wanted.is_empty()) else { continue };
+        let index = queue.posts.len();
+        queue.posts.push(post);
+        queue.pairs.extend(wanted.into_iter().map(|endpoint| (index, endpoint)));
+        if queue.pairs.len() >= ROWS {
+            return Ok((queue, place));
+        }
+    }
+    Ok((queue, end))
+}
+
+/// Returns the position of the fan-out, after which no record may be deleted yet; `None` if there are no
+/// receivers.
+pub(crate) async fn reached(conn: &mut PgConnection) -> Outcome<Option<Place>> {
+    Ok(load(conn).await?.place)
+}
+
+async fn lock(conn: &mut PgConnection) -> Outcome<bool> {
+    let held = sqlx::query_scalar!(
+        "-- fanout::lock
+         SELECT pg_try_advisory_xact_lock($1)",
+        LOCK
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(held == Some(true))
+}
+
+async fn load(conn: &mut PgConnection) -> Outcome<Cursor> {
+    let row = sqlx::query!("-- fanout::load\n SELECT xid, intent_id, seq, moved_at FROM webhook_cursor")
+        .fetch_one(conn)
+        .await?;
+    let place = match (row.xid, row.intent_id, row.seq) {
+        (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+        _ => None,
+    };
+    Ok(Cursor { place, moved_at: row.moved_at })
+}
+
+async fn save(conn: &mut PgConnection, place: Option<Place>, moved_at: Option<Timestamp>) -> Outcome<()> {
+    sqlx::query!(
+        "-- fanout::save
+         UPDATE webhook_cursor SET xid = $1, intent_id = $2, seq = $3, moved_at = $4",
+        place.map(|place| place.xid),
+        place.map(|place| place.intent_id.uuid()),
+        place.map(|place| place.seq),
+        moved_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! Replays: past records of the log, delivered again to an endpoint from a given time on. Table `webhook_replays`.
+//!
+//! A replay reads the logs again, page by page, and queues the records that the endpoint's owner can see now, under
+//! the same ids. A receiver that was down, disabled or not registered yet catches up, and recognises the records that
+//! it already has.
+
+use std::time::Duration;
+
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::ids::{EndpointId, IntentId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::webhooks::EndpointKind;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::feed::{Place, Record};
+use crate::log::lines::Line;
+use crate::log::places;
+use crate::webhooks::deliveries;
+use crate::webhooks::deliveries::Queue;
+use crate::webhooks::endpoints;
+use crate::{Caller, Ctx, Outcome};
+
+/// Advisory lock of the server that runs replays.
+const LOCK: i64 = 0x656e_7465_6e74_6502;
+
+/// Maximum deliveries that wait for an endpoint while more of its replay is queued.
+///
+/// A long replay to a slow receiver uses no more space than this and does not block other replays.
+const ROOM: i64 = 2_000;
+
+/// Assumed difference between the clocks of servers: the search starts this much earlier.
+const SKEW: Duration = Duration::from_mins(1);
+
+struct Replay {
+    endpoint_id: EndpointId,
+    since: Timestamp,
+    place: Option<Place>,
+    until_xid: i64,
+}
+
+/// Starts a replay of the records since a time; replaces a running replay of the endpoint.
+///
+/// # Errors
+/// Fails if the caller has no such endpoint, or if nothing is delivered to it.
+pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp) -> Outcome<()> {
+    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let stored = endpoints::reachable(&mut tx, caller, id).await?;
+    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    if !stored.endpoint.live(line.now()) {
+        let message =
+            "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    }
+    if stored.endpoint.kind == EndpointKind::Mailbox {
+        let message =
+            "What came to a mailbox before is read from it: GET /api/v1/aee/mailboxes/{entity}?after=…";
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    }
+    insert(&mut tx, id, since).await?;
+    let payload =
+        json!({ "endpoint_id": id, "agent_id": stored.endpoint.agent_id, "replay_since": rfc3339(since) });
+    line.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
+    line.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.news(IntentId::HOUSE);
+    Ok(())
+}
+
+/// Processes one page of one replay; returns true if there may be more.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn step(ctx: &Ctx) -> Outcome<bool> {
+    let mut tx = ctx.pool.begin().await?;
+    let Some(replay) = next(&mut tx).await? else { return Ok(false) };
+    let id = replay.endpoint_id;
+    let now = ctx.now();
+    let stored = endpoints::find(&mut tx, id).await?.filter(|stored| stored.endpoint.live(now));
+    let sight = match &stored {
+        Some(stored) => endpoints::powers(&mut tx, stored, now).await?,
+        None => None,
+    };
+    let (Some(stored), Some(mut sight)) = (stored, sight) else {
+        forget(&mut tx, id).await?;
+        tx.commit().await?;
+        return Ok(true);
+    };
+    let place = match replay.place {
+        Some(place) => place,
+        None => beginning(&mut tx, replay.since - SKEW).await?,
+    };
+    let (stretch, over) = places::past(ctx, place, replay.until_xid).await?;
+    let mut queue = Queue::default();
+    for (at, record) in &stretch.records {
+        let Some(post) = (ctx.webhooks.encode)(record) else { continue };
+        let endpoint = &stored.endpoint;
+        let asked =
+            endpoint.intent_id.is_none_or(|only| only == record.intent_id()) && endpoint.wants(&post.kind);
+        if asked
+            && at.xid < replay.until_xid
+            && told_at(record) >= replay.since
+            && sight.sees(ctx, record).await?
+        {
+            queue.pairs.push((queue.posts.len(), id));
+            queue.posts.push(post);
+        }
+    }
+    let woken = deliveries::queue(&mut tx, &queue, now, now, true).await?;
+    let reached = stretch.reached;
+    if over || reached.xid >= replay.until_xid {
+        forget(&mut tx, id).await?;
+    } else {
+        save(&mut tx, id, reached).await?;
+    }
+    tx.commit().await?;
+    if !woken.is_empty() {
+        ctx.webhooks.wake();
+    }
+    Ok(over || reached > place)
+}
+
+fn told_at(record: &Record) -> Timestamp {
+    match record {
+        Record::Message { message, .. } => message.created_at,
+        Record::Event { event, .. } => event.created_at,
+        Record::Receipt { receipt, .. } => receipt.at,
+    }
+}
+
+/// Finds a position before which everything was written before `since`.
+///
+/// It uses binary search, because times grow with the transactions, and only those are indexed.
+async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<Place> {
+    let last = sqlx::query_scalar!(
+        r#"-- replays::last
+         SELECT coalesce(greatest((SELECT max(xid) FROM messages), (SELECT max(xid) FROM events),
+                                  (SELECT max(xid) FROM receipts)), 0) AS "last!""#
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let (mut low, mut high) = (0, last + 1);
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if written_before(conn, middle).await?.is_none_or(|at| at < since) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(Place { xid: low, intent_id: IntentId::HOUSE, seq: 0 })
+}
+
+/// Returns the time of the last record written by an earlier transaction.
+async fn written_before(conn: &mut PgConnection, xid: i64) -> Outcome<Option<Timestamp>> {
+    let at = sqlx::query_scalar!(
+        "-- replays::written_before
+         SELECT greatest((SELECT created_at FROM messages WHERE xid < $1 ORDER BY xid DESC LIMIT 1),
+                         (SELECT created_at FROM events WHERE xid < $1 ORDER BY xid DESC LIMIT 1),
+                         (SELECT at FROM receipts WHERE xid < $1 ORDER BY xid DESC LIMIT 1)) AS at",
+        xid
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(at)
+}
+
+/// Selects a random replay among those with room at their endpoint, so that none waits for the end of another.
+///
+/// Returns `None` also if another server holds the lock.
+async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
+    let row = sqlx::query!(
+        "-- replays::next
+         SELECT r.endpoint_id FROM webhook_replays r
+         WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+                           WHERE d.endpoint_id = r.endpoint_id AND d.status = 'waiting' OFFSET $1)
+         ORDER BY random() LIMIT 1",
+        ROOM
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let held = sqlx::query_scalar!("-- replays::lock\n SELECT pg_try_advisory_xact_lock($1)", LOCK)
+        .fetch_one(&mut *conn)
+        .await?;
+    if held != Some(true) {
+        return Ok(None);
+    }
+    // Another server may have advanced it before the lock was acquired.
+    let row = sqlx::query!(
+        "-- replays::again
+         SELECT since, xid, intent_id, seq, until_xid FROM webhook_replays WHERE endpoint_id = $1",
+        row.endpoint_id
+    )
+    .fetch_optional(conn)
+    .await?
+    .map(|current| Replay {
+        endpoint_id: row.endpoint_id.into(),
+        since: current.since,
+        place: match (current.xid, current.intent_id, current.seq) {
+            (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+            _ => None,
+        },
+        until_xid: current.until_xid,
+    });
+    Ok(row)
+}
+
+async fn insert(conn: &mut PgConnection, id: EndpointId, since: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- replays::insert
+         INSERT INTO webhook_replays (endpoint_id, since) VALUES ($1, $2)
+         ON CONFLICT (endpoint_id) DO UPDATE SET since = excluded.since, xid = NULL, intent_id = NULL, seq = NULL,
+             until_xid = excluded.until_xid",
+        id.uuid(),
+        since
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn save(conn: &mut PgConnection, id: EndpointId, place: Place) -> Outcome<()> {
+    sqlx::query!(
+        "-- replays::save
+         UPDATE webhook_replays SET xid = $2, intent_id = $3, seq = $4 WHERE endpoint_id = $1",
+        id.uuid(),
+        place.xid,
+        place.intent_id.uuid(),
+        place.seq
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn forget(conn: &mut PgConnection, id: EndpointId) -> Outcome<()> {
+    sqlx::query!("-- replays::forget\n DELETE FROM webhook_replays WHERE endpoint_id = $1", id.uuid())
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Whose word is believed (AEE §11.2, §11.5): signatures where they are needed, and who may hand in the signed envelopes of
+//! others (`ENTENTE_AEE_RELAYS`).
+
+use entente_domain::aee::envelopes::signing::{SigningKey, sign};
+
+use super::{letter, mail, two, with};
+use crate::harness::{Client, Setup, Value, World, json};
+use crate::kernel::identities::key;
+
+async fn world(settings: Vec<(&'static str, &'static str)>) -> (World, Client, Client) {
+    let world = World::with(Setup { settings, live: false }).await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    (world, ada, bob)
+}
+
+/// Registers an entity's key: the one that is made of this number.
+async fn register(client: &Client, entity: &str, n: u8) {
+    let ask =
+        json!({ "entity": entity, "kid": "one", "algorithm": "ed25519", "public_key": key(n).public_key() });
+    client.post("/aee/keys", ask).await.is(201);
+}
+
+/// The same envelope, signed.
+pub fn signed(letter: Value, n: u8) -> Value {
+    let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
+    sign(&mut members, "one", &SigningKey::Ed25519(Box::new(key(n)))).unwrap();
+    Value::Object(members)
+}
+
+#[tokio::test]
+async fn a_relay_hands_in_what_its_own_entities_have_signed_and_nothing_else() {
+    let relays = "agent.gateway=partner.**, agent.wide = **";
+    let (world, ada, bob) = world(vec![("ENTENTE_AEE_RELAYS", relays)]).await;
+    let (gateway, wide) = (world.agent("agent.gateway").await, world.agent("agent.wide").await);
+    let any = world.any();
+    for (entity, n) in
+        [("partner.acme", 1), ("partner.acme.shop", 2), ("other.acme", 3), ("service.entente", 4)]
+    {
+        register(&any, entity, n).await;
+    }
+    let said = |id: &str, from: &str| letter(&world, id, (from, "agent.bob"));
+    let taken = gateway.post("/aee/envelopes", signed(said("envelope-1", "partner.acme"), 1)).await.is(202);
+    assert_eq!(taken["verified"], json!({ "by": "sig", "kid": "one" }));
+    gateway.post("/aee/envelopes", signed(said("envelope-2", "partner.acme.shop"), 2)).await.is(202);
+    wide.post("/aee/envelopes", signed(said("envelope-3", "other.acme"), 3)).await.is(202);
+    let before = mail(&bob, "agent.bob").await.len();
+    let tampered = with(signed(said("envelope-4", "partner.acme"), 1), json!({ "priority": "urgent" }));
+    let theirs = signed(said("envelope-5", "other.acme"), 3);
+    for (client, envelope, status, code) in [
+        // Who passes on vouches for nobody: without a signature it is no more than anybody.
+        (&gateway, said("envelope-6", "partner.acme"), 403, "from_mismatch"),
+        (&gateway, with(said("envelope-7", "partner.acme"), json!({ "sig": null })), 403, "from_mismatch"),
+        (&gateway, tampered, 403, "bad_signature"),
+        // By the key of another of its entities, and of one that is none of its own.
+        (&gateway, signed(said("envelope-8", "partner.acme"), 2), 403, "bad_signature"),
+        (&gateway, theirs.clone(), 403, "from_mismatch"),
+        // Who is no relay, whatever was signed; and nobody passes for the server.
+        (&ada, signed(said("envelope-9", "partner.acme"), 1), 403, "from_mismatch"),
+        (&bob, theirs, 403, "from_mismatch"),
+        (&wide, signed(said("envelope-10", "service.entente"), 4), 403, "from_mismatch"),
+    ] {
+        client.post("/aee/envelopes", envelope).await.refused(status, code);
+    }
+    assert_eq!(mail(&bob, "agent.bob").await.len(), before, "nothing of it was kept");
+    // To pass on is not to read, nor to speak.
+    gateway.get("/aee/mailboxes/partner.acme").await.refused(404, "not_found");
+    gateway.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
+    gateway.get("/aee/keys?entity=partner.acme").await.refused(404, "not_found");
+    any.delete("/aee/keys/one?entity=partner.acme").await.ok();
+    let late = signed(said("envelope-11", "partner.acme"), 1);
+    gateway.post("/aee/envelopes", late).await.refused(403, "bad_signature");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_a_word_nobody_hands_in_what_others_have_signed() {
+    let (world, ada, _bob) = two().await;
+    register(&world.any(), "partner.acme", 1).await;
+    let theirs = signed(letter(&world, "envelope-1", ("partner.acme", "agent.bob")), 1);
+    ada.post("/aee/envelopes", theirs.clone()).await.refused(403, "from_mismatch");
+    // Who may act as it needs no relay.
+    world.any().post("/aee/envelopes", theirs).await.is(202);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn signatures_are_required_where_the_operator_says_so() {
+    for (setting, plain, at_boundary) in [("never", 202, 202), ("boundary", 202, 403), ("always", 403, 403)] {
+        let (world, ada, bob) = world(vec![("ENTENTE_AEE_REQUIRE_SIGNATURE", setting)]).await;
+        let admin = world.admin().await;
+        admin.put("/aee/rules/ends", json!({ "to": "agent.eve" })).await.ok();
+        world.agent("agent.eve").await;
+        register(&ada, "agent.ada", 1).await;
+        for (to, status) in [("agent.bob", plain), ("agent.eve", at_boundary)] {
+            let unsigned = letter(&world, &format!("plain-to-{to}"), ("agent.ada", to));
+            let reply = ada.post("/aee/envelopes", unsigned).await;
+            assert_eq!(reply.status, status, "{setting}, to {to}: {}", reply.text);
+            if status == 403 {
+                reply.refused(403, "signature_required");
+            }
+            let signed = signed(letter(&world, &format!("signed-to-{to}"), ("agent.ada", to)), 1);
+            ada.post("/aee/envelopes", signed).await.is(202);
+        }
+        // What is signed is verified wherever it is sent, and one that is not right is nowhere.
+        let wrong = signed(letter(&world, "envelope-w", ("agent.ada", "agent.bob")), 2);
+        ada.post("/aee/envelopes", wrong).await.refused(403, "bad_signature");
+        ada.get("/aee/envelopes/envelope-w").await.refused(404, "not_found");
+        assert_eq!(mail(&bob, "agent.bob").await.len(), if plain == 202 { 2 } else { 1 });
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_urgent_does_not_hold_up_what_others_send() {
+    let (world, ada, bob) = world(vec![("ENTENTE_AEE_URGENT_PER_MINUTE", "2")]).await;
+    let eve = world.agent("agent.eve").await;
+    let urgent = json!({ "priority": "urgent" });
+    let flood: Vec<Value> = (0..6)
+        .map(|n| with(letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")), urgent.clone()))
+        .collect();
+    let reply = ada.post("/aee/envelopes/batch", json!(flood)).await.is(202);
+    let effective: Vec<&Value> = reply["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["accepted"]["effective_priority"])
+        .collect();
+    assert_eq!(effective, ["urgent", "urgent", "high", "high", "high", "high"]);
+    assert!(reply["results"][2]["accepted"]["warnings"].to_string().contains("priority_lowered"));
+    // Of another sender the first urgent one is one, and the envelope itself is as it was sent.
+    let other = with(letter(&world, "envelope-e", ("agent.eve", "agent.bob")), urgent);
+    assert_eq!(eve.post("/aee/envelopes", other).await.is(202)["effective_priority"], "urgent");
+    let lies = mail(&bob, "agent.bob").await;
+    assert!(lies.iter().all(|(_, one)| one["priority"] == "urgent"), "{lies:?}");
+    let picked = bob.post("/aee/mailboxes/agent.bob/pick", json!({ "max": 3 })).await.ok();
+    let ids: Vec<&Value> = picked.as_array().unwrap().iter().map(|item| &item["envelope"]["id"]).collect();
+    assert_eq!(ids, ["envelope-0", "envelope-1", "envelope-e"], "{picked}");
+    world.end().await;
+}

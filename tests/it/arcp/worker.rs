@@ -1,0 +1,286 @@
+//! Jobs from the terminal: `entente worker`, which runs a command for each job, and `entente job`. All as processes, against
+//! a server on the true clock; the commands are written in sh (`harness/desk.rs`), because whatever can read and write a line
+//! is an agent.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, test_kill_process};
+use tokio::time::sleep;
+
+use crate::harness::desk::{AGENTS, Desk, Hand, PATIENCE};
+use crate::harness::process::{KEY, Launch, Place};
+use crate::harness::{Setup, Value, World, json};
+
+async fn live() -> World {
+    World::with(Setup { live: true, ..Setup::default() }).await
+}
+
+/// Whether a process is there.
+fn runs(pid: &str) -> bool {
+    test_kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap()).is_ok()
+}
+
+fn kinds(envelopes: &[Value]) -> Vec<&str> {
+    let kind = |envelope: &'_ Value| envelope["type"] == "job.event";
+    envelopes.iter().filter(|e| kind(e)).map(|e| e["payload"]["kind"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_an_agent() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["echo", "filter", "chatty"], &["--slots", "2"]).await;
+    let (envelopes, status) = desk.follow("echo", &["--input", r#"{"n":12345678901234567.25}"#]).await;
+    assert_eq!(status, 0);
+    assert_eq!(envelopes[0]["type"], "job.accepted");
+    assert!(envelopes[0]["session_id"].as_str().unwrap().starts_with("sess_"));
+    assert_eq!(envelopes[1]["payload"]["result"], json!({ "n": 12_345_678_901_234_567.25 }));
+    let id = envelopes[0]["job_id"].as_str().unwrap();
+    let bytes = desk.run(&["job", "result", id]).await.stdout;
+    assert_eq!(String::from_utf8(bytes).unwrap(), r#"{"n":12345678901234567.25}"#, "not as it was written");
+
+    let ask = ["--lease", r#"{"tool.call":["search.*"]}"#, "--budget", "USD:1.50", "--budget", "credits:3"];
+    let (envelopes, status) = desk.follow("chatty", &ask).await;
+    assert_eq!(status, 0);
+    assert_eq!(kinds(&envelopes).len(), 5);
+    let logged = |level: &str| {
+        let all = envelopes.iter().filter(|e| e["payload"]["body"]["level"] == level);
+        all.map(|e| e["payload"]["body"]["message"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(logged("info"), ["a line of the log", r#"{"first":1}"#]);
+    let errors = logged("error");
+    assert!(errors.contains(&"a complaint") && errors.iter().any(|e| e.contains("`nonsense`")), "{errors:?}");
+    let result = &envelopes.last().unwrap()["payload"]["result"];
+    assert_eq!(result["job"], envelopes[0]["job_id"]);
+    assert_eq!((&result["attempt"], &result["key"]), (&json!(1), &json!("none")));
+    assert_eq!(result["lease"]["cost.budget"], json!(["USD:1.50", "credits:3"]));
+    assert_eq!(result["budget"], json!({ "USD": 1.5, "credits": 3 }));
+    let trace = envelopes[0]["payload"]["trace_id"].as_str().unwrap();
+    assert!(result["trace"].as_str().unwrap().starts_with(&format!("00-{trace}-")));
+    assert!(hand.stop().await.contains("is done"));
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_reads_its_input_to_the_end() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["filter"], &["--filter"]).await;
+    fs::write(desk.place.0.join("input.json"), "[1, 2]").unwrap();
+    let (envelopes, status) = desk.follow("filter", &["--input", "@input.json"]).await;
+    assert_eq!((status, &envelopes[1]["payload"]["result"]), (0, &json!([1, 2])));
+    hand.stop().await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn authority_is_asked_for_and_answered() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["asker"], &[]).await;
+    let ask = ["--lease", r#"{"tool.call":["search.*"]}"#, "--budget", "USD:1.00"];
+    let (envelopes, status) = desk.follow("asker", &ask).await;
+    assert_eq!(status, 0);
+    let answers = &envelopes.last().unwrap()["payload"]["result"];
+    assert_eq!((&answers[0]["decision"], &answers[0]["call_id"]), (&json!("allow"), &json!("c1")));
+    assert_eq!((&answers[1]["decision"], &answers[1]["code"]), (&json!("deny"), &json!("PERMISSION_DENIED")));
+    assert_eq!((&answers[2]["decision"], &answers[2]["code"]), (&json!("deny"), &json!("BUDGET_EXHAUSTED")));
+    assert_eq!(kinds(&envelopes).iter().filter(|kind| **kind == "tool_result").count(), 2);
+    hand.stop().await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_result_is_streamed_and_written_byte_for_byte() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["large"], &[]).await;
+    let (envelopes, status) = desk.follow("large", &[]).await;
+    assert_eq!(status, 0);
+    let end = &envelopes.last().unwrap()["payload"];
+    assert_eq!((&end["result_size"], end.get("result")), (&json!(900_000), None));
+    assert!(kinds(&envelopes).iter().all(|kind| *kind == "result_chunk"));
+    let id = envelopes[0]["job_id"].as_str().unwrap();
+    assert!(desk.run(&["job", "result", id, "--output", "out"]).await.status.success());
+    assert_eq!(fs::read_to_string(desk.place.0.join("out")).unwrap(), "x".repeat(900_000));
+    hand.stop().await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_fails_says_why_and_so_does_the_exit_status() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["failing", "crashing"], &[]).await;
+    let (envelopes, status) = desk.follow("failing", &[]).await;
+    let end = &envelopes.last().unwrap()["payload"];
+    assert_eq!((status, &end["code"]), (3, &json!("PERMISSION_DENIED")));
+    assert_eq!(end["message"], "the door is locked");
+    let (envelopes, status) = desk.follow("crashing", &[]).await;
+    let end = &envelopes.last().unwrap()["payload"];
+    assert_eq!((status, &end["code"], &end["retryable"]), (3, &json!("INTERNAL_ERROR"), &json!(true)));
+    assert!(end["message"].as_str().unwrap().ends_with(": it broke"), "{end}");
+    assert_eq!(end["details"], json!({ "exit_code": 7 }));
+    let unknown = desk.run(&["job", "submit", "--agent", "nobody"]).await;
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("AGENT_NOT_AVAILABLE"));
+    hand.stop().await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_told_that_its_job_was_called_off() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["polite", "stubborn"], &["--slots", "2"]).await;
+    for (agent, told) in [("polite", true), ("stubborn", false)] {
+        let job = desk.submit(agent, &[]).await;
+        let id = job["job_id"].as_str().unwrap();
+        let pid = desk.file("pid").await;
+        let refused = desk.run(&["job", "cancel", id, "--session", "sess_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"]).await;
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("PERMISSION_DENIED"));
+        let session = job["session_id"].as_str().unwrap();
+        desk.told(&["job", "cancel", id, "--session", session, "--reason", "enough"]).await;
+        let end = desk.run(&["job", "events", id, "--follow"]).await;
+        assert_eq!(end.status.code(), Some(4), "{}", String::from_utf8_lossy(&end.stdout));
+        assert_eq!(desk.place.0.join("told").exists(), told);
+        assert!(!runs(&pid), "{agent} goes on");
+        let _none = fs::remove_file(desk.place.0.join("told"));
+        fs::remove_file(desk.place.0.join("pid")).unwrap();
+    }
+    hand.stop().await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_of_a_job_that_is_over_is_ended() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["stubborn"], &[]).await;
+    let (_, status) = desk.follow("stubborn", &["--max-runtime", "1"]).await;
+    assert_eq!(status, 5);
+    let pid = desk.file("pid").await;
+    let began = Instant::now();
+    while runs(&pid) {
+        assert!(began.elapsed() < PATIENCE, "it goes on: {}", hand.log());
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert!(hand.stop().await.contains("is no longer ours"));
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_finishes_what_it_can_and_gives_back_the_rest() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let mut hand = desk.worker(&["brief", "polite"], &["--slots", "2", "--drain-seconds", "3"]).await;
+    let brief = desk.submit("brief", &[]).await;
+    let long = desk.submit("polite", &[]).await;
+    let pid = desk.file("pid").await;
+    hand.signal(Signal::INT);
+    assert!(hand.ended().await.success(), "{}", hand.log());
+    assert!(!runs(&pid), "it goes on");
+    assert_eq!(
+        desk.told(&["job", "get", brief["job_id"].as_str().unwrap()]).await["current_status"],
+        "success"
+    );
+    let id = long["job_id"].as_str().unwrap();
+    assert_eq!(desk.told(&["job", "get", id]).await["current_status"], "pending", "{}", hand.log());
+    fs::remove_file(desk.place.0.join("pid")).unwrap();
+    let second = desk.worker(&["polite"], &["--drain-seconds", "0"]).await;
+    desk.until(id, "running").await;
+    desk.file("pid").await;
+    second.stop().await;
+    desk.until(id, "pending").await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_does_what_the_server_says() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let mut hand = desk.worker(&["echo"], &["--name", "obedient"]).await;
+    let listed = desk.told(&["worker", "list"]).await;
+    let worker =
+        listed.as_array().unwrap().iter().find(|worker| worker["name"] == "obedient").unwrap().clone();
+    let id = worker["worker_id"].as_str().unwrap();
+    desk.told(&["worker", "direct", id, "quiet"]).await;
+    let began = Instant::now();
+    while !hand.log().contains("claim nothing more") {
+        assert!(began.elapsed() < PATIENCE, "{}", hand.log());
+        sleep(Duration::from_millis(50)).await;
+    }
+    let job = desk.submit("echo", &[]).await;
+    let job = job["job_id"].as_str().unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(desk.told(&["job", "get", job]).await["current_status"], "pending");
+    desk.told(&["worker", "direct", id, "run"]).await;
+    desk.until(job, "success").await;
+    desk.told(&["worker", "direct", id, "terminate"]).await;
+    assert!(hand.ended().await.success());
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_while_the_server_is_away() {
+    let place = Place::new("worker-away");
+    let launch = Launch::private(&place);
+    let (mut server, _) = launch.start().await;
+    let url = format!("http://{}", server.address);
+    let desk = Desk { url, place: Place::new("worker"), client: server.client(KEY) };
+    let mut worker = desk.command(KEY, &["worker", "--agent=counter@1.0.0", "--exec", AGENTS]);
+    let log = desk.place.0.join("worker.log");
+    let child = worker.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::null()).spawn().unwrap();
+    let hand = Hand { child, log };
+    desk.client.put("/arcp/agents/counter/versions/1.0.0", json!({})).await.ok();
+    let job = desk.client.post("/jobs", json!({ "agent": "counter" })).await.is(201);
+    let id = job["job_id"].as_str().unwrap();
+    let mut follows = desk.command(KEY, &["job", "events", id, "--follow", "--json"]);
+    let follows = tokio::task::spawn_blocking(move || follows.output().unwrap());
+    sleep(Duration::from_secs(2)).await;
+    server.kill();
+    sleep(Duration::from_secs(1)).await;
+    let (server, _) = launch.start().await;
+    let output = follows.await.unwrap();
+    assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), hand.log());
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let envelopes: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<u64> = envelopes.iter().map(|e| e["event_seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=41).collect::<Vec<u64>>());
+    let said = envelopes.iter().filter_map(|e| e["payload"]["body"]["message"].as_str());
+    assert_eq!(said.collect::<Vec<_>>(), (0..40).map(|i| format!("{i} of many")).collect::<Vec<_>>());
+    assert_eq!(envelopes[40]["payload"]["result"], "counted");
+    hand.stop().await;
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_looked_after_from_the_terminal() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    world.any().put("/arcp/agents/idle/versions/1.0.0", json!({})).await.ok();
+    let first = desk.submit("idle", &["--key", "k", "--expires-at", "2036-05-13T23:42:00Z"]).await;
+    let again = desk.submit("idle", &["--key", "k", "--expires-at", "2036-05-13T23:42:00Z"]).await;
+    assert_eq!(first, again);
+    let second = desk.submit("idle", &[]).await;
+    let listed = desk.told(&["job", "list", "--agent", "idle", "--status", "pending", "--limit", "1"]).await;
+    assert_eq!(listed["jobs"][0]["job_id"], second["job_id"]);
+    let cursor = listed["next_cursor"].as_str().unwrap();
+    let rest =
+        desk.told(&["job", "list", "--agent", "idle", "--status", "pending", "--cursor", cursor]).await;
+    assert_eq!(rest["jobs"][0]["job_id"], first["job_id"]);
+    assert_eq!(rest["jobs"].as_array().unwrap().len(), 1);
+    let id = first["job_id"].as_str().unwrap();
+    assert_eq!(desk.events(id).await, Vec::<Value>::new());
+    // Its operator needs no session.
+    let admin = world.admin().await;
+    let mut cancel = desk.command(&admin.headers()[0].1, &["job", "cancel", id]);
+    let output = tokio::task::spawn_blocking(move || cancel.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let job = desk.until(id, "cancelled").await;
+    assert_eq!(job["lease_constraints"]["expires_at"], "2036-05-13T23:42:00.000000Z");
+    assert_eq!(desk.events(id).await.last().unwrap()["payload"]["code"], "CANCELLED");
+    world.server.stop().await;
+}

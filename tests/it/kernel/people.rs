@@ -1,0 +1,385 @@
+//! People getting in: passwords and one-time links, what they open, who may make them, and how they end.
+
+use entente_domain::identity::principals::Kind;
+use entente_kernel::identity::seeds;
+
+use crate::harness::{Client, Setup, World, http, json};
+use crate::pages::{Browser, Page};
+
+const WORDS: &str = "correct horse battery staple";
+
+/// A person who is known, without any key.
+pub async fn person(world: &World, id: &str) -> Client {
+    let admin = world.admin().await;
+    admin.post("/principals", json!({ "id": id, "kind": "human" })).await.is(201);
+    admin
+}
+
+/// A browser of a person who is logged in.
+pub async fn logged_in(world: &World, id: &str, admin: bool) -> Browser {
+    let by = world.admin().await;
+    by.post("/principals", json!({ "id": id, "kind": "human" })).await;
+    let made = by.post(&format!("/people/{id}/links"), json!({ "admin": admin })).await.is(201);
+    let mut browser = Browser::new(world.address);
+    let page = browser.post(made["path"].as_str().unwrap(), &[]).await;
+    assert_eq!((page.status, page.location.as_str()), (303, "/inbox"), "{}", page.text);
+    browser
+}
+
+/// Makes so many links, and lets their time pass.
+pub async fn lapsed(world: &World, many: u64) {
+    let admin = person(world, "human.ada").await;
+    for _ in 0..many {
+        admin.post("/people/human.ada/links", json!({ "expires_in": 60 })).await.is(201);
+    }
+    world.clock.advance(60);
+}
+
+pub async fn log_in(browser: &mut Browser, name: &str, password: &str) -> Page {
+    browser.post("/login", &[("name", name), ("password", password), ("next", "/dashboard")]).await
+}
+
+#[tokio::test]
+async fn a_password_opens_the_pages_and_logging_out_shuts_them() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": "short" })).await.is(422);
+    let set = admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    assert_eq!((&set["principal_id"], &set["admin"]), (&json!("human.ada"), &json!(false)));
+
+    let mut browser = Browser::new(world.address);
+    assert_eq!(browser.get("/dashboard").await.location, "/login?next=/dashboard");
+    let wrong = log_in(&mut browser, "human.ada", "wrong horse battery staple").await;
+    assert_eq!(wrong.status, 401);
+    let unknown = log_in(&mut browser, "human.nobody", WORDS).await;
+    assert_eq!(unknown.status, 401);
+    let told = |page: &Page| page.between("role=\"alert\">", "</p>");
+    assert_eq!(told(&wrong), told(&unknown), "whether a name is known shows");
+    assert!(browser.cookie.is_none());
+
+    // To a password of her own first: this one somebody else has set.
+    let entered = log_in(&mut browser, "human.ada", WORDS).await;
+    assert_eq!((entered.status, entered.location.as_str()), (303, "/password"));
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
+        assert!(entered.cookie.contains(part), "{}", entered.cookie);
+    }
+    assert!(!entered.cookie.contains("Secure"), "on loopback there is no TLS");
+    assert_eq!(browser.get("/dashboard").await.status, 200);
+
+    // The cookie holds an ordinary key, which the API takes from no cookie.
+    let key = browser.cookie.clone().unwrap();
+    let as_cookie = world.anon().with("cookie", &format!("entente={key}"));
+    as_cookie.get("/principals/me").await.is(401);
+    let me = world.client(&key).get("/principals/me").await.ok();
+    assert_eq!((&me["principal_id"], &me["key"]["label"]), (&json!("human.ada"), &json!("browser")));
+    assert!(!me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")));
+
+    let left = browser.act("/logout", "/dashboard", &[]).await;
+    assert_eq!((left.status, left.location.as_str()), (303, "/login"));
+    assert!(left.cookie.contains("Max-Age=0"));
+    world.client(&key).get("/principals/me").await.is(401);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_login_ends_by_itself_and_with_a_new_password() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    let mut browser = Browser::new(world.address);
+    log_in(&mut browser, "human.ada", WORDS).await;
+    let first = browser.cookie.clone().unwrap();
+
+    // Logging in again gives another key and ends the one before.
+    log_in(&mut browser, "human.ada", WORDS).await;
+    let second = browser.cookie.clone().unwrap();
+    assert_ne!(first, second);
+    world.client(&first).get("/principals/me").await.is(401);
+
+    admin.put("/people/human.ada/password", json!({ "password": "another four words here" })).await.ok();
+    world.client(&second).get("/principals/me").await.is(401);
+    assert_eq!(log_in(&mut browser, "human.ada", WORDS).await.status, 401);
+    log_in(&mut browser, "human.ada", "another four words here").await;
+    assert_eq!(browser.get("/dashboard").await.status, 200);
+    world.clock.advance(12 * 3_600);
+    assert_eq!(browser.get("/dashboard").await.status, 303);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_link_works_once_and_only_by_its_button() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    let made = admin.post("/people/human.ada/links", json!({ "leads_to": "/dashboard" })).await.is(201);
+    let path = made["path"].as_str().unwrap().to_owned();
+    let mut browser = Browser::new(world.address);
+    for _look in 0..3 {
+        let page = browser.get(&path).await;
+        assert_eq!(page.status, 200, "looking at it opens nothing");
+        assert!(page.text.contains("human.ada"));
+    }
+    // A stranger's page cannot press the button.
+    assert_eq!(browser.from("cross-site").post(&path, &[]).await.status, 403);
+    let entered = browser.from("same-origin").post(&path, &[]).await;
+    assert_eq!((entered.status, entered.location.as_str()), (303, "/dashboard"));
+    assert_eq!(Browser::new(world.address).post(&path, &[]).await.status, 410);
+    assert_eq!(Browser::new(world.address).get(&path).await.status, 410);
+    assert_eq!(Browser::new(world.address).get("/l/nothing").await.status, 404);
+
+    // One that waits too long is over; so is one whose maker's key was revoked.
+    let late = admin.post("/people/human.ada/links", json!({ "expires_in": 60 })).await.is(201);
+    world.clock.advance(60);
+    assert_eq!(Browser::new(world.address).post(late["path"].as_str().unwrap(), &[]).await.status, 410);
+    let void = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let key = admin.get("/principals/me").await.ok()["key"]["id"].as_str().unwrap().to_owned();
+    admin.delete(&format!("/keys/{key}")).await.ok();
+    assert_eq!(Browser::new(world.address).post(void["path"].as_str().unwrap(), &[]).await.status, 410);
+    world.pass(8 * 24 * 3_600).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn fifty_who_press_the_button_at_once_are_one_login() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let path = made["path"].as_str().unwrap().to_owned();
+    let tries = (0..50).map(|_| {
+        let (mut browser, path) = (Browser::new(world.address), path.clone());
+        async move { browser.post(&path, &[]).await.status }
+    });
+    let answers = futures_util::future::join_all(tries).await;
+    assert_eq!(answers.iter().filter(|status| **status == 303).count(), 1);
+    assert_eq!(answers.iter().filter(|status| **status == 410).count(), 49);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn nobody_lets_himself_in_as_a_person() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    // An agent that may do everything, and act as anybody.
+    admin.post("/principals", json!({ "id": "agent.strong", "kind": "agent" })).await.is(201);
+    let scopes = json!({ "scopes": ["admin", "intents:read", "intents:write", "channels:read", "channels:write",
+        "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write", "moments:read", "moments:write", "tools:use", "tools:manage"], "act_as": ["*"] });
+    let strong = admin.post("/principals/agent.strong/keys", scopes).await.is(201);
+    let strong = world.client(strong["key"].as_str().unwrap());
+    strong.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);
+    strong.post("/people/human.ada/links", json!({})).await.is(403);
+    strong.post("/principals/human.ada/keys", json!({})).await.is(403);
+    // Nor by way of a service that could.
+    admin.post("/principals", json!({ "id": "service.x", "kind": "service" })).await.is(201);
+    strong.post("/principals/service.x/keys", json!({ "scopes": ["admin"], "act_as": ["*"] })).await.is(403);
+    strong.post("/principals/service.x/keys", json!({})).await.is(201);
+    let hers = admin.post("/principals/human.ada/keys", json!({})).await.is(201);
+    let id = hers["record"]["id"].as_str().unwrap();
+    strong.post(&format!("/keys/{id}/rotate"), json!({})).await.is(403);
+    // Nor may who lacks the scope, or the power.
+    let ada = world.client(hers["key"].as_str().unwrap());
+    ada.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);
+    ada.post("/people/human.ada/links", json!({})).await.is(403);
+    // Only people log in.
+    admin.post("/people/agent.strong/links", json!({})).await.is(422);
+    admin.post("/people/human.nobody/links", json!({})).await.is(404);
+    admin.post("/people/human.ada/links", json!({ "leads_to": "https://elsewhere.example/" })).await.is(422);
+    admin.post("/people/human.ada/links", json!({ "expires_in": 700_000 })).await.is(422);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down_and_nobody_is_locked_out() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    let mut browser = Browser::new(world.address);
+    let mut guesses = 0;
+    while log_in(&mut browser, "human.ada", "guess guess guess").await.status == 401 {
+        guesses += 1;
+        assert!(guesses < 60, "nobody slows it down");
+    }
+    assert!(guesses >= 10, "whoever mistypes may try a few times: {guesses}");
+    let slow = log_in(&mut browser, "human.ada", WORDS).await;
+    assert!(slow.retry_after > 0 && slow.retry_after <= 60, "{}", slow.retry_after);
+    // Another name from there is not slowed down, and a link opens all the same.
+    assert_eq!(log_in(&mut browser, "human.ben", WORDS).await.status, 401);
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    assert_eq!(browser.post(made["path"].as_str().unwrap(), &[]).await.status, 303);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn wrong_names_from_an_address_lock_nobody_out_who_is_known_there() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    let mut browser = Browser::new(world.address);
+    assert_eq!(log_in(&mut browser, "human.ada", WORDS).await.status, 303);
+    let mut guesser = Browser::new(world.address);
+    let mut slowed = 0;
+    for n in 0..80 {
+        slowed += u32::from(log_in(&mut guesser, &format!("human.nobody{n}"), "guess").await.status == 429);
+    }
+    assert!(slowed > 0, "whoever tries names is slowed down");
+    assert_eq!(log_in(&mut browser, "human.ada", WORDS).await.status, 303);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_terminal_is_let_in_for_ten_minutes() {
+    let world = World::start().await;
+    let mut browser = logged_in(&world, "human.ada", true).await;
+    let page = browser.act("/terminal", "/terminal", &[]).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    let key = page.between("<pre class=\"key\" tabindex=\"0\">", "</pre>");
+    let terminal = world.client(&key);
+    let me = terminal.get("/principals/me").await.ok();
+    assert_eq!((&me["principal_id"], &me["key"]["label"]), (&json!("human.ada"), &json!("terminal")));
+    assert!(!me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")), "it administers nothing");
+    world.clock.advance(600);
+    terminal.get("/principals/me").await.is(401);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn with_tls_the_cookie_says_so_and_without_nobody_logs_in_from_afar() {
+    let setup = Setup { settings: vec![("ENTENTE_TLS_TERMINATED", "true")], ..Setup::default() };
+    let world = World::with(setup).await;
+    let admin = person(&world, "human.ada").await;
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let mut browser = Browser::new(world.address).called("entente.example");
+    let entered = browser.post(made["path"].as_str().unwrap(), &[]).await;
+    assert!(entered.cookie.starts_with("__Host-entente=ent_"), "{}", entered.cookie);
+    assert!(entered.cookie.contains("; Secure"));
+    world.end().await;
+
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let mut afar = Browser::new(world.address).called("entente.example");
+    assert!(!afar.get("/login").await.text.contains("type=\"password\""));
+    assert_eq!(log_in(&mut afar, "human.ada", WORDS).await.status, 403);
+    assert_eq!(afar.get(made["path"].as_str().unwrap()).await.status, 403);
+    assert_eq!(afar.post(made["path"].as_str().unwrap(), &[]).await.status, 403);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn behind_a_proxy_the_line_that_it_wrote_itself_says_who_tries() {
+    let setup = Setup { settings: vec![("ENTENTE_TLS_TERMINATED", "true")], ..Setup::default() };
+    let world = World::with(setup).await;
+    let mut statuses = Vec::new();
+    for guess in 0..14 {
+        let request = http().post(format!("http://{}/login", world.address));
+        let request = request.header("sec-fetch-site", "same-origin");
+        // What the client says of itself, and a proxy that adds a line of its own.
+        let request = request.header("x-forwarded-for", format!("198.51.100.{guess}, 192.0.2.{guess}"));
+        let port = if guess % 2 == 0 { String::new() } else { format!(":{}", 40_000 + guess) };
+        let request = request.header("x-forwarded-for", format!("192.0.2.{guess}, 203.0.113.7{port}"));
+        let answer = request.body("name=human.ada&password=guess").send().await.unwrap();
+        statuses.push(answer.status().as_u16());
+    }
+    assert!(statuses.ends_with(&[429]), "whoever tries chooses the address: {statuses:?}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn who_is_led_here_by_another_site_takes_one_step_more() {
+    let world = World::start().await;
+    let led = async |method: reqwest::Method, path: &str, (site, mode): (&str, &str)| {
+        let request = http().request(method, format!("http://{}{path}", world.address));
+        let answer =
+            request.header("sec-fetch-site", site).header("sec-fetch-mode", mode).send().await.unwrap();
+        let place = answer.headers().get("location").map_or("", |place| place.to_str().unwrap()).to_owned();
+        (answer.status().as_u16(), place, answer.text().await.unwrap())
+    };
+    let (get, elsewhere) = (|| reqwest::Method::GET, ("cross-site", "navigate"));
+    let (status, _, text) = led(get(), "/dashboard?intent=x&y=%22%3E%3Cb%3E", elsewhere).await;
+    assert_eq!(status, 200);
+    let path = "/dashboard?intent=x&#38;y=%22%3E%3Cb%3E";
+    assert!(text.contains(&format!("content=\"0; url={path}\"")), "{text}");
+    assert!(text.contains(&format!("<a href=\"{path}\">")), "{text}");
+    assert!(!text.contains("human.ada"), "{text}");
+    // Only there: else who is not logged in would go round in a circle, and a script would take it for the page.
+    for from in [("same-origin", "navigate"), ("none", "navigate"), ("cross-site", "cors")] {
+        let (status, place, _) = led(get(), "/inbox", from).await;
+        assert_eq!((status, place.as_str()), (303, "/login?next=/inbox"), "{from:?}");
+    }
+    let (status, ..) = led(reqwest::Method::POST, "/inbox/bm_x/answer", elsewhere).await;
+    assert_eq!(status, 403);
+    // A form that comes after the login has ended leads back to the question that it was about.
+    for (path, back) in [("/inbox/bm_x/answer", "/inbox/bm_x"), ("/terminal", "/inbox")] {
+        let (status, place, _) = led(reqwest::Method::POST, path, ("same-origin", "navigate")).await;
+        assert_eq!((status, place), (303, format!("/login?next={back}")), "{path}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_secrets_of_logins_are_stored_and_told_nowhere() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let ticket = made["path"].as_str().unwrap().strip_prefix("/l/").unwrap().to_owned();
+    let mut browser = Browser::new(world.address);
+    log_in(&mut browser, "human.ada", WORDS).await;
+    let key = browser.cookie.clone().unwrap();
+    let dump: Vec<String> = sqlx::query_scalar(
+        "SELECT row_to_json(t)::text FROM (SELECT * FROM passwords) t UNION ALL
+         SELECT row_to_json(t)::text FROM links t UNION ALL SELECT row_to_json(t)::text FROM keys t UNION ALL
+         SELECT row_to_json(t)::text FROM events t",
+    )
+    .fetch_all(&world.ctx().pool)
+    .await
+    .unwrap();
+    assert!(dump.len() > 5);
+    for secret in [WORDS, &ticket, &key] {
+        assert!(dump.iter().all(|row| !row.contains(secret)), "a secret is stored in clear");
+    }
+    let kinds: Vec<&str> = ["person.password_set", "person.link_made"].into();
+    for kind in kinds {
+        assert!(dump.iter().any(|row| row.contains(kind)), "no event {kind}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_seeded_person_may_have_a_password_too() {
+    let world = World::start().await;
+    seeds::seed(world.ctx(), Kind::Human, "human.eve", "key-of-eve").await.unwrap();
+    let admin = world.admin().await;
+    admin.put("/people/human.eve/password", json!({ "password": WORDS, "admin": true })).await.ok();
+    let mut browser = Browser::new(world.address);
+    log_in(&mut browser, "human.eve", WORDS).await;
+    let me = world.client(&browser.cookie.clone().unwrap()).get("/principals/me").await.ok();
+    assert!(me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")));
+    // Her own key goes on working.
+    world.client("key-of-eve").get("/principals/me").await.ok();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_new_password_ends_terminals_and_links_too_and_their_labels_are_logins_own() {
+    let world = World::start().await;
+    let admin = person(&world, "human.ada").await;
+    let entered = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    let mut browser = Browser::new(world.address);
+    assert_eq!(browser.post(entered["path"].as_str().unwrap(), &[]).await.status, 303);
+    let page = browser.act("/terminal", "/terminal", &[]).await;
+    let key = page.between("<pre class=\"key\" tabindex=\"0\">", "</pre>");
+    let terminal = world.client(&key);
+    terminal.get("/principals/me").await.ok();
+    let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
+    admin.put("/people/human.ada/password", json!({ "password": WORDS })).await.ok();
+    terminal.get("/principals/me").await.is(401);
+    assert_eq!(browser.get("/inbox").await.status, 303, "the old login is over");
+    assert_eq!(Browser::new(world.address).post(made["path"].as_str().unwrap(), &[]).await.status, 410);
+    for label in ["browser", "terminal"] {
+        let refused = admin.post("/principals/human.ada/keys", json!({ "label": label })).await;
+        assert!(
+            refused.refused(422, "invalid_request")["message"].as_str().unwrap().contains("Only a login")
+        );
+    }
+    world.end().await;
+}

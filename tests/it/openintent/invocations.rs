@@ -1,0 +1,72 @@
+//! Calls of tools (RFC-0014), to a real receiver: what it is sent, what the agent gets, what is written down, and what nobody
+//! ever sees.
+
+mod limits;
+mod records;
+mod requests;
+mod tokens;
+
+use crate::harness::{Client, Got, Receiver, Setup, Value, World, json};
+use crate::openintent::tool_grants::grant;
+use crate::openintent::vaults::{SECRET, credential, vault};
+
+/// A grant of ada's own for a tool at the receiver, which is called `web_search` and `echo`.
+pub struct Stage {
+    pub world: World,
+    pub ada: Client,
+    pub receiver: Receiver,
+    pub credential: Value,
+    pub grant: Value,
+}
+
+impl Stage {
+    /// With a connection and a grant as said.
+    pub async fn set(auth_type: &str, secret: Value, connection: Value, granted: Value) -> Self {
+        // No longer than it takes: some of these calls never end.
+        let settings = vec![("ENTENTE_DRAIN_SECONDS", "0")];
+        let world = World::with(Setup { settings, ..Setup::default() }).await;
+        Self::on(world, (auth_type, secret), connection, granted).await
+    }
+
+    /// As [`Self::set`], in this world.
+    pub async fn on(
+        world: World,
+        (auth_type, secret): (&str, Value),
+        connection: Value,
+        granted: Value,
+    ) -> Self {
+        let ada = world.agent("agent.ada").await;
+        let receiver = Receiver::start().await;
+        let mut metadata = json!({ "base_url": format!("http://{}/api", receiver.address) });
+        metadata.as_object_mut().unwrap().extend(connection.as_object().unwrap().clone());
+        let put = json!({ "auth_type": auth_type, "secret": secret, "metadata": metadata });
+        let credential = credential(&ada, &vault(&ada).await, put).await;
+        let mut more = json!({ "scopes": ["web_search", "echo"] });
+        more.as_object_mut().unwrap().extend(granted.as_object().unwrap().clone());
+        let grant = grant(&ada, &credential, "agent.ada", more).await;
+        Self { world, ada, receiver, credential, grant }
+    }
+
+    /// With a key in a header.
+    pub async fn plain() -> Self {
+        Self::set("api_key", json!(SECRET), json!({}), json!({})).await
+    }
+
+    /// The uses of the grant, the newest first.
+    pub async fn uses(&self) -> Vec<Value> {
+        let path = format!("/grants/{}/invocations", self.grant["id"].as_str().unwrap());
+        self.ada.get(&path).await.is(200).as_array().unwrap().clone()
+    }
+
+    /// The one request that the receiver got since it was last asked.
+    pub fn one(&self) -> Got {
+        let mut got = self.receiver.take();
+        assert_eq!(got.len(), 1, "{got:?}");
+        got.remove(0)
+    }
+}
+
+/// Calls a tool; what came of it.
+pub async fn call(client: &Client, tool: &str, parameters: Value) -> Value {
+    client.post("/tools/invoke", json!({ "tool_name": tool, "parameters": parameters })).await.is(200)
+}
