@@ -69,9 +69,9 @@ pub struct Config {
     pub log: String,
     /// Log format.
     pub log_format: LogFormat,
-    /// Whether to follow RFC-0021 to the letter where clients rely on deviations (contract 2).
+    /// Whether to follow RFC-0021 to the letter where clients rely on deviations (OI-2).
     pub strict: bool,
-    /// Event type of audited messages (contract 10.7).
+    /// Event type of audited messages (OI-10.7.1).
     pub audit_event_type: String,
     /// Requests per second and key; 0 for no limit.
     pub rate_per_second: u32,
@@ -97,7 +97,7 @@ pub struct Config {
     pub commit_writers: usize,
     /// Interval of comments on idle streams.
     pub ping: Duration,
-    /// Time that a refused subscription is held before its answer (contract 11.4).
+    /// Time that a refused subscription is held before its answer (OI-11.4.2).
     pub refused_subscribe_hold: Duration,
     /// Collector of spans; `None` for none.
     pub collector: Option<Collector>,

@@ -50,7 +50,7 @@ use crate::background::federate::Carrier;
 use crate::background::provision;
 use crate::config::Config;
 
-/// Concurrently held refused subscriptions (contract 11.4).
+/// Concurrently held refused subscriptions (OI-11.4.2).
 const HELD: usize = 1_024;
 
 /// Time that tasks may take to end after the last request.

@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 
-/// Filters for noise from libraries: the HTTP library logs each deliberately broken stream (contract 11.4) as
+/// Filters for noise from libraries: the HTTP library logs each deliberately broken stream (OI-11.4.1) as
 /// an error, and its configuration at each start; the pool warns of each connection that ends with its thread
 /// on shutdown; the acceptor reports the closed socket of a stopping server as an error.
 ///

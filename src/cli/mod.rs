@@ -27,15 +27,15 @@ pub struct Arguments {
 enum Command {
     /// Run a server in production, with explicit configuration only
     Serve,
-    /// Run a server for development: a private PostgreSQL, and fresh keys printed
+    /// Run a server for development, with a private PostgreSQL and fresh keys, which are printed
     Dev(run::Dev),
     #[command(name = "arcp-stdio")]
     ArcpStdio(stdio::ArcpStdio),
     /// Run a complete scenario on a server of its own
     Demo(demo::Demo),
-    /// Bring the database's schema up to date
+    /// Migrate the database's schema to the current version
     Migrate,
-    /// Examine the configuration and the database, and print remedies
+    /// Check the configuration and the database, and print remedies
     Doctor,
     #[command(flatten)]
     Client(entente_client::Command),

@@ -17,7 +17,7 @@ use super::Reader;
 use super::templates::{Template, address, fill};
 
 /// Default time limit in seconds for minting a credential: some clients wait only five seconds until their
-/// job is accepted (contract 2).
+/// job is accepted (ARCP-W-2.6).
 const TIMEOUT_SECONDS: u64 = 4;
 
 /// Configuration of credentials.

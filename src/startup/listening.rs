@@ -15,8 +15,8 @@ use crate::config::Config;
 
 /// Time that an idle connection is kept.
 ///
-/// Clients keep theirs for at least 5 seconds and do not repeat a request that meets a closing one (contract
-/// 3.2), so the server must be the more patient side.
+/// Clients keep theirs for at least 5 seconds and do not repeat a request that meets a closing one
+/// (OI-3.2.4), so the server must be the more patient side.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// Time limit for the head of a request: slow senders must not occupy connections.

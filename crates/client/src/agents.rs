@@ -18,26 +18,26 @@ pub(super) struct Agents {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Register an agent, or bring its record up to date
+    /// Register an agent, or update its record
     Register {
-        /// The id that it acts under
+        /// The agent's id
         id: String,
-        /// The role it can be addressed by
+        /// The role that the agent can be addressed by
         #[arg(long)]
         role: Option<String>,
         /// A display name
         #[arg(long)]
         name: Option<String>,
-        /// One of its capabilities; repeatable
+        /// A capability of the agent; repeatable
         #[arg(long = "capability", value_name = "WORD")]
         capabilities: Vec<String>,
     },
     /// List agents
     List {
-        /// Only those in this state
+        /// Only agents in this status
         #[arg(long)]
         status: Option<String>,
-        /// Only those with this role
+        /// Only agents with this role
         #[arg(long)]
         role: Option<String>,
     },
@@ -51,19 +51,19 @@ enum Verb {
         /// The agent's id
         id: String,
     },
-    /// Drain it: it finishes its work and takes no more
+    /// Drain an agent: it finishes its work and takes no more
     Drain {
         /// The agent's id
         id: String,
     },
-    /// Set its status
+    /// Set an agent's status
     Status {
         /// The agent's id
         id: String,
         /// The new status
         status: String,
     },
-    /// Remove it from the directory
+    /// Deregister an agent
     Deregister {
         /// The agent's id
         id: String,

@@ -21,18 +21,18 @@ enum Verb {
     Open {
         /// The intent's id
         intent: String,
-        /// The channel's name, unique among the intent's open ones
+        /// The channel's name, unique among the intent's open channels
         name: String,
         /// A member of the channel; repeatable [default: all agents on the intent]
         #[arg(long = "member", value_name = "AGENT")]
         members: Vec<String>,
-        /// Record its messages in the intent's log
+        /// Record the channel's messages in the intent's log
         #[arg(long)]
         audit: bool,
-        /// Close it after this many seconds
+        /// Seconds until the channel closes
         #[arg(long, value_name = "SECONDS")]
         ttl: Option<u32>,
-        /// Keep at most this many messages
+        /// Maximum number of messages to keep
         #[arg(long, value_name = "N")]
         max_messages: Option<u32>,
     },

@@ -23,13 +23,13 @@ enum CheckpointVerb {
         /// The intent's id
         #[arg(required_unless_present = "house", conflicts_with = "house")]
         intent: Option<String>,
-        /// Take the system log instead of an intent's
+        /// Create a checkpoint of the system log instead of an intent's
         #[arg(long)]
         house: bool,
     },
-    /// List checkpoints, the newest first
+    /// List checkpoints, newest first
     List {
-        /// Only of this intent
+        /// Only checkpoints of this intent
         intent: Option<String>,
     },
     /// Show a checkpoint
@@ -46,7 +46,7 @@ enum CheckpointVerb {
         /// The receipt's reference at the witness
         reference: String,
     },
-    /// The keys that the server signs with
+    /// List the server's signing keys
     Keys,
 }
 
@@ -103,7 +103,7 @@ enum IdentityVerb {
         /// The signature, in base64url
         signature: String,
     },
-    /// Revoke an agent's key, at once and for ever
+    /// Revoke an agent's key, immediately and permanently
     Revoke {
         /// The agent's id
         agent: String,

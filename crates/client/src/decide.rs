@@ -26,7 +26,7 @@ use super::{Done, Failure};
 /// Label of a key that a login issues for a terminal.
 const TERMINAL: &str = "terminal";
 
-/// Answer the questions and approvals that wait for you: needs a terminal, and a key of ten minutes from the
+/// Answer the questions and approvals that wait for you; needs a terminal, and a ten-minute key from the
 /// page /terminal
 #[derive(Debug, Args)]
 pub(super) struct Decide {

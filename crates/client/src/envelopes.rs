@@ -41,7 +41,7 @@ enum Verb {
     Keygen(keys::Keygen),
     /// Sign an envelope by the profile aee-jcs-1, and print it; needs no server
     Sign(Sign),
-    /// Check the signatures of envelopes; needs no server
+    /// Verify the signatures of envelopes; needs no server
     Verify(Verify),
     /// Send envelopes, byte for byte as they are
     Send(post::Send),
@@ -72,7 +72,7 @@ struct Given {
     /// Files with an envelope each; `-` for standard input
     #[arg(default_value = "-", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Each line is an envelope
+    /// Read each line as one envelope
     #[arg(long)]
     lines: bool,
 }
@@ -257,7 +257,7 @@ struct Verify {
     /// The sender's public key: `ed25519:…`, or a `did:key`
     #[arg(long, value_name = "KEY", value_parser = read_key)]
     public_key: Option<PublicKey>,
-    /// A file with the key that signed, or with the secret that you share
+    /// A file with the signing key, or with the shared secret
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }

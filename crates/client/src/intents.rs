@@ -31,7 +31,7 @@ enum Verb {
     },
     /// List intents
     List {
-        /// Only those in this state
+        /// Only intents in this status
         #[arg(long)]
         status: Option<String>,
     },
@@ -40,39 +40,39 @@ enum Verb {
         /// The intent's id
         id: String,
     },
-    /// Set members of its state, such as `progress=0.5 owner.name=Ada`
+    /// Set members of an intent's state, such as `progress=0.5 owner.name=Ada`
     Set {
         /// The intent's id
         id: String,
         /// PATH=VALUE; the value is JSON, or else a string
         #[arg(required = true, value_parser = Member::parse, value_name = "PATH=VALUE")]
         members: Vec<Member>,
-        /// Only if this is the version [default: any version]
+        /// The expected version; any other is refused [default: any version]
         #[arg(long, value_name = "N")]
         if_version: Option<i64>,
     },
-    /// Set its status
+    /// Set an intent's status
     Status {
         /// The intent's id
         id: String,
         /// The new status
         status: String,
-        /// Only if this is the version [default: any version]
+        /// The expected version; any other is refused [default: any version]
         #[arg(long, value_name = "N")]
         if_version: Option<i64>,
     },
-    /// Show its log
+    /// List an intent's events
     Events {
         /// The intent's id
         id: String,
-        /// Only this type
+        /// Only events of this type
         #[arg(long = "type")]
         event_type: Option<String>,
-        /// At most this many: the latest ones, in the order of time
+        /// Maximum number of events: the latest ones, oldest first
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// Export it with its whole log, for `entente verify`
+    /// Export an intent with its whole log, for `entente verify`
     Export {
         /// The intent's id
         id: String,

@@ -32,9 +32,9 @@ pub(super) struct Jobs {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Submit(Asked),
-    /// List jobs, the latest first
+    /// List jobs, newest first
     List {
-        /// Only those in this state; repeatable
+        /// Only jobs in this status; repeatable
         #[arg(long)]
         status: Vec<String>,
         /// Only jobs of this agent: a name, or name@version
@@ -43,10 +43,10 @@ enum Verb {
         /// Only jobs accepted after this time, RFC 3339
         #[arg(long, value_name = "TIME")]
         created_after: Option<String>,
-        /// At most this many
+        /// Maximum number of jobs
         #[arg(long, default_value_t = 100)]
         limit: u32,
-        /// The cursor that the preceding page printed
+        /// The cursor printed with the previous page
         #[arg(long)]
         cursor: Option<String>,
     },
@@ -62,7 +62,7 @@ enum Verb {
         /// Only events after this number
         #[arg(long, default_value_t = 0, value_name = "NUMBER")]
         after: u64,
-        /// Continue until it ends; the exit status is then the job's
+        /// Follow the job until it ends; the exit status is then the job's
         #[arg(long)]
         follow: bool,
     },
@@ -70,7 +70,7 @@ enum Verb {
     Cancel {
         /// The job's id
         id: String,
-        /// The session that submitted it, as `submit` printed it; an operator's key needs none
+        /// The submitting session, as printed by `submit`; not needed with the scope `admin`
         #[arg(long)]
         session: Option<String>,
         /// The reason
@@ -99,26 +99,26 @@ struct Asked {
     /// The job's input: JSON, @FILE, or `-` for standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
-    /// The authority it asks for, patterns by namespace: JSON such as `{"tool.call":["search.*"]}`, @FILE, or
+    /// The requested authority, patterns by namespace: JSON such as `{"tool.call":["search.*"]}`, @FILE, or
     /// `-`
     #[arg(long, value_name = "JSON")]
     lease: Option<String>,
-    /// An amount that it may spend, such as USD:1.00; repeatable
+    /// An amount that the job may spend, such as USD:1.00; repeatable
     #[arg(long, value_name = "AMOUNT")]
     budget: Vec<String>,
     /// The end of the lease, RFC 3339 with Z
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
-    /// Seconds after which it times out
+    /// Seconds after which the job times out
     #[arg(long, value_name = "SECONDS")]
     max_runtime: Option<i64>,
     /// The idempotency key: the same key with the same parameters yields the same job
     #[arg(long)]
     key: Option<String>,
-    /// The intent that it works for
+    /// The intent that the job works for
     #[arg(long)]
     intent: Option<String>,
-    /// Show its events until it ends
+    /// Show the job's events until it ends
     #[arg(long)]
     follow: bool,
 }

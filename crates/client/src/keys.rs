@@ -24,16 +24,16 @@ enum Verb {
     Create {
         /// The principal that the key belongs to
         principal: String,
-        /// A label that tells its purpose
+        /// A label for the key's purpose
         #[arg(long)]
         label: Option<String>,
-        /// A scope that it may be used for; repeatable [default: all but `admin`]
+        /// A scope that the key grants; repeatable [default: all but `admin`]
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// A pattern of agents that it may act as besides its principal, such as 'agent.*'; repeatable
+        /// A pattern of agents that the key may act as besides its principal, such as 'agent.*'; repeatable
         #[arg(long, value_name = "PATTERN")]
         act_as: Vec<String>,
-        /// The time when it expires, RFC 3339
+        /// When the key expires, RFC 3339
         #[arg(long, value_name = "TIME")]
         expires_at: Option<String>,
         /// Requests per second; 0 means no limit
@@ -45,7 +45,7 @@ enum Verb {
         /// The principal
         principal: String,
     },
-    /// Replace a key by a new one with the same powers; the old one ends after the overlap
+    /// Rotate a key: the new one has the same powers, and the old one ends after the overlap
     Rotate {
         /// The key's id
         id: String,
@@ -53,7 +53,7 @@ enum Verb {
         #[arg(long, value_name = "SECONDS")]
         overlap: Option<u32>,
     },
-    /// Revoke a key, at once and everywhere
+    /// Revoke a key, immediately and on every server
     Revoke {
         /// The key's id
         id: String,

@@ -22,23 +22,23 @@ enum Verb {
     Acquire {
         /// The intent's id
         intent: String,
-        /// A part of its state, such as `research`; `*` for all of it
+        /// A part of the intent's state, such as `research`; `*` for all of it
         scope: String,
-        /// The duration
+        /// The lease's duration
         #[arg(long, default_value_t = 300, value_name = "SECONDS")]
         seconds: u32,
     },
-    /// Extend it, counted from now
+    /// Renew a lease; the duration counts from now
     Renew {
         /// The intent's id
         intent: String,
         /// The lease's id
         lease: String,
-        /// The duration
+        /// The lease's duration
         #[arg(long, default_value_t = 300, value_name = "SECONDS")]
         seconds: u32,
     },
-    /// Release it; an admin of the intent may also revoke another's
+    /// Release a lease; an admin of the intent may also revoke another agent's
     Release {
         /// The intent's id
         intent: String,
@@ -49,7 +49,7 @@ enum Verb {
     List {
         /// The intent's id
         intent: String,
-        /// `released`, `expired`, `revoked` or `all` [default: active ones]
+        /// Status: `released`, `expired`, `revoked` or `all` [default: active leases]
         #[arg(long)]
         status: Option<String>,
     },

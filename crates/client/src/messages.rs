@@ -64,7 +64,7 @@ pub(super) struct Send {
     /// request, notify or broadcast
     #[arg(long = "type", default_value = "notify")]
     message_type: String,
-    /// The time when the message expires, RFC 3339
+    /// When the message expires, RFC 3339
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
     /// The idempotency key: retries with the same key send one message
@@ -93,7 +93,7 @@ impl Send {
     }
 }
 
-/// Send a request, and wait for the answers
+/// Send a request and wait for the answers
 #[derive(Debug, Args)]
 pub(super) struct Ask {
     #[command(flatten)]
@@ -175,7 +175,7 @@ pub(super) struct Messages {
     /// Seconds to wait if there is no message yet
     #[arg(long)]
     wait: Option<u32>,
-    /// At most this many
+    /// Maximum number of messages
     #[arg(long, default_value_t = 100)]
     limit: u32,
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::Done;
 use super::remote::{Api, Failure, Remote, segment};
 
-/// Questions to people: list, show, ask, wait; render the one in a tool's result
+/// Questions to people: list, show, ask, wait, render
 #[derive(Debug, Args)]
 pub(super) struct Moments {
     #[command(flatten)]
@@ -29,15 +29,15 @@ pub(super) struct Moments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the questions that you asked or are asked, the latest first
+    /// List the questions that you asked or are asked, newest first
     List {
-        /// Only those in this state, such as open
+        /// Only questions in this state, such as open
         #[arg(long)]
         state: Option<String>,
-        /// Only those to this person
+        /// Only questions to this person
         #[arg(long, value_name = "PERSON")]
         to: Option<String>,
-        /// At most this many
+        /// Maximum number of questions
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
@@ -53,9 +53,9 @@ enum Verb {
         /// The moment's id
         moment: String,
     },
-    /// Show the question that a tool's result carries, or else its text
+    /// Show the question in a tool's result, or else the result's text
     Render {
-        /// The result of the tool, as JSON; - is standard input
+        /// The file with the tool's result as JSON; `-` for standard input
         #[arg(default_value = "-")]
         file: String,
     },
@@ -65,7 +65,7 @@ enum Verb {
 struct Ask {
     /// The person to ask
     person: String,
-    /// The file with the slots; - is standard input
+    /// The file with the slots; `-` for standard input
     #[arg(default_value = "-")]
     file: String,
     /// Seconds until the question expires [default: a day]
@@ -74,7 +74,7 @@ struct Ask {
     /// The job that waits for the answer
     #[arg(long)]
     job: Option<String>,
-    /// The intent that it is about
+    /// The intent that the question concerns
     #[arg(long)]
     intent: Option<String>,
     /// The reason for a closed hatch
@@ -83,7 +83,7 @@ struct Ask {
     /// The refused question that this one replaces
     #[arg(long, value_name = "MOMENT", requires = "objection_response")]
     supersedes: Option<String>,
-    /// The answer to the objection against the replaced question
+    /// How the objection to the replaced question was addressed
     #[arg(long, value_name = "TEXT")]
     objection_response: Option<String>,
 }

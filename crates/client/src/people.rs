@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Done;
 use super::remote::{Remote, segment};
 
-/// People: give one access with a one-time link or a password
+/// People: create them, and give them access with a one-time link or a password
 #[derive(Debug, Args)]
 pub(super) struct People {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(super) struct People {
 enum Verb {
     /// Create a person: same as `entente principal create ID --kind human`
     Create {
-        /// The id, such as human.ada
+        /// The person's id, such as human.ada
         id: String,
         /// A display name
         #[arg(long)]
@@ -34,18 +34,18 @@ enum Verb {
         /// Seconds until the unused link expires [default: a day]
         #[arg(long, value_name = "SECONDS")]
         expires_in: Option<u32>,
-        /// Give this login all rights
+        /// Let this login use the scope `admin`
         #[arg(long)]
         admin: bool,
-        /// The page that it opens [default: /inbox]
+        /// The page that the link opens [default: /inbox]
         #[arg(long, value_name = "PATH")]
         leads_to: Option<String>,
     },
-    /// Set a person's password, read from standard input: a command line can be read by others
+    /// Set a person's password, read from standard input, because others can read a command line
     Password {
         /// The person's id
         id: String,
-        /// Give logins with this password all rights
+        /// Let logins with this password use the scope `admin`
         #[arg(long)]
         admin: bool,
     },

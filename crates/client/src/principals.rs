@@ -19,9 +19,9 @@ pub(super) struct Principals {
 enum Verb {
     /// Create a principal
     Create {
-        /// Its id, such as agent.researcher, human.ada or service.ci
+        /// The principal's id, such as agent.researcher, human.ada or service.ci
         id: String,
-        /// Its kind
+        /// The kind of principal
         #[arg(long, value_enum, default_value = "agent")]
         kind: Kind,
         /// A display name
@@ -30,13 +30,13 @@ enum Verb {
     },
     /// List principals
     List {
-        /// Only those after this id
+        /// Only principals after this id
         #[arg(long)]
         after: Option<String>,
     },
     /// Show a principal
     Show {
-        /// Its id
+        /// The principal's id
         id: String,
     },
 }

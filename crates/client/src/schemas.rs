@@ -29,7 +29,7 @@ enum Verb {
     List,
     /// Write the published schemas into a directory, byte for byte
     Export {
-        /// The directory; it is created if necessary
+        /// The directory, created if necessary
         directory: PathBuf,
     },
     /// Publish all schemas in `DIRECTORY/intents`

@@ -38,10 +38,10 @@ enum Verb {
         /// A capability that the agent must have; repeatable
         #[arg(long = "capability", value_name = "WORD")]
         capabilities: Vec<String>,
-        /// Seconds that one attempt may take
+        /// Time limit of one attempt in seconds
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u32>,
-        /// The number of attempts
+        /// Maximum number of attempts
         #[arg(long, default_value_t = 3)]
         attempts: u32,
     },
@@ -49,13 +49,13 @@ enum Verb {
     List {
         /// The intent's id
         intent: String,
-        /// Only those in this state
+        /// Only tasks in this status
         #[arg(long)]
         status: Option<String>,
-        /// Only those assigned to this agent
+        /// Only tasks assigned to this agent
         #[arg(long)]
         agent: Option<String>,
-        /// At most this many
+        /// Maximum number of tasks
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
@@ -77,7 +77,7 @@ enum Verb {
         #[arg(value_name = "JSON", value_parser = object)]
         output: Option<Value>,
     },
-    /// Report that this attempt failed
+    /// Report that an attempt failed
     Fail {
         /// The task's id
         id: String,

@@ -21,7 +21,7 @@ pub(super) struct Webhooks {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Subscribe a URL to events; prints the secret, which is shown only now
+    /// Subscribe a URL to events; prints the secret, which is shown only once
     Add {
         /// The receiver's URL
         #[arg(value_name = "URL")]
@@ -35,11 +35,11 @@ enum Verb {
         /// Only events of this type, or a glob such as `task.*`; repeatable
         #[arg(long = "event", value_name = "TYPE")]
         events: Vec<String>,
-        /// The time when the subscription ends
+        /// When the subscription ends
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
     },
-    /// List your own subscriptions
+    /// List your subscriptions
     List,
     /// Show a subscription, with its health
     Show {
@@ -61,23 +61,23 @@ enum Verb {
         /// The subscription's id
         id: String,
     },
-    /// List its deliveries, the newest first
+    /// List a subscription's deliveries, newest first
     Deliveries {
         /// The subscription's id
         id: String,
-        /// Only waiting, delivered, failed or dropped ones
+        /// Only deliveries in this status: waiting, delivered, failed or dropped
         #[arg(long)]
         status: Option<String>,
     },
-    /// Deliver again the events since a time
+    /// Deliver past events again
     Replay {
         /// The subscription's id
         id: String,
-        /// The time
+        /// The time from which to start
         #[arg(long, value_name = "TIME")]
         since: String,
     },
-    /// Replace its secret; signatures by the old one are added for a day
+    /// Rotate a subscription's secret; the old one also signs for a day
     Rotate {
         /// The subscription's id
         id: String,

@@ -1,5 +1,5 @@
 //! `entente worker`: runs jobs (ARCP) by running a command for each of them. It uses only the REST API of
-//! workers (contract 11.2), which is open to every other worker. `worker/host.rs` claims the jobs,
+//! workers (ARCP-W-11.2), which is open to every other worker. `worker/host.rs` claims the jobs,
 //! `worker/child.rs` runs one job's command, `worker/listener.rs` and `worker/lines.rs` interpret its output,
 //! and `worker/reports.rs` sends that to the server.
 
@@ -27,24 +27,24 @@ use super::remote::{Remote, segment};
 
 /// Interface of the command, shown in the help.
 const MANNERS: &str = "\
-The command gets the job's input as one line of JSON on its standard input, and the rest in its environment:
+The command receives the job's input as one line of JSON on its standard input, and the rest in its environment:
 ENTENTE_JOB_ID, ENTENTE_AGENT, ENTENTE_ATTEMPT, ENTENTE_LEASE, ENTENTE_LEASE_CONSTRAINTS, ENTENTE_BUDGET,
 ENTENTE_DEADLINE, ENTENTE_CREDENTIALS, ENTENTE_RESULT_ID, ENTENTE_TRACE_ID and TRACEPARENT.
 
-What a line that it writes means:
+Each line that it writes to its standard output is one of:
   {\"kind\": \"progress\", \"body\": {…}}    an event of the job
-  {\"result\": …}                           the job is done
-  {\"error\": {\"code\": …, \"message\": …}}  the job has failed
+  {\"result\": …}                           the job succeeds with this result
+  {\"error\": {\"code\": …, \"message\": …}}  the job fails
   {\"authorize\": {\"capability\": \"tool.call\", \"target\": …, \"call_id\": …, \"reserve\": {…}}}
-                                            may I? Answered by one line on its standard input
-  other JSON                                the result, if it is the last and the command ends with 0
-  anything else                             a line of the log; from standard error, an error in the log
+                                            a request for authority, answered by one line on its standard input
+  other JSON                                the result, if it is the last one and the command exits with 0
+  anything else                             a log line; lines of standard error are logged as errors
 
-A command that ends otherwise than with 0, and has not said how the job ends, has failed with INTERNAL_ERROR. SIGTERM tells
-it that the job was called off, or that the worker stops. Its standard input stays open for answers: a command that reads all
-of it needs --filter.";
+If the command exits with a status other than 0 and has reported no outcome, the job fails with INTERNAL_ERROR. SIGTERM
+means that the job was cancelled, or that the worker stops. The standard input stays open for answers: a command that reads
+it to the end needs --filter.";
 
-/// Run jobs: a command for each
+/// Run jobs, each with a command
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_long_help = MANNERS)]
 pub(super) struct Worker {
@@ -55,10 +55,10 @@ pub(super) struct Worker {
     /// An agent to run jobs for, NAME@VERSION; repeatable
     #[arg(long = "agent", value_name = "NAME@VERSION", required = true, value_parser = versioned)]
     agents: Vec<AgentRef>,
-    /// The command, for `sh -c`
+    /// The command that runs a job, for `sh -c`
     #[arg(long, value_name = "COMMAND", required = true)]
     exec: Option<String>,
-    /// Close the command's standard input after the job's input, for a command that reads it to the end (it
+    /// Close the command's standard input after the job's input, for commands that read it to the end (they
     /// cannot ask for authority then)
     #[arg(long)]
     filter: bool,
@@ -68,7 +68,7 @@ pub(super) struct Worker {
     /// The worker's display name
     #[arg(long, default_value = "entente-worker")]
     name: String,
-    /// Make these versions the default ones for their names
+    /// Make these versions the defaults of their agents
     #[arg(long)]
     default: bool,
     /// Time for running jobs to finish when the worker stops; the remaining jobs are then released
@@ -83,11 +83,11 @@ pub(super) struct Worker {
 enum Verb {
     /// List workers
     List,
-    /// Direct a worker: run, quiet (claim nothing more) or terminate (finish, and leave)
+    /// Send a worker a directive: run, quiet (claim no more jobs) or terminate (finish, then leave)
     Direct {
         /// The worker's id
         id: String,
-        /// run, quiet or terminate
+        /// The directive: run, quiet or terminate
         directive: String,
     },
 }
@@ -114,7 +114,7 @@ fn stop(job: &watch::Sender<Option<Stop>>, why: Stop) {
     });
 }
 
-/// A claimed job (contract 11.2). The command's data is passed on byte for byte.
+/// A claimed job (ARCP-W-11.2.3). The command's data is passed on byte for byte.
 #[derive(Debug, Deserialize)]
 struct Claimed {
     job_id: String,

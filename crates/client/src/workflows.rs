@@ -30,20 +30,20 @@ pub(super) struct Workflows {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Create and change things on the server so that they match the file
+    /// Apply the file to the server: create and change its intent, agents, tasks and channels
     Apply {
-        /// The file
+        /// The workflow file
         file: PathBuf,
         /// Only show the changes
         #[arg(long)]
         dry_run: bool,
-        /// Begin a new intent if the workflow's last one has ended
+        /// Create a new intent if the workflow's last one has ended
         #[arg(long)]
         again: bool,
     },
     /// Check the file, without a server
     Check {
-        /// The file
+        /// The workflow file
         file: PathBuf,
     },
 }

@@ -1,7 +1,7 @@
 //! Access to an intent (RFC-0011): entries, the default policy and the access level that follows from them.
 //!
 //! An intent without an access control list is fully open. An open list with entries lets unlisted principals
-//! read; a closed list keeps them out (contract 7). The creator is always an admin. The operations enforce
+//! read; a closed list keeps them out (OI-7.1, OI-7.3). The creator is always an admin. The operations enforce
 //! these rules; requests for more access are in `access_requests`.
 
 pub mod access_requests;
@@ -140,7 +140,7 @@ pub struct Facts<'a> {
     pub own: Option<(Level, Option<Timestamp>)>,
 }
 
-/// Returns the access of `agent`, given the facts (contract 7, "Semantics to enforce").
+/// Returns the access of `agent`, given the facts (OI-7.1 to OI-7.3).
 #[must_use]
 pub fn standing(agent: &str, facts: Facts<'_>) -> Standing {
     if agent == facts.created_by {

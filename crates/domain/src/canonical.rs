@@ -114,7 +114,7 @@ pub fn hex(bytes: &[u8]) -> String {
     digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
-/// Formats a digest for the wire: `sha256:` and base64url without padding (contract 13).
+/// Formats a digest for the wire: `sha256:` and base64url without padding (OI-13.2).
 #[must_use]
 pub fn show(digest: &Digest) -> String {
     format!("sha256:{}", URL_SAFE_NO_PAD.encode(digest))

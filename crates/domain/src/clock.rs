@@ -38,13 +38,13 @@ pub fn rfc3339(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// Formats the moment without an offset, as the OpenIntent Python SDK compares it (contract 3.6).
+/// Formats the moment without an offset, as the OpenIntent Python SDK compares it (OI-3.6.3).
 #[must_use]
 pub fn naive(at: Timestamp) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
 }
 
-/// Formats the moment with `+00:00` instead of `Z`, which Python 3.10 can read (contract 3.6).
+/// Formats the moment with `+00:00` instead of `Z`, which Python 3.10 can read (OI-3.6.4).
 #[must_use]
 pub fn offset(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, false)
@@ -54,7 +54,7 @@ pub fn offset(at: Timestamp) -> String {
 ///
 /// A blank stands for a `+` that a query string has decoded. Returns `None` if the text is not a time, or
 /// lies in a year that not every client could read back: RFC 3339 ends with the year 9999, and Python's
-/// `datetime` begins with the year 1 (contract 3.6).
+/// `datetime` begins with the year 1 (OI-3.6.5).
 #[must_use]
 pub fn parse(text: &str) -> Option<Timestamp> {
     let text = text.trim();

@@ -1,4 +1,4 @@
-//! Cursors: resume positions of readers of a channel's messages (RFC-0021 §2.4, contract 10.4).
+//! Cursors: resume positions of readers of a channel's messages (RFC-0021 §2.4, OI-10.4.1).
 //!
 //! A cursor is a position, not a row: it keeps working after the message it came from is gone. Clients treat
 //! it as opaque.

@@ -2,7 +2,7 @@
 //!
 //! A ULID starts with its creation time, so that ids sort by age. A [`MessageId`] also carries the message's
 //! number in its channel: a cursor made from it keeps its position after the message itself was evicted
-//! (RFC-0021 §2.4, contract 10.4). Ids locate things; they never grant access.
+//! (RFC-0021 §2.4, OI-10.4.1). Ids locate things; they never grant access.
 
 use std::fmt;
 use std::str::FromStr;

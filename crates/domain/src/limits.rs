@@ -54,7 +54,7 @@ pub const PLAN_CHECKPOINTS: usize = 100;
 /// Maximum number of messages in one batch.
 pub const BATCH: usize = 1_000;
 /// Maximum number of items on one page of a list: equal to a channel's default retention, so that the unfiltered list
-/// of such a channel is complete and a polling `ask()` finds its answer (contract 10.5).
+/// of such a channel is complete and a polling `ask()` finds its answer (OI-10.5.1).
 pub const PAGE: u32 = 1_000;
 /// Maximum size of a list page, in bytes, not counting one item: the list continues on the next page, because each
 /// page stays in memory until its reader has received it.
@@ -76,7 +76,7 @@ pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// Maximum number of capabilities, scopes or globs in one list.
 pub const LIST_ITEMS: usize = 200;
 /// Maximum size of a job's authority (ARCP's lease) as JSON, in bytes: it is sent with each acceptance, claim and
-/// delegation, and must fit into one line of stdio together with everything else (60 KB, contract 2).
+/// delegation, and must fit into one line of stdio together with everything else (60 KB, ARCP-W-2.5).
 pub const AUTHORITY_BYTES: usize = 32 * 1024;
 /// Maximum number of Ed25519 keys an agent may ever have: each identity lists all of them.
 pub const IDENTITY_KEYS: usize = 1_000;

@@ -205,7 +205,7 @@ codes! {
 }
 
 impl Code {
-    /// Returns the equivalent ARCP code (§12): clients of its sockets drop all other codes (contract 3).
+    /// Returns the equivalent ARCP code (§12): clients of its sockets drop all other codes (ARCP-W-3.9).
     #[must_use]
     pub fn fault(self) -> Fault {
         match self {
@@ -250,7 +250,7 @@ pub struct FieldError {
     pub msg: String,
 }
 
-/// Serialised form of a [`FieldError`]; gives the location twice, because clients read one form or the other.
+/// A fault in a request; gives its location in two forms, because clients read one or the other.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = FieldError)]
 struct ShownError {
@@ -298,7 +298,7 @@ pub struct Refusal {
     /// Description, reason and next step: one or two sentences.
     ///
     /// The message of a 409 must not contain the text "lease" unless it concerns a lease, not even inside another
-    /// word: a client matches it (contract 3.5).
+    /// word: a client matches it (OI-3.5.3).
     pub message: String,
     /// Invalid members, if the body is at fault.
     pub errors: Vec<FieldError>,
@@ -340,7 +340,7 @@ impl Refusal {
         Self { errors, ..Self::new(code, message) }
     }
 
-    /// Creates a "not found" refusal: the same for missing items and for items the caller may not know of (design §3).
+    /// Creates a "not found" refusal: the same for missing items and for items the caller may not know of.
     #[must_use]
     pub fn not_found(noun: &str) -> Self {
         Self::new(

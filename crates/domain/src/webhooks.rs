@@ -16,7 +16,7 @@ use crate::limits::LIST_ITEMS;
 use crate::refusal::{Code, Refusal};
 use crate::webhooks::signing::Scheme;
 
-/// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (contract 10.7).
+/// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (OI-10.7.1).
 pub const MESSAGE: [&str; 2] = ["channel_message", "channel.message"];
 
 /// Event type of a test delivery.

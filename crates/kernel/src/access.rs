@@ -179,7 +179,7 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(ended.len() as u64)
 }
 
-/// Ends the leases and tasks of agents that may no longer write (contract 7), within the operation that
+/// Ends the leases and tasks of agents that may no longer write (OI-7.4), within the operation that
 /// changed the access control list.
 pub(crate) async fn take_from_outsiders(
     conn: &mut PgConnection,

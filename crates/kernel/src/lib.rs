@@ -60,11 +60,11 @@ pub use webhooks::{WebhookSettings, Webhooks};
 /// Configuration used by the operations.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Follows RFC-0021 to the letter (contract 2).
+    /// Follows RFC-0021 to the letter (OI-2).
     pub strict: bool,
     /// Default access policy of new intents (RFC-0011).
     pub default_access: Policy,
-    /// Event type of audited messages (contract 10.7).
+    /// Event type of audited messages (OI-10.7.1).
     pub audit_event_type: String,
     /// Retention of messages after their channel closed; `None` keeps them for ever.
     pub message_retention: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Group commit (design §4): many commands share one commit, and each caller is answered after it.
+//! Group commit (`docs/adr/0003-batches-without-a-timer.md`): many commands share one commit, and each caller is answered after it.
 //!
 //! Callers put commands into a bounded queue, sharded so that commands for the same intent meet in the same
 //! queue. A writer takes all waiting commands, applies them as one batch, and answers each caller. There is

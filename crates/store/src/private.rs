@@ -1,4 +1,4 @@
-//! Private PostgreSQL (design §5): found, initialised, started on a Unix socket, and stopped with the server.
+//! Private PostgreSQL: found, initialised, started on a Unix socket, and stopped with the server.
 //!
 //! It outlives a `kill -9` of the server; the next server on the same data directory adopts it. When it is
 //! killed itself, the server restarts it (`private/running.rs`). It never listens on TCP. Its socket lies in

@@ -133,7 +133,7 @@ impl Desk {
     /// Submits a job.
     ///
     /// A client that repeats a submission from another session, or after the job has ended, still receives
-    /// the events that it awaits: those from now on, or the end (contract 8, 7.2).
+    /// the events that it awaits: those from now on, or the end (ARCP-W-8.2).
     pub async fn submit(self, request: Request, submit: Submit, trace_id: Option<String>) -> Done {
         let trace = trace_id.and_then(|id| Trace::of_id(&id, &*self.doors.ctx.chance));
         let caller = self.caller.clone().traced(trace);

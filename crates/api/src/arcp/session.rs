@@ -79,7 +79,7 @@ struct Talk {
     leaving_at: Option<Instant>,
     desk: Option<Desk>,
     listener: Listener,
-    /// Answered in the order of submission, by which alone some clients identify their jobs (contract 4.3).
+    /// Answered in the order of submission, by which alone some clients identify their jobs (ARCP-W-4.3.2).
     submits: FuturesOrdered<Pending<Done>>,
     /// Bytes of each submission.
     weights: VecDeque<usize>,
@@ -89,7 +89,7 @@ struct Talk {
     follows: VecDeque<Pending<Done>>,
     /// A request that exceeds the key's rate limit, and the time at which it is accepted.
     ///
-    /// Nothing is read until then: an error would harm some clients (contract 4.3).
+    /// Nothing is read until then: an error would harm some clients (ARCP-W-4.2.1).
     early: Option<(Instant, Ask)>,
     followed: HashSet<JobId>,
     /// Whether events of followed jobs may wait to be numbered.
@@ -180,7 +180,7 @@ impl Talk {
             lines: line.lines,
         };
         let began = Instant::now();
-        // Every frame names a session, even before one is opened (contract 3).
+        // Every frame names a session, even before one is opened (ARCP-W-3.3).
         let id = SessionId::mint(doors.ctx.now(), &*doors.ctx.chance);
         Self {
             line,

@@ -1,4 +1,4 @@
-//! Sessions over WebSocket, at `/arcp` (ARCP §4, contract 2). The socket itself needs no key: the client
+//! Sessions over WebSocket, at `/arcp` (ARCP §4, ARCP-W-2). The socket itself needs no key: the client
 //! authenticates in its first frame.
 
 use actix_web::{HttpRequest, HttpResponse, get, web};
@@ -25,10 +25,10 @@ pub fn routes(config: &mut Routes<'_>) {
 /// `payload.auth.token`, or `session.resume`; the rest is specified by ARCP 1.1. `dialect` selects the
 /// formats of one of the client libraries, where they are not recognised automatically.
 #[utoipa::path(tag = "jobs", security(()), params(
-        ("dialect" = Option<String>, Query, description = "`strict`, `python`, `ts`, `go` or `legacy`")),
+        ("dialect" = Option<String>, Query, description = "Dialect of the frames: `strict`, `python`, `ts`, `go` or `legacy`; defaults to automatic recognition")),
     responses(
-        (status = 101, description = "The connection is a WebSocket from here on"),
-        (status = 422, description = "It is no WebSocket, or there is no such dialect", body = crate::http::error::ProblemBody),
+        (status = 101, description = "The connection is now a WebSocket"),
+        (status = 422, description = "The request is not a WebSocket handshake, or the dialect is unknown", body = crate::http::error::ProblemBody),
         (status = 503, description = "The server is stopping", body = crate::http::error::ProblemBody)))]
 #[get("/arcp")]
 async fn socket(

@@ -1,4 +1,4 @@
-//! Sessions over stdio (ARCP §4, contract 2): exactly one envelope per line, in a form that every client can
+//! Sessions over stdio (ARCP §4, ARCP-W-2): exactly one envelope per line, in a form that every client can
 //! read. The session ends when its input does.
 
 use std::sync::Arc;

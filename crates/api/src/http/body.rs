@@ -99,7 +99,7 @@ impl FromRequest for Raw {
     }
 }
 
-/// An optional JSON body; if it is missing, every member has its default (contract 3.2).
+/// An optional JSON body; if it is missing, every member has its default (OI-3.2.2).
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Body<T>);
 
@@ -342,7 +342,7 @@ impl Query {
     }
 }
 
-/// Parses the version in `If-Match`: an integer, quoted or not (contract 5.3).
+/// Parses the version in `If-Match`: an integer, quoted or not (OI-5.3.4).
 ///
 /// # Errors
 /// [`Code::IfMatchRequired`] if it is missing or not an integer.
@@ -350,7 +350,7 @@ pub fn if_match(request: &HttpRequest) -> Result<i64, Problem> {
     version(request).ok_or_else(|| if_match_required(Code::IfMatchRequired, "intent").into())
 }
 
-/// As [`if_match`], for resources such as tasks and plans that answer 428 if it is missing (contract 15.11).
+/// As [`if_match`], for resources such as tasks and plans that answer 428 if it is missing (OI-15.11).
 ///
 /// # Errors
 /// [`Code::PreconditionRequired`] if it is missing or not an integer.

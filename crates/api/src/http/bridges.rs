@@ -71,8 +71,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
 /// A bridge has the permissions of the key that set it up, and pauses when that key ends. It carries each item once,
 /// and skips items that a bridge created.
 #[utoipa::path(operation_id = "put_bridge", tag = "envelopes", request_body = Bridge,
-    params(("name" = String, Path, description = "Its name: small letters, digits, `.`, `_` and `-`")),
-    responses((status = 200, description = "It carries", body = BridgeBody)))]
+    params(("name" = String, Path, description = "Name of the bridge: lowercase letters, digits, `.`, `_` and `-`")),
+    responses((status = 200, description = "The bridge", body = BridgeBody)))]
 #[put("/aee/bridges/{name}")]
 async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<Bridge>) -> Reply {
     let kept = bridges::put(&doors.ctx, &asker.caller, &path, body.value).await?;
@@ -83,8 +83,8 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
 ///
 /// Items that it already carried stay. Jobs that it created go on, but their events are no longer forwarded.
 #[utoipa::path(operation_id = "delete_bridge", tag = "envelopes",
-    params(("name" = String, Path, description = "Its name")),
-    responses((status = 204, description = "It carries no more")))]
+    params(("name" = String, Path, description = "Name of the bridge")),
+    responses((status = 204, description = "Removed")))]
 #[delete("/aee/bridges/{name}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     bridges::remove(&doors.ctx, &asker.caller, &path).await?;

@@ -105,7 +105,7 @@ impl<T> ArcRef<T> for web::Data<T> {
     }
 }
 
-/// Returns the request's API key. Both headers are equivalent (design §3).
+/// Returns the request's API key. Both headers are equivalent (OI-3.2.1).
 fn presented(request: &HttpRequest) -> Option<&str> {
     let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     // An empty header counts as absent.

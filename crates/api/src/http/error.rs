@@ -1,5 +1,5 @@
 //! Errors on the wire: maps each refusal to its HTTP status and writes the common error body (problem+json with the
-//! members that existing clients read, contract 3.5).
+//! members that existing clients read, OI-3.5).
 
 use std::fmt;
 
@@ -146,7 +146,7 @@ impl ResponseError for Problem {
 #[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
-        // The SDK raises its `ValidationError` only for 400, and treats a dependency cycle as one (contract 3.5).
+        // The SDK raises its `ValidationError` only for 400, and treats a dependency cycle as one (OI-3.5.1).
         Code::InvalidJson | Code::IfMatchRequired | Code::DependencyCircle => StatusCode::BAD_REQUEST,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         Code::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
@@ -208,7 +208,7 @@ pub fn status(code: Code) -> StatusCode {
 pub enum Family {
     /// This API's own codes.
     House,
-    /// ARCP's codes (§12), for the job resources (contract 11).
+    /// ARCP's codes (§12), for the job resources (ARCP-W-11).
     Jobs,
 }
 
@@ -229,7 +229,7 @@ impl Family {
     }
 }
 
-/// Returns the ARCP form of a code; codes that ARCP lacks, or that only REST uses, get our own (contract 3).
+/// Returns the ARCP form of a code; codes that ARCP lacks, or that only REST uses, get our own (ARCP-W-3.9).
 fn job_code(code: Code) -> &'static str {
     match code {
         Code::NotFound => "NOT_FOUND",
@@ -265,7 +265,7 @@ fn retryable(code: Code) -> bool {
 }
 
 /// The description of an error: a sentence, the list of faults in a body of the wrong shape, or a governance
-/// violation, as clients of the reference server read it (contract 3.5).
+/// violation, as clients of the reference server read it (OI-3.5.2).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Detail {

@@ -1,4 +1,4 @@
-//! Encodes records as server-sent events, for each family of paths (contract 11).
+//! Encodes records as server-sent events, for each family of paths (OI-11).
 
 use bytes::Bytes;
 use entente_domain::identity::keys::Dialect;
@@ -102,7 +102,7 @@ fn is(event: &Event, kind: Kind) -> bool {
     !event.posted && event.event_type == kind.wire()
 }
 
-/// Whether an event is about a suspension: its payload is written as the data itself (contract 11.2).
+/// Whether an event is about a suspension: its payload is written as the data itself (OI-11.2.2).
 fn is_suspension(event: &Event) -> bool {
     [Kind::IntentSuspended, Kind::IntentResumed, Kind::IntentSuspensionExpired]
         .into_iter()

@@ -128,8 +128,8 @@ impl EmitBody {
 /// it is asked anyway; withdraw it to ask a better one. After a refusal, deliberate first, then set `supersedes` and
 /// `objection_response`.
 #[utoipa::path(operation_id = "emit_moment", tag = "moments", request_body = EmitBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "It was asked", body = EmittedBody), (status = 200, description = "It was asked before", body = EmittedBody)))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "The question was asked", body = EmittedBody), (status = 200, description = "The question was already asked", body = EmittedBody)))]
 #[post("/moments")]
 async fn emit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<EmitBody>) -> Reply {
     let once = body.once(&request)?;
@@ -189,9 +189,9 @@ impl DeliberateBody {
 ///
 /// Shares the agent's thinking in place of a question that it cannot commit to yet. It costs nothing and asks nothing.
 #[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The deliberation", body = MomentBody),
-              (status = 200, description = "It was begun before", body = MomentBody)))]
+              (status = 200, description = "The deliberation was already begun", body = MomentBody)))]
 #[post("/moments/deliberations")]
 async fn deliberate(
     request: HttpRequest,
@@ -228,14 +228,14 @@ struct ListBody {
 /// person's text. Entries carry only the number of messages; get a single moment for their text. Filtered lists are scanned
 /// in portions: a page may be short or empty and still have a `next_cursor`. Continue until it is null.
 #[utoipa::path(operation_id = "list_moments", tag = "moments",
-    params(("state" = Option<MomentState>, Query, description = "Only in this state"),
-           ("principal" = Option<String>, Query, description = "Only to this person"),
-           ("agent" = Option<String>, Query, description = "Only of this agent"),
-           ("class" = Option<String>, Query, description = "Only of this decision class"),
-           ("job" = Option<String>, Query, description = "Only of this job"),
-           ("intent" = Option<String>, Query, description = "Only of this intent"),
-           ("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
-           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
+    params(("state" = Option<MomentState>, Query, description = "Only moments in this state"),
+           ("principal" = Option<String>, Query, description = "Only moments addressed to this person"),
+           ("agent" = Option<String>, Query, description = "Only moments of this agent"),
+           ("class" = Option<String>, Query, description = "Only moments of this decision class"),
+           ("job" = Option<String>, Query, description = "Only moments of this job"),
+           ("intent" = Option<String>, Query, description = "Only moments of this intent"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 100"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
     responses((status = 200, description = "The moments", body = ListBody)))]
 #[get("/moments")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -260,8 +260,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 /// Returns the open questions and deliberations addressed to the caller as a person, earliest deadline first, without the
 /// messages' text.
 #[utoipa::path(operation_id = "moments_inbox", tag = "moments",
-    params(("limit" = Option<u32>, Query, description = "1 to 100, and 100 when nothing is said"),
-           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
+    params(("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 100"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
     responses((status = 200, description = "The moments", body = ListBody)))]
 #[get("/moments/inbox")]
 async fn inbox(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -293,8 +293,8 @@ struct RatedBody {
 /// Based on the questions that the caller may see: how often each agent retracts its framing, is refused as a question, or
 /// closes hatches. Each rate has a flag that is set when the rate is too high (binding moment §5.9, §11.2, §11.3).
 #[utoipa::path(operation_id = "moment_rates", tag = "moments",
-    params(("agent" = Option<String>, Query, description = "Only of this agent")),
-    responses((status = 200, description = "Over all questions of each agent, then by class", body = Vec<RatedBody>)))]
+    params(("agent" = Option<String>, Query, description = "Only rates of this agent")),
+    responses((status = 200, description = "Rates over all questions of each agent, then by decision class", body = Vec<RatedBody>)))]
 #[get("/moments/rates")]
 async fn rates(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let rated = moments::rates(&doors.ctx, &asker.caller, query.text("agent")).await?.into_iter();
@@ -316,8 +316,8 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
 /// waited for.
 #[utoipa::path(operation_id = "get_moment", tag = "moments",
     params(("moment_id" = String, Path, description = "The moment"),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 25", maximum = 25),
-           ("seen" = Option<i64>, Query, description = "The `version` that you have")),
+           ("wait" = Option<u32>, Query, description = "Seconds to wait for a change, up to 25; defaults to 0", maximum = 25),
+           ("seen" = Option<i64>, Query, description = "`version` that the client has: waits until it is another")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[get("/moments/{moment_id}")]
 async fn get(
@@ -348,8 +348,8 @@ async fn get(
 /// A stream of server-sent `moment` events. Each carries the current state of a moment that the caller asked or is asked,
 /// whenever it changes. `Last-Event-ID` resumes, on any server; of several changes of one moment only the last is sent.
 #[utoipa::path(operation_id = "follow_moments", tag = "moments",
-    params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+    params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/moments/stream")]
 async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
     let mut listener = doors.ctx.feed.bells().listener();

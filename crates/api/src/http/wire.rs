@@ -1,4 +1,4 @@
-//! Dialects: the format of times and event types for each client (contract 3.6, 5.6). Clients receive RFC
+//! Dialects: the format of times and event types for each client (OI-3.6, OI-5.6). Clients receive RFC
 //! 3339 times with `Z` and the original event types, except the OpenIntent Python SDK, which can parse
 //! neither.
 
@@ -36,7 +36,7 @@ impl WireTime {
         Self { at, dialect, given: false }
     }
 
-    /// Wraps a time that the client gave: the SDK receives it with an offset, as it sent it (contract 3.6).
+    /// Wraps a time that the client gave: the SDK receives it with an offset, as it sent it (OI-3.6.4).
     pub fn given(at: Timestamp, dialect: Dialect) -> Self {
         Self { at, dialect, given: true }
     }
@@ -67,7 +67,7 @@ impl PartialSchema for WireTime {
 
 impl ToSchema for WireTime {}
 
-/// A time in a request: RFC 3339, or without an offset, which means UTC (contract 3.6).
+/// A time in a request: RFC 3339, or without an offset, which means UTC (OI-3.6.5).
 #[derive(Debug, Clone, Copy)]
 pub struct GivenTime(pub Timestamp);
 

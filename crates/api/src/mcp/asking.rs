@@ -31,21 +31,25 @@ pub(super) fn tool() -> Tool {
     Tool {
         name: "ask_principal",
         title: "Ask a human for a decision",
-        about: "Asks one human for a decision that is theirs: state what you found, recommend one option, and say why for each. Do \
-                not ask when you cannot recommend anything (use post_deliberation), when you may decide yourself, or for what you \
-                can find out. The human answers on a page of their own; never answer for them. An expired question is not approved.",
+        about: "Asks one human for a decision that is theirs: state your findings, recommend one option, and give a reason for \
+                each option. Do not ask when you have no recommendation (use post_deliberation), when you may decide yourself, \
+                or for facts that you can look up. The human answers on a page of their own; never answer for them. An expired \
+                question is not approved.",
         takes: takes(ask_members()),
         gives: gives(vec![
             must("moment_id", text("The question, `bm_…`.")),
-            must("state", word("Where it stands.", &STATES)),
+            must("state", word("State of the question.", &STATES)),
             must("digest", nullable(text("SHA-256 over the canonical slots."))),
-            must("expires_at", nullable(text("When it lapses."))),
-            must("inbox_url", text("Where the human answers.")),
+            must("expires_at", nullable(text("When the question expires."))),
+            must("inbox_url", text("URL of the page on which the human answers.")),
             must(
                 "lints",
-                list(free("What is badly put."), "Remarks: withdraw it and ask better, or leave it."),
+                list(
+                    free("A weakness of the question."),
+                    "Remarks: withdraw the question to ask a better one, or leave it.",
+                ),
             ),
-            must("warnings", list(free("What to know of."), "Warnings.")),
+            must("warnings", list(free("A warning."), "Warnings.")),
             must("binding_moment", nullable(free("The eight slots."))),
             must("resolution", nullable(resolution())),
         ]),
@@ -55,37 +59,46 @@ pub(super) fn tool() -> Tool {
 }
 
 fn ask_members() -> Vec<Member> {
-    let option = takes(vec![must("label", text("What is done.")), must("reasoning", text("Why one would."))]);
+    let option = takes(vec![
+        must("label", text("The action that the option stands for.")),
+        must("reasoning", text("Reason to choose it.")),
+    ]);
     let hatches = takes(vec![
-        must("free_text", flag("Whether they may answer in their own words.")),
-        must("dialogue", flag("Whether they may refuse the question.")),
+        must("free_text", flag("Whether the human may answer in their own words.")),
+        must("dialogue", flag("Whether the human may refuse the question.")),
     ]);
     let question = takes(vec![
-        must("stem", text("The question, which does not lead.")),
+        must("stem", text("The question, in neutral words.")),
         must("options", list(option, "2 to 4 options.")),
-        must("recommended_idx", whole("The one that you recommend, from 0.", 0, 3)),
+        must("recommended_idx", whole("Index of the option that you recommend, from 0.", 0, 3)),
         may("hatches", hatches),
     ]);
     let meta = takes(vec![
-        may("decision_class", text("What kind of decision it is.")),
-        may("calibration_note", text("How sure you are, where that is unusual.")),
+        may("decision_class", text("Class of the decision, in your own terms.")),
+        may("calibration_note", text("Correction of your own earlier framing of the matter, if one is due.")),
     ]);
     vec![
-        must("principal", text("Who is asked: one human, such as `human.ada`.")),
-        must("synopsis", text("Your position in one sentence that commits.")),
-        must("findings", list(text("A fact."), "What it rests on, 3 to 6.")),
-        must("recommendations", list(text("An action."), "What you would do, 2 to 4.")),
-        must("offer", text("What more you can tell if asked.")),
+        must("principal", text("The human to ask, such as `human.ada`.")),
+        must("synopsis", text("Your position, in one sentence without hedging.")),
+        must("findings", list(text("A fact, one per entry."), "Findings that support the position, 3 to 6.")),
+        must(
+            "recommendations",
+            list(text("An action, one per entry."), "Actions that you recommend, 2 to 4."),
+        ),
+        must("offer", text("Further detail that you can give on request.")),
         must("question", question),
         may("meta", meta),
-        may("hatch_justification", text("Why a hatch is closed; needed when one is.")),
-        may("supersedes", text("The refused question whose place this takes.")),
-        may("objection_response", text("How you met the objection to that one.")),
-        may("expires_in_s", whole("Seconds that it stands; a day when nothing is said.", 60, 2_592_000)),
+        may("hatch_justification", text("Reason for a closed hatch; required if one is closed.")),
+        may("supersedes", text("The refused question that this one replaces.")),
+        may("objection_response", text("How you addressed the objection to the replaced question.")),
+        may(
+            "expires_in_s",
+            whole("Seconds until the question expires; defaults to 86,400 (one day).", 60, 2_592_000),
+        ),
         may("job_id", text("The job that waits for the answer.")),
-        may("intent_id", text("The intent that it is about.")),
-        may("wait_s", whole("Seconds to wait for the answer.", 0, i64::from(WAIT_SECONDS))),
-        may("idempotency_key", text("A retry with the same key is asked once.")),
+        may("intent_id", text("The intent that the question concerns.")),
+        may("wait_s", whole("Seconds to wait for the answer; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
+        may("idempotency_key", text("Idempotency key: a retry with the same key asks once.")),
     ]
 }
 

@@ -22,11 +22,11 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "list_channels",
             title: "List an intent's channels",
-            about: "The channels on an intent, the open ones first. Messages of a channel: read_messages.",
+            about: "Lists the channels on an intent, open ones first. To read the messages of a channel, use read_messages.",
             takes: takes(vec![
                 must("intent_id", text("The intent, `intent_…`.")),
-                may("status", word("Only in this status.", &["open", "closed"])),
-                may("limit", whole("At most this many; 100 when nothing is said.", 1, i64::from(PAGE))),
+                may("status", word("Only channels in this status.", &["open", "closed"])),
+                may("limit", whole("Maximum number of channels; defaults to 100.", 1, i64::from(PAGE))),
             ]),
             gives: gives(vec![must("channels", list(channel(), "The channels."))]),
             hints: Hints::reads(),
@@ -35,20 +35,20 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "open_channel",
             title: "Open a channel",
-            about: "Opens a channel on an intent, where agents talk. A name is unique among the intent's open channels.",
+            about: "Opens a channel on an intent for messages between agents. A name is unique among the intent's open channels.",
             takes: takes(vec![
                 must("intent_id", text("The intent, `intent_…`.")),
                 must("name", text("The channel's name.")),
-                may("members", list(text("An agent's id."), "Who is to be listed.")),
+                may("members", list(text("An agent's id."), "The members to list.")),
                 may(
                     "member_policy",
                     word(
-                        "`explicit`: only those listed get in. `intent`: all on the intent, which is usual.",
+                        "`explicit`: listed members only; `intent`: every agent with access to it. Defaults to `intent`.",
                         &["intent", "explicit"],
                     ),
                 ),
-                may("task_id", text("The task that the channel is for.")),
-                may("options", free("`audit`, `ttl_seconds`, `max_messages`.")),
+                may("task_id", text("The task that the channel is scoped to.")),
+                may("options", free("Options: `audit`, `ttl_seconds`, `max_messages`.")),
             ]),
             gives: channel(),
             hints: Hints::adds(),
@@ -60,10 +60,10 @@ pub fn tools() -> [Tool; 2] {
 fn channel() -> Value {
     gives(vec![
         must("id", text("The channel, `chan_…`.")),
-        must("intent_id", text("Its intent.")),
-        must("name", text("Its name.")),
-        must("members", list(text("An agent."), "Who is listed.")),
-        must("member_policy", text("Whether the list is a wall.")),
+        must("intent_id", text("The channel's intent.")),
+        must("name", text("The channel's name.")),
+        must("members", list(text("An agent's id."), "The listed members.")),
+        must("member_policy", text("`explicit` if only listed members may take part, else `intent`.")),
         must("status", text("`open` or `closed`.")),
         must("message_count", json!({ "type": "integer" })),
     ])

@@ -47,15 +47,19 @@ const BELLS: u32 = 200;
 pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "wait_for_events",
-        title: "Wait for what concerns you",
-        about: "Waits until something happens that concerns you: a message, an assignment, news of a job, mail, a decision. Call it \
-                instead of polling, each time with `next` of the last answer as `after`: nothing is missed in between. Without \
-                `after` it begins now, with the mail that you have not taken out. An empty list means that the time was up.",
+        title: "Wait for events that concern you",
+        about: "Waits for events that concern you: messages, assignments, job progress, envelopes, decisions. Use it instead \
+                of polling, each time with `next` of the last answer as `after`: no event is lost in between. Without `after`, \
+                it starts now and includes the envelopes that you have not acknowledged. An empty list means that the time ran \
+                out.",
         takes: takes(vec![
             may("after", text("`next` of the last answer.")),
-            may("kinds", list(word("A kind.", &KINDS), "Only these kinds.")),
-            may("timeout_s", whole("Seconds to wait; 25 when nothing is said.", 0, i64::from(WAIT_SECONDS))),
-            may("limit", whole("At most this many; 50 when nothing is said.", 1, i64::from(STEP_MOST))),
+            may(
+                "kinds",
+                list(word("A kind of event.", &KINDS), "Only events of these kinds; defaults to all."),
+            ),
+            may("timeout_s", whole("Seconds to wait; defaults to 25.", 0, i64::from(WAIT_SECONDS))),
+            may("limit", whole("Maximum number of events; defaults to 50.", 1, i64::from(STEP_MOST))),
         ]),
         gives: gives(vec![
             must(
@@ -63,9 +67,9 @@ pub fn tools() -> [Tool; 1] {
                 list(
                     gives(vec![must(
                         "kind",
-                        word("What it is.", &["message", "assignment", "job", "mail", "decision"]),
+                        word("Kind of the event.", &["message", "assignment", "job", "mail", "decision"]),
                     )]),
-                    "What happened.",
+                    "The events.",
                 ),
             ),
             must("next", text("`after` of the next call.")),

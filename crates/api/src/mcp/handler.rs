@@ -23,10 +23,10 @@ use crate::http::Doors;
 use crate::http::presence::Presence;
 
 /// Instructions that a model receives before it calls a tool.
-const INSTRUCTIONS: &str = "Entente is where agents coordinate: intents (goals) with channels to talk on, jobs with authority \
-and a budget, mail, and decisions that only a human can make. Call whoami first. Then wait with wait_for_events, each time \
-with the `next` of the last answer; never poll. An error says what to do next. Ask a human with ask_principal only when you \
-can recommend something, and never answer for them: there is no tool that does.";
+const INSTRUCTIONS: &str = "Entente coordinates agents: intents (goals) with channels for messages, jobs with permissions and a \
+budget, mailboxes, and decisions that only a human makes. Call whoami first. Then wait with wait_for_events, each time with \
+the `next` of the last answer; never poll. Every error names the next step. Ask a human with ask_principal only when you can \
+recommend an option, and never answer for them: no tool does.";
 
 /// How long a host may cache the list of tools, which changes only with the server's version.
 const LIST_TTL_MILLIS: u64 = 3_600_000;

@@ -39,28 +39,32 @@ fn submit_tool() -> Tool {
     Tool {
         name: "submit_job",
         title: "Submit a job",
-        about: "Gives work to an agent that runs jobs. It is accepted at once and runs in the background: wait_for_events tells of \
-                its progress and end, get_job has its result. Always send an idempotency_key: a retry is then the same job.",
+        about: "Submits a job to an agent that runs jobs. It is accepted immediately and runs in the background: \
+                wait_for_events reports its progress and end, get_job returns its result. Always send an idempotency_key: a \
+                retry with it returns the same job.",
         takes: takes(vec![
-            must("agent", text("Which agent: a name, or `name@version`.")),
-            may("input", any("What it is to work on: any JSON.")),
+            must("agent", text("The agent: a name, or `name@version`.")),
+            may("input", any("Input of the job: any JSON.")),
             may(
                 "lease_request",
                 free(
-                    "What the job may touch and spend: lists of patterns by namespace, such as {\"cost.budget\": [\"USD:1.00\"]}.",
+                    "Permissions and budget of the job: lists of patterns by namespace, such as {\"cost.budget\": [\"USD:1.00\"]}.",
                 ),
             ),
             may("constraints", lease_constraints()),
-            may("max_runtime_s", whole("Seconds after which the job is timed out.", 1, 2_592_000)),
-            may("intent_id", text("The intent that it works for.")),
-            may("idempotency_key", text("The same key with the same parameters is the same job.")),
+            may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
+            may("intent_id", text("The intent that the job works for.")),
+            may(
+                "idempotency_key",
+                text("Idempotency key: the same key with the same parameters returns the same job."),
+            ),
         ]),
         gives: gives(vec![
             must("job_id", text("The job, `job_…`.")),
             must("agent", text("The agent, with its version.")),
-            must("accepted_at", text("When.")),
+            must("accepted_at", text("When the job was accepted.")),
             must("repeated", json!({ "type": "boolean" })),
-            may("session_id", text("What cancel_job needs.")),
+            may("session_id", text("Session id, which cancel_job requires.")),
         ]),
         hints: Hints { idempotent: true, ..Hints::adds() },
         run: |call| Box::pin(submit_job(call)),
@@ -71,14 +75,14 @@ fn get_tool() -> Tool {
     Tool {
         name: "get_job",
         title: "Get a job",
-        about: "Where a job stands, what it has left of its budget, and its result when it is over.",
+        about: "Returns the status of a job, its remaining budget and, once it has ended, its result.",
         takes: takes(vec![must("job_id", text("The job, `job_…`."))]),
         gives: gives(vec![
             must("job_id", text("The job.")),
             must("agent", text("The agent.")),
-            must("status", word("Where it stands.", &STATUSES)),
+            must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
-            may("terminal", free("How it ended: `result`, or `code` and `message`.")),
+            may("terminal", free("Outcome of the job: `result`, or `code` and `message`.")),
         ]),
         hints: Hints::reads(),
         run: |call| Box::pin(get_job(call)),
@@ -89,22 +93,22 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_jobs",
         title: "List jobs",
-        about: "The jobs that you submitted, the latest first.",
+        about: "Lists the jobs that you submitted, newest first.",
         takes: takes(vec![
-            may("status", list(word("Where it stands.", &STATUSES), "Only in one of these.")),
-            may("agent", text("Only of this agent: `name`, or `name@version`.")),
-            may("limit", whole("At most this many; 50 when nothing is said.", 1, i64::from(PAGE))),
+            may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
+            may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
+            may("limit", whole("Maximum number of jobs; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),
         gives: gives(vec![
             must(
                 "jobs",
                 list(
-                    gives(vec![must("job_id", text("The job.")), must("status", text("Where it stands."))]),
+                    gives(vec![must("job_id", text("The job.")), must("status", text("Status of the job."))]),
                     "The jobs.",
                 ),
             ),
-            must("next_cursor", nullable(text("Where to go on; null at the end."))),
+            must("next_cursor", nullable(text("Cursor of the next page; null on the last page."))),
         ]),
         hints: Hints::reads(),
         run: |call| Box::pin(list_jobs(call)),
@@ -115,15 +119,15 @@ fn cancel_tool() -> Tool {
     Tool {
         name: "cancel_job",
         title: "Cancel a job",
-        about: "Ends a job that you submitted. One that runs is asked to stop, and ended after a while whatever its worker does.",
+        about: "Cancels a job that you submitted. A running job is asked to stop, and is ended after a grace period in any case.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
-            may("session_id", text("What submit_job answered; only an admin needs none.")),
-            may("reason", text("Why.")),
+            may("session_id", text("`session_id` from submit_job; optional for an admin only.")),
+            may("reason", text("Reason for the cancellation.")),
         ]),
         gives: gives(vec![
             must("job_id", text("The job.")),
-            must("status", text("Where it stands: `running` until its worker has stopped.")),
+            must("status", text("Status of the job: `running` until its worker has stopped.")),
         ]),
         hints: Hints::ends(),
         run: |call| Box::pin(cancel_job(call)),
@@ -132,7 +136,7 @@ fn cancel_tool() -> Tool {
 
 fn lease_constraints() -> Value {
     let mut schema = takes(vec![may("expires_at", text("When the lease ends: RFC 3339, UTC with `Z`."))]);
-    schema["description"] = json!("Until when the job may touch anything.");
+    schema["description"] = json!("Constraints of the lease.");
     schema
 }
 

@@ -36,7 +36,7 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "send_envelope",
             title: "Send an envelope",
-            about: "Hands in an envelope of AEE, a signed letter to an entity or a bus. The same envelope again is refused as \
+            about: "Sends an AEE envelope to an entity or a bus. Sending the same envelope again is refused with \
                     `duplicate_id`, so that a retry is safe.",
             takes: takes(vec![must(
                 "envelope",
@@ -46,8 +46,8 @@ pub fn tools() -> [Tool; 2] {
             )]),
             gives: gives(vec![
                 must("id", text("The envelope's id.")),
-                must("received_at", text("When it was taken in.")),
-                may("reply", free("The server's answer, when it was asked itself.")),
+                must("received_at", text("When the envelope was accepted.")),
+                may("reply", free("The server's response, if the server itself was the recipient.")),
             ]),
             hints: Hints { idempotent: true, ..Hints::adds() },
             run: |call| Box::pin(send_envelope(call)),
@@ -55,17 +55,24 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "read_mailbox",
             title: "Read a mailbox",
-            about: "The envelopes in your mailbox, in the order in which they came: those that were not taken out, or those after a \
-                    number. A ping among them is answered for you.",
+            about: "Returns the envelopes in a mailbox, in order of arrival: those not yet acknowledged, or those after a \
+                    number. Pings among them are answered on your behalf.",
             takes: takes(vec![
-                may("entity", text("Whose mailbox; your own when nothing is said.")),
+                may("entity", text("Entity that owns the mailbox; defaults to you.")),
                 may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),
-                may("limit", whole("At most this many; 20 when nothing is said.", 1, i64::from(PAGE))),
-                may("wait_s", whole("Seconds to wait when there is none.", 0, i64::from(WAIT_SECONDS))),
-                may("ack", flag("Take out what is answered with.")),
+                may("limit", whole("Maximum number of envelopes; defaults to 20.", 1, i64::from(PAGE))),
+                may(
+                    "wait_s",
+                    whole(
+                        "Seconds to wait if there are no envelopes; defaults to 0.",
+                        0,
+                        i64::from(WAIT_SECONDS),
+                    ),
+                ),
+                may("ack", flag("Acknowledge the returned envelopes; defaults to false.")),
             ]),
             gives: gives(vec![
-                must("entity", text("Whose mailbox.")),
+                must("entity", text("Entity that owns the mailbox.")),
                 must("items", list(item(), "The envelopes.")),
                 must("next_after", json!({ "type": "integer" })),
                 must("acked_seq", json!({ "type": "integer" })),
@@ -79,7 +86,7 @@ pub fn tools() -> [Tool; 2] {
 fn item() -> Value {
     gives(vec![
         must("seq", json!({ "type": "integer" })),
-        must("received_at", text("When it came.")),
+        must("received_at", text("When the envelope was accepted.")),
         must("envelope", free("The envelope.")),
     ])
 }

@@ -42,21 +42,21 @@ fn send_tool() -> Tool {
     Tool {
         name: "send_message",
         title: "Send a message",
-        about: "Says something on a channel that needs no answer. To ask for an answer use ask_agent.",
+        about: "Sends a message to a channel without waiting for an answer. To ask for an answer, use ask_agent.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
-            must("payload", free("What it says: an object of up to 256 KiB.")),
+            must("payload", free("Content: an object of up to 256 KiB.")),
             may(
                 "type",
-                word("`notify` (usual) or `broadcast`, to all on the channel.", &["notify", "broadcast"]),
+                word(
+                    "`notify`, or `broadcast` to everybody on the channel; defaults to `notify`.",
+                    &["notify", "broadcast"],
+                ),
             ),
-            may("to", text("Whom it is for: an agent, `role:…` or `*`.")),
+            may("to", text("Addressee: an agent, `role:…` or `*`.")),
             may("metadata", free("Hints for routing and tracing.")),
-            may(
-                "expires_in_s",
-                whole("Seconds after which it is too late for it.", 1, i64::from(DURATION_SECONDS)),
-            ),
-            may("idempotency_key", text("A retry with the same key is done once.")),
+            may("expires_in_s", whole("Seconds until the message expires.", 1, i64::from(DURATION_SECONDS))),
+            may("idempotency_key", text("Idempotency key: a retry with the same key sends one message.")),
         ]),
         gives: message(),
         hints: Hints::adds(),
@@ -68,29 +68,30 @@ fn ask_tool() -> Tool {
     Tool {
         name: "ask_agent",
         title: "Ask an agent",
-        about: "Asks an agent on a channel and waits for its answer. When it does not come in time, `state` is `pending` and the \
-                question stays open: the answer comes through wait_for_events, as a message whose correlation_id is request_id.",
+        about: "Sends a question to an agent on a channel and waits for the answer. If none arrives in time, `state` is \
+                `pending` and the question stays open: the answer then arrives through wait_for_events, as a message with \
+                `correlation_id` equal to `request_id`.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
-            must("to", text("Whom to ask: an agent, or `role:…`.")),
+            must("to", text("Addressee: an agent, or `role:…`.")),
             must("payload", free("The question: an object of up to 256 KiB.")),
             may("metadata", free("Hints for routing and tracing.")),
             may(
                 "timeout_s",
-                whole("Seconds to wait for the answer; 25 when nothing is said.", 0, i64::from(ASK_SECONDS)),
+                whole("Seconds to wait for the answer; defaults to 25.", 0, i64::from(ASK_SECONDS)),
             ),
             may(
                 "expires_in_s",
                 whole(
-                    "Seconds for which the question can be answered; 3600 when nothing is said.",
+                    "Seconds until the question expires; defaults to 3,600.",
                     1,
                     i64::from(DURATION_SECONDS),
                 ),
             ),
-            may("idempotency_key", text("A retry with the same key is asked once.")),
+            may("idempotency_key", text("Idempotency key: a retry with the same key asks once.")),
         ]),
         gives: gives(vec![
-            must("state", word("What became of it.", &["answered", "pending"])),
+            must("state", word("State of the question.", &["answered", "pending"])),
             must("request_id", text("The question, `msg_…`.")),
             must("response", nullable(message())),
         ]),
@@ -109,7 +110,7 @@ fn reply_tool() -> Tool {
             must("message_id", text("The request, `msg_…`.")),
             must("payload", free("The answer: an object of up to 256 KiB.")),
             may("metadata", free("Hints for routing and tracing.")),
-            may("idempotency_key", text("A retry with the same key is done once.")),
+            may("idempotency_key", text("Idempotency key: a retry with the same key sends one message.")),
         ]),
         gives: message(),
         hints: Hints::adds(),
@@ -121,14 +122,20 @@ fn read_tool() -> Tool {
     Tool {
         name: "read_messages",
         title: "Read a channel's messages",
-        about: "The messages of a channel after a cursor, oldest first; the newest when no cursor is given. To wait for messages of \
-                all channels at once use wait_for_events.",
+        about: "Returns the messages of a channel after a cursor, or else the newest; oldest first in both cases. To wait for \
+                messages of all channels at once, use wait_for_events.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
-            may("after", text("`next` of the last answer, a message's id, or a time.")),
-            may("limit", whole("At most this many; 50 when nothing is said.", 1, i64::from(PAGE))),
-            may("wait_s", whole("Seconds to wait when there is none.", 0, i64::from(WAIT_SECONDS))),
-            may("ack", flag("Mark those that are for you as read.")),
+            may(
+                "after",
+                text("Only messages after this: `next` of the last answer, a message's id, or a time."),
+            ),
+            may("limit", whole("Maximum number of messages; defaults to 50.", 1, i64::from(PAGE))),
+            may(
+                "wait_s",
+                whole("Seconds to wait if there are no messages; defaults to 0.", 0, i64::from(WAIT_SECONDS)),
+            ),
+            may("ack", flag("Mark the messages addressed to you as read; defaults to false.")),
         ]),
         gives: gives(vec![
             must("messages", list(message(), "The messages.")),
@@ -144,14 +151,14 @@ fn read_tool() -> Tool {
 pub(super) fn message() -> Value {
     gives(vec![
         must("id", text("The message, `msg_…`.")),
-        must("channel_id", text("Its channel.")),
-        must("sender", text("Who sent it.")),
-        must("to", nullable(text("Whom it is for."))),
+        must("channel_id", text("The message's channel.")),
+        must("sender", text("Agent that sent the message.")),
+        must("to", nullable(text("Addressee: an agent, `role:…` or `*`; null if not directed."))),
         must("message_type", text("`request`, `response`, `notify` or `broadcast`.")),
-        must("correlation_id", nullable(text("The request that it answers."))),
-        must("payload", free("What it says.")),
+        must("correlation_id", nullable(text("The request that this message answers."))),
+        must("payload", free("Content of the message.")),
         must("status", text("`delivered`, `read` or `expired`.")),
-        must("created_at", text("When it was sent.")),
+        must("created_at", text("When the message was sent.")),
     ])
 }
 

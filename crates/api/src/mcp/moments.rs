@@ -32,15 +32,18 @@ pub fn tools() -> [Tool; 4] {
 fn check_tool() -> Tool {
     Tool {
         name: "check_decision",
-        title: "See what a human decided",
-        about: "Where a question to a human stands, and the answer: an option, their own words, or a refusal of the question. After \
-                a refusal answer the objection with post_deliberation, and only then ask anew with `supersedes`. With `wait_s` it \
-                waits while the question is open; with `seen` too it waits for news of a deliberation as well.",
+        title: "Check a human's decision",
+        about: "Returns the state of a question to a human, and the answer: an option, their own words, or a refusal of the \
+                question. After a refusal, answer the objection with post_deliberation before you ask again with `supersedes`. \
+                With `wait_s`, it waits while the question is open; with `seen` as well, also for news of a deliberation.",
         takes: takes(vec![
             must("moment_id", text("The question, `bm_…`.")),
-            may("wait_s", whole("Seconds to wait for news.", 0, i64::from(WAIT_SECONDS))),
-            may("seen", whole("`version` of what you have: waits until it is another.", 0, i64::MAX)),
-            may("ack", flag("Say that you have the answer: its words are forgotten soon after.")),
+            may("wait_s", whole("Seconds to wait for news; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
+            may("seen", whole("`version` that you have: waits until it changes.", 0, i64::MAX)),
+            may(
+                "ack",
+                flag("Confirm receipt of the answer: the texts are deleted after the retention period."),
+            ),
         ]),
         gives: decision(),
         hints: Hints::marks(),
@@ -52,15 +55,15 @@ fn deliberate_tool() -> Tool {
     Tool {
         name: "post_deliberation",
         title: "Talk with a human before a decision",
-        about: "Says something about a question (`moment_id`): answers an objection, or a request for detail. Or begins to talk with \
-                a human (`principal`) when you cannot recommend anything yet. It asks for no decision.",
+        about: "Adds a message to a question (`moment_id`): answers an objection, or a request for detail. Or begins a \
+                deliberation with a human (`principal`) when you have no recommendation yet. It asks for no decision.",
         takes: takes(vec![
-            must("text", text("What you say.")),
-            may("moment_id", text("The question, `bm_…`; or:")),
-            may("principal", text("With whom to begin.")),
-            may("job_id", text("The job that it is about.")),
-            may("intent_id", text("The intent that it is about.")),
-            may("idempotency_key", text("The same call with the same key says it once.")),
+            must("text", text("Text of the message.")),
+            may("moment_id", text("The question, `bm_…`; set either this or `principal`.")),
+            may("principal", text("The human to begin a deliberation with.")),
+            may("job_id", text("The job that waits for the deliberation.")),
+            may("intent_id", text("The intent that the deliberation concerns.")),
+            may("idempotency_key", text("Idempotency key: a retry with the same key adds one message.")),
         ]),
         gives: decision(),
         hints: Hints::adds(),
@@ -71,9 +74,12 @@ fn deliberate_tool() -> Tool {
 fn withdraw_tool() -> Tool {
     Tool {
         name: "withdraw_decision",
-        title: "Take a question back",
-        about: "Takes a question back that a human has not answered. One that was refused cannot be taken back.",
-        takes: takes(vec![must("moment_id", text("The question, `bm_…`.")), may("reason", text("Why."))]),
+        title: "Withdraw a question",
+        about: "Withdraws a question that the human has not answered. A refused question cannot be withdrawn.",
+        takes: takes(vec![
+            must("moment_id", text("The question, `bm_…`.")),
+            may("reason", text("Reason for the withdrawal.")),
+        ]),
         gives: decision(),
         hints: Hints::ends(),
         run: |call| Box::pin(withdraw_decision(call)),
@@ -82,25 +88,25 @@ fn withdraw_tool() -> Tool {
 
 pub(super) fn resolution() -> Value {
     gives(vec![
-        must("kind", word("Which of three.", &["option", "free_text", "dialogue"])),
-        must("by", text("Who answered.")),
+        must("kind", word("Kind of answer.", &["option", "free_text", "dialogue"])),
+        must("by", text("The human that answered.")),
         may("option_idx", json!({ "type": "integer" })),
-        may("label", text("The option.")),
-        may("answer", text("Their own words.")),
-        may("objection", text("What is wrong with the question.")),
+        may("label", text("Label of the chosen option.")),
+        may("answer", text("The answer in the human's own words.")),
+        may("objection", text("Objection to the question.")),
     ])
 }
 
 fn decision() -> Value {
     gives(vec![
         must("moment_id", text("The question.")),
-        must("principal", text("Who is asked.")),
-        must("state", word("Where it stands.", &STATES)),
+        must("principal", text("The human that is asked.")),
+        must("state", word("State of the question.", &STATES)),
         must("resolution", nullable(resolution())),
-        must("words", list(any("Something that was said."), "The thread, the earliest first.")),
+        must("words", list(any("A message."), "The messages, oldest first.")),
         must(
             "version",
-            json!({ "type": "integer", "description": "Rises with each change: `seen` of check_decision." }),
+            json!({ "type": "integer", "description": "Increases with each change; pass it as `seen` to check_decision." }),
         ),
     ])
 }

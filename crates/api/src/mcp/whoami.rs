@@ -19,17 +19,17 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "whoami",
         title: "Who am I?",
-        about: "Which agent you are here, what your key opens, and the intents that you are assigned to. Ask this first.",
+        about: "Returns the agent that you act as, the scopes of your key, and the intents that you are assigned to. Call this first.",
         takes: takes(vec![]),
         gives: gives(vec![
-            must("agent", text("Who you act as.")),
-            must("principal", text("Whose key it is.")),
-            must("kind", text("What kind of being that is: `human`, `agent` or `service`.")),
-            must("scopes", list(text("A scope."), "What the key opens.")),
-            must("key_expires_at", nullable(text("When the key ends."))),
-            must("realm", text("The name of this server among entities.")),
+            must("agent", text("Agent that you act as.")),
+            must("principal", text("Principal that owns the key.")),
+            must("kind", text("Kind of the principal: `human`, `agent` or `service`.")),
+            must("scopes", list(text("A scope."), "Scopes of the key.")),
+            must("key_expires_at", nullable(text("When the key expires; null for never."))),
+            must("realm", text("Entity name of this server.")),
             must("intents", list(intent(), "The newest intents that you are assigned to.")),
-            must("limits", free("What is limited.")),
+            must("limits", free("Limits that apply to you.")),
         ]),
         hints: Hints::reads(),
         run: |call| Box::pin(whoami(call)),
@@ -39,8 +39,8 @@ pub fn tools() -> [Tool; 1] {
 fn intent() -> Value {
     gives(vec![
         must("id", text("The intent, `intent_…`.")),
-        must("title", text("The goal in a line.")),
-        must("status", text("Where it is in its life.")),
+        must("title", text("The goal in one line.")),
+        must("status", text("The intent's status.")),
     ])
 }
 

@@ -25,25 +25,30 @@ pub fn tools() -> [Tool; 3] {
 }
 
 fn token() -> Value {
-    text("The claim's token, which came with the job.")
+    text("Token of the claim, received with the job.")
 }
 
 fn report_tool() -> Tool {
     Tool {
         name: "report_job",
-        title: "Report of a job",
-        about: "Tells of a job that you run. The answer says whether it is to stop: then end it with finish_job.",
+        title: "Report on a job",
+        about: "Reports on a job that you run. If `cancel_requested` is true in the answer, stop and end it with finish_job.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
-            must("kind", word("What it tells.", &KINDS)),
+            must("kind", word("Kind of the report.", &KINDS)),
             must(
                 "body",
                 free(
-                    "What: progress {current, total, message}; log {level, message}; metric {name, value, unit} (`cost.<currency>` is taken off the budget); status {phase, message}.",
+                    "Content, by kind: progress {current, total, message}; log {level, message}; metric {name, value, unit} (`cost.<currency>` is deducted from the budget); status {phase, message}.",
                 ),
             ),
-            may("event_key", text("Your name for it: one that is sent twice is kept once.")),
+            may(
+                "event_key",
+                text(
+                    "Deduplication key of your choice: of reports with the same key, only the first is stored.",
+                ),
+            ),
         ]),
         gives: reported(),
         hints: Hints::adds(),
@@ -59,16 +64,16 @@ fn finish_tool() -> Tool {
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
-            may("result", any("What it came to: any JSON of up to 700 KiB.")),
+            may("result", any("The result: any JSON of up to 700 KiB.")),
             may(
                 "error",
                 takes(vec![
-                    must("message", text("Why it failed.")),
-                    may("code", text("One of ARCP's; `INTERNAL_ERROR` when nothing is said.")),
-                    may("retryable", flag("Whether the same may be tried again.")),
+                    must("message", text("Description of the error.")),
+                    may("code", text("Error code of ARCP; defaults to `INTERNAL_ERROR`.")),
+                    may("retryable", flag("Whether the same job may be tried again.")),
                 ]),
             ),
-            may("summary", text("The result in a sentence.")),
+            may("summary", text("Summary of the result in one sentence.")),
         ]),
         gives: reported(),
         hints: Hints { idempotent: false, ..Hints::ends() },
@@ -79,23 +84,23 @@ fn finish_tool() -> Tool {
 fn check_tool() -> Tool {
     Tool {
         name: "check_lease",
-        title: "Ask what a job may do",
-        about: "Whether a job that you run may do something, before you do it: its lease covers it, has not ended, and the budget is \
-                not spent. A refusal is an answer, not an error.",
+        title: "Check a job's permissions",
+        about: "Checks whether a job that you run may perform an operation, before you perform it: whether its lease covers \
+                the operation and has not expired, and whether budget remains. A denial is an answer, not an error.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             must("claim_token", token()),
             must(
                 "capability",
-                text("The namespace, such as `tool.call`, `fs.read`, `net.fetch`, `cost.budget`."),
+                text("Capability namespace, such as `tool.call`, `fs.read`, `net.fetch`, `cost.budget`."),
             ),
-            must("target", text("On what: a path, a URL, a name; for `cost.budget` the currency.")),
+            must("target", text("Target: a path, a URL or a name; for `cost.budget`, the currency.")),
         ]),
         gives: gives(vec![
             must("allowed", json!({ "type": "boolean" })),
-            must("reason", nullable(text("Why not."))),
-            must("code", nullable(text("Why not, as a code."))),
-            must("budget", nullable(free("What is left, by currency."))),
+            must("reason", nullable(text("Reason for a denial."))),
+            must("code", nullable(text("Error code of a denial."))),
+            must("budget", nullable(free("Remaining budget, by currency."))),
         ]),
         hints: Hints::reads(),
         run: |call| Box::pin(check_lease(call)),
@@ -105,9 +110,9 @@ fn check_tool() -> Tool {
 fn reported() -> Value {
     gives(vec![
         must("last_event_seq", json!({ "type": "integer" })),
-        must("budget", free("What is left, by currency.")),
-        must("cancel_requested", flag("Whether the job is to stop.")),
-        must("lease_expired", flag("Whether its lease has ended, and with that the job.")),
+        must("budget", free("Remaining budget, by currency.")),
+        must("cancel_requested", flag("Whether the job must stop.")),
+        must("lease_expired", flag("Whether the lease has expired, which ends the job.")),
     ])
 }
 

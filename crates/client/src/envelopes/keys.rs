@@ -55,7 +55,7 @@ pub(super) fn check_of(key: &SigningKey) -> VerifyingKey {
 pub(super) struct Keygen {
     /// The file to create; an existing file is never overwritten
     file: PathBuf,
-    /// Create a secret that you share with the server, instead of a key pair with a public half
+    /// Create a secret to share with the server, instead of a key pair
     #[arg(long)]
     hs256: bool,
 }

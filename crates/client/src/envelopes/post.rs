@@ -52,7 +52,7 @@ pub(super) struct Fetch {
     /// Only envelopes after this number [default: those not yet acknowledged]
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
-    /// At most this many
+    /// Maximum number of envelopes
     #[arg(long, default_value_t = 100)]
     limit: u32,
     /// Seconds to wait if the mailbox is empty
@@ -160,7 +160,7 @@ fn print(items: &Value) -> Done {
 
 #[derive(Debug, Args)]
 pub(super) struct Held {
-    /// At most this many
+    /// Maximum number of tasks
     #[arg(long, default_value_t = 20)]
     limit: u32,
 }

@@ -31,7 +31,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// Time limit for leaving, by which the server takes back unfinished jobs.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Directive from the server (contract 11.2).
+/// Directive from the server (ARCP-W-11.2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Directive {

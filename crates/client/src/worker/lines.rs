@@ -24,7 +24,7 @@ pub(super) enum Said {
     Text,
 }
 
-/// A failure in the server's format (contract 11.2); the server supplies omitted members.
+/// A failure in the server's format (ARCP-W-11.2.9); the server supplies omitted members.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Failed {
     #[serde(skip_serializing_if = "Option::is_none")]

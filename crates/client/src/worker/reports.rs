@@ -211,7 +211,7 @@ impl Reporter<'_> {
         }))
     }
 
-    /// Asks for authority (contract 11.2), and returns the server's answer with the call's id.
+    /// Asks for authority (ARCP-W-11.2.6), and returns the server's answer with the call's id.
     async fn authorize(&self, mut question: Value) -> Result<Value, Gone> {
         let call = question["call_id"].clone();
         question["claim_token"] = json!(self.job.claim_token);

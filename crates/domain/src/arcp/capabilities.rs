@@ -116,7 +116,7 @@ impl Authority {
     /// Checks that `parent` covers everything that this authority covers (ARCP §9.4).
     ///
     /// For each namespace, the parent's patterns together must cover each pattern. An equal authority
-    /// qualifies (contract 9, decision 3). Budgets are compared in `budgets.rs`.
+    /// qualifies (ARCP-W-9.3). Budgets are compared in `budgets.rs`.
     ///
     /// # Errors
     /// The first namespace and pattern not proved to be covered by the parent.

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 /// Maximum bytes of one chunk's `data`; with its envelope it stays below the 1 MiB that clients accept per
-/// frame (contract 2).
+/// frame (ARCP-W-2.4).
 pub const CHUNK_BYTES: usize = 700 * 1024;
 /// Maximum bytes of a whole streamed result.
 pub const RESULT_BYTES: u64 = 1024 * 1024 * 1024;
@@ -36,7 +36,7 @@ impl Encoding {
 pub struct Streamed {
     /// The result's id.
     pub result_id: String,
-    /// The encoding, the same for all chunks (a client refuses a mixture, contract 5).
+    /// The encoding, the same for all chunks (a client refuses a mixture, ARCP-W-5.3).
     pub encoding: Encoding,
     /// The number of the next chunk, from 0.
     pub next: u32,

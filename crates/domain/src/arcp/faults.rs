@@ -1,4 +1,4 @@
-//! The error taxonomy of ARCP (§12), a closed list: clients drop frames with other codes (contract 3). Where
+//! The error taxonomy of ARCP (§12), a closed list: clients drop frames with other codes (ARCP-W-3.9). Where
 //! ARCP has no code, REST uses this system's own (`refusal.rs`).
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ macro_rules! faults {
             /// Whether the same request may be retried unchanged.
             ///
             /// `INTERNAL_ERROR` always is retryable, `LEASE_EXPIRED` and `BUDGET_EXHAUSTED` never are (§12);
-            /// clients drop frames that contradict this (contract 4.2).
+            /// clients drop frames that contradict this (ARCP-W-4.2.2).
             #[must_use]
             pub fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable,)+ }

@@ -17,7 +17,7 @@ use crate::limits::NAME_BYTES;
 pub const PATTERN_BYTES: usize = 4 * NAME_BYTES;
 
 /// Maximum states visited by the search for a counterexample (patterns written by people need a few dozen);
-/// above it a pattern counts as not covered, because that is not proved (ARCP §9.4, contract 8).
+/// above it a pattern counts as not covered, because that is not proved (ARCP §9.4, ARCP-W-8.7).
 const PLACES: usize = 5_000;
 
 /// Maximum steps of one comparison of authorities in total (some tenths of a second); a pattern whose

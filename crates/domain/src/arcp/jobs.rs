@@ -31,7 +31,7 @@ pub const GRACE_SECONDS: i64 = 1;
 pub enum JobStatus {
     /// Accepted, and waiting for a worker.
     Pending,
-    /// A worker has claimed it (contract 9, decision 2).
+    /// A worker has claimed it (ARCP-W-9.2).
     Running,
     /// Finished with a result.
     Success,
@@ -200,7 +200,7 @@ pub struct Job {
     pub status: JobStatus,
     /// The number of its last event.
     pub last_seq: i64,
-    /// The same in the numbering of the submitting session (contract 9, decision 1).
+    /// The same in the numbering of the submitting session (ARCP-W-9.1).
     pub origin_seq: i64,
     /// Number of times it was claimed.
     pub attempt: u32,

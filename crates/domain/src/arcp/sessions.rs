@@ -26,9 +26,9 @@ use crate::ids::{Chance, JobId};
 
 /// Maximum size of a frame from a client, in bytes.
 pub const FRAME_BYTES: usize = 1024 * 1024;
-/// Maximum size of a frame to a client, in bytes: some clients close the connection at 1 MiB (contract 2).
+/// Maximum size of a frame to a client, in bytes: some clients close the connection at 1 MiB (ARCP-W-2.4).
 pub const SENT_BYTES: usize = 1_000_000;
-/// Maximum length of a line on stdio, in bytes: some clients fail on a line of 64 KiB (contract 2).
+/// Maximum length of a line on stdio, in bytes: some clients fail on a line of 64 KiB (ARCP-W-2.5).
 pub const LINE_BYTES: usize = 60_000;
 /// Maximum number of jobs that one session may subscribe to.
 pub const FOLLOWS: i64 = 1_000;
@@ -36,7 +36,7 @@ pub const FOLLOWS: i64 = 1_000;
 pub const PAGE: u32 = 1_000;
 /// Default number of jobs on one page of a list.
 pub const USUAL_PAGE: u32 = 100;
-/// Number of unacknowledged events after which an acknowledging client is warned that it lags behind (contract 10).
+/// Number of unacknowledged events after which an acknowledging client is warned that it lags behind (ARCP-W-10.4).
 pub const LAG: i64 = 50;
 
 /// Time and randomness for handling one input.
@@ -104,7 +104,7 @@ impl What {
 }
 
 /// Maximum size in bytes of a streamed result that is inlined for sessions without chunk support; for larger results
-/// they get the name (contract 9, decision 4).
+/// they get the name (ARCP-W-9.4).
 pub const INLINE_BYTES: u64 = 256 * 1024;
 
 #[derive(Deserialize)]

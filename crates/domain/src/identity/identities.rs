@@ -18,7 +18,7 @@ use crate::ids::Chance;
 use crate::limits::{DURATION_SECONDS, IDENTITY_KEYS, METADATA_BYTES};
 use crate::refusal::{Code, Refusal};
 
-/// The only supported algorithm (contract 12).
+/// The only supported algorithm (OI-12.1).
 pub const ALGORITHM: &str = "Ed25519";
 
 /// Seconds to answer a challenge: enough for a person to fetch a key from a safe.
@@ -210,7 +210,7 @@ fn read_signature(member: &str, text: &str) -> Result<Signature, Refusal> {
 }
 
 /// Completes a registration; the signature may be over the challenge's bytes or over its text, as the RFC
-/// does not specify which, and both prove the key (contract 12).
+/// does not specify which, and both prove the key (OI-12.3).
 ///
 /// # Errors
 /// The challenge is not open; the signature is by another key ([`Code::BadSignature`]); the errors of
@@ -259,7 +259,7 @@ pub struct Rotation {
 }
 
 /// Replaces the key in force by the next one: `signature` is the old key's over the canonical form of the
-/// body without `signature` and `new_signature` (contract 12); `new_signature`, if present, is the new key's
+/// body without `signature` and `new_signature` (OI-12.4); `new_signature`, if present, is the new key's
 /// over the same.
 ///
 /// # Errors

@@ -130,7 +130,7 @@ impl Scope {
     }
 }
 
-/// The format of times and names in responses, for clients that cannot read the standard (contract 3.6, 5.6).
+/// The format of times and names in responses, for clients that cannot read the standard (OI-3.6, OI-5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum Dialect {
     /// RFC 3339 with `Z`, every event type under its own name.
@@ -202,13 +202,13 @@ impl Key {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| end > now)
     }
 
-    /// Whether the key may act as `agent`: its own principal, or a match of one of its globs (design §3).
+    /// Whether the key may act as `agent`: its own principal, or a match of one of its globs.
     #[must_use]
     pub fn may_act_as(&self, agent: &str) -> bool {
         agent == self.principal_id || self.act_as.iter().any(|glob| glob_matches(glob, agent))
     }
 
-    /// Whether the key may act as any agent at all (contract 1.1, "any agent" keys).
+    /// Whether the key may act as any agent at all (OI-1.1, "any agent" keys).
     #[must_use]
     pub fn any_agent(&self) -> bool {
         self.act_as.iter().any(|glob| glob == "*")

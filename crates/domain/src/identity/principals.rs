@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, Refusal};
 
-/// Kind of a principal (design §3).
+/// Kind of a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

@@ -41,7 +41,7 @@ impl PublicKey {
         Ok(Self(key))
     }
 
-    /// Parses `ed25519:` and base64url without padding (contract 12); the only text form of a key.
+    /// Parses `ed25519:` and base64url without padding (OI-12.1); the only text form of a key.
     ///
     /// # Errors
     /// Any other text.

@@ -200,7 +200,7 @@ pub fn seal(draft: Draft, tail: &mut Tail, intent_id: IntentId, id: EventId, now
     event
 }
 
-/// The form in which an event is exported and, without `event_hash`, hashed (contract 13).
+/// The form in which an event is exported and, without `event_hash`, hashed (OI-13.2).
 ///
 /// Members that do not apply are left out, except `previous_event_hash`, which is null on the first event.
 /// Parsing is as strict as writing: an extra member, a null for an omitted member or an omission for a null

@@ -1,11 +1,11 @@
-//! The kinds of events that the server itself records (contract 5.6). Events are in `events.rs`.
+//! The kinds of events that the server itself records (OI-5.6). Events are in `events.rs`.
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $wire:literal;)+) => {
         /// The events that the server itself records; those posted by clients may have any type, and are
         /// marked [`crate::log::events::Event::posted`].
         ///
-        /// An intent's log only has types that the OpenIntent SDK can read (contract 5.6); the system log has
+        /// An intent's log only has types that the OpenIntent SDK can read (OI-5.6.1); the system log has
         /// more.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[$doc])* $name,)+ }
@@ -102,7 +102,7 @@ kinds! {
     KeyRotated = "key.rotated";
     /// A key was revoked (system log).
     KeyRevoked = "key.revoked";
-    /// A lease was acquired, or renewed (`renewed`): clients cannot read `lease_renewed` (contract 15.4).
+    /// A lease was acquired, or renewed (`renewed`): clients cannot read `lease_renewed` (OI-15.4).
     LeaseAcquired = "lease_acquired";
     /// A lease ended; `reason` names the cause.
     LeaseReleased = "lease_released";

@@ -1,4 +1,4 @@
-//! Merkle trees over a log (RFC-0019, contract 13): one hash commits to every event up to a position, and short
+//! Merkle trees over a log (RFC-0019, OI-13.3): one hash commits to every event up to a position, and short
 //! proofs show that an event is included.
 //!
 //! The tree has the form that existing clients recompute: leaves are the events' hashes as they are, a parent is

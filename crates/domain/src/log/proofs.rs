@@ -26,7 +26,7 @@ use crate::openintent::messages::{Draft, MessageType};
 use crate::payload::Payload;
 use crate::refusal::{Code, Refusal};
 
-/// Proof type that is verified (contract 5.5).
+/// Proof type that is verified.
 pub const PROOF_TYPE: &str = "Ed25519Signature2026";
 
 /// Maximum difference between two correct clocks.

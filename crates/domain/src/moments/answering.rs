@@ -199,7 +199,7 @@ impl Moment {
     }
 }
 
-/// Returns a name that is safe in a conflict message: clients match the text `lease` to detect another conflict (contract 3.5).
+/// Returns a name that is safe in a conflict message: clients match the text `lease` to detect another conflict (OI-3.5.3).
 fn named(principal_id: &str) -> String {
     let odd = principal_id.to_lowercase().contains("lease");
     if odd { "Its principal".to_owned() } else { principal_id.to_owned() }

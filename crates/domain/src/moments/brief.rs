@@ -13,8 +13,7 @@ use crate::refusal::{FieldError, Refusal};
 pub const WIRE: &str = "binding_moment";
 
 /// A question as asked: four slots that inform, four that bind.
-///
-/// JSON is parsed only by [`Brief::emitted`] and [`Brief::received`]; `serde` uses the latter.
+// JSON is parsed only by `Brief::emitted` and `Brief::received`; `serde` uses the latter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct Brief {
@@ -79,7 +78,7 @@ pub struct Meta {
     /// Class of the decision, named by the asking agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_class: Option<String>,
-    /// Statement that the agent understated the matter before.
+    /// Correction of the agent's earlier framing of the matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration_note: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Agents' records (RFC-0016): registration, heartbeats, and how long a silent agent counts as healthy.
 //!
-//! Registration is optional: an agent may send and receive without a record (contract 9). A record gives it a
+//! Registration is optional: an agent may send and receive without a record (OI-9.1). A record gives it a
 //! role to be addressed by, and heartbeat monitoring.
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub enum AgentStatus {
     Unhealthy,
     /// Silent for longer than `dead_after_seconds`; given up.
     Dead,
-    /// Deregistered by its own request.
+    /// Deregistered, on request or after draining.
     Deregistered,
 }
 
@@ -148,7 +148,7 @@ pub struct Registration {
 }
 
 /// Registers an agent, or renews its record: the same principal may do so at any time, another may not
-/// (contract 9).
+/// (OI-9.2).
 ///
 /// # Errors
 /// [`Code::AlreadyRegistered`] for an agent of another principal; a member that is over its limit or

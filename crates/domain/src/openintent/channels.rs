@@ -169,7 +169,7 @@ pub struct Channel {
     pub members: Vec<String>,
     /// Whether only listed members may take part.
     pub member_policy: MemberPolicy,
-    /// The options as they were given (contract 10.1).
+    /// The options as they were given (OI-10.1.1).
     pub given_options: Option<Map<String, Value>>,
     /// The effective options.
     pub options: Options,
@@ -360,7 +360,7 @@ impl Channel {
     }
 
     /// Whether `agent` manages the channel: its creator, an admin of the intent by grant, or the intent's
-    /// coordinator (RFC-0021 §5.3, contract 1.6).
+    /// coordinator (RFC-0021 §5.3, OI-1.6).
     #[must_use]
     pub fn managed_by(&self, agent: &str, standing: Standing, coordinates: bool) -> bool {
         standing.level.is_some() && (agent == self.created_by || standing.manages() || coordinates)

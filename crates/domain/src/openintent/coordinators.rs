@@ -191,7 +191,7 @@ fn check_bytes(member: &str, value: &impl Serialize) -> Result<(), Refusal> {
     Err(Refusal::field(Code::TooLarge, member, "too_large", message))
 }
 
-/// Guardrails are stored as given, except that members a client could not read (contract 3.7) or the server
+/// Guardrails are stored as given, except that members a client could not read (OI-3.7.1) or the server
 /// could not enforce are refused.
 fn check_guardrails(guardrails: &Map<String, Value>) -> Result<(), Refusal> {
     check_object("guardrails", guardrails)?;

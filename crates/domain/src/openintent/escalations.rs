@@ -205,7 +205,7 @@ pub struct Answerer<'a> {
 }
 
 impl Answerer<'_> {
-    /// Whether it is a person acting with their own key: nobody answers in a person's name (design §3).
+    /// Whether it is a person acting with their own key: nobody answers in a person's name.
     fn is_person(&self) -> bool {
         self.kind == Kind::Human && self.agent == self.principal
     }

@@ -6,7 +6,7 @@
 //! can.
 //!
 //! A parent may depend on its children, or a child on its parent: there is no other rule by which a parent
-//! waits for its children (its admins set its status, contract 5.4), so each alone is not a circle. Both
+//! waits for its children (its admins set its status, OI-7.2), so each alone is not a circle. Both
 //! together are, and are refused.
 
 use serde_json::{Value, json};

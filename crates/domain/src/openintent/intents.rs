@@ -72,7 +72,7 @@ impl IntentStatus {
         matches!(self, Self::Completed | Self::Abandoned)
     }
 
-    /// Whether RFC-0001's state machine has this transition (contract 5.4, strict).
+    /// Whether RFC-0001's state machine has this transition (OI-5.4.2, strict).
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         match self {
@@ -216,8 +216,7 @@ impl Intent {
         if seen == self.version { Ok(()) } else { Err(Refusal::version_conflict(self.version)) }
     }
 
-    /// Returns the intent with its state changed; even an empty list of patches makes a version (contract
-    /// 5.3).
+    /// Returns the intent with its state changed; even an empty list of patches makes a version (OI-5.3.3).
     ///
     /// # Errors
     /// As [`patch::apply`]; numbers that do not survive hashing.
@@ -284,8 +283,7 @@ pub fn patched_payload(change: &Change, intent: &Intent) -> Value {
     }
 }
 
-/// Returns the payload of `status_changed`; the vendor's documents add `old_status`, `new_status` (contract
-/// 5.4).
+/// Returns the payload of `status_changed`; the vendor's documents add `old_status`, `new_status` (OI-5.4.1).
 #[must_use]
 pub fn moved_payload(before: &Intent, after: &Intent, reason: Option<&str>) -> Value {
     let mut payload = json!({

@@ -19,7 +19,7 @@ pub const DEFAULT_SECONDS: i64 = 300;
 
 /// The part of an intent's state that a lease covers, as a path: empty for all of it.
 ///
-/// The text is split at `/` and empty parts are ignored, as with patches (contract 5.3). A leading `state/`
+/// The text is split at `/` and empty parts are ignored, as with patches (OI-5.3.2). A leading `state/`
 /// and a trailing `*` add nothing: `research`, `/research/`, `state/research` and `research/*` are one scope,
 /// `*` is the whole state. All other parts are literal: a scope of free text covers the member of exactly
 /// that name, and has no effect if there is none.
@@ -78,7 +78,7 @@ impl fmt::Display for LeaseScope {
     }
 }
 
-/// The stage of a lease's lifecycle; clients know no others (contract 3.7).
+/// The stage of a lease's lifecycle; clients know no others (OI-3.7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseStatus {
@@ -221,7 +221,7 @@ pub struct Claimant<'a> {
 /// Acquires a lease unless a lease of another agent conflicts; `held` are the leases in force on the intent.
 ///
 /// The scopes of different holders never overlap: while one agent holds `a`, no other can hold `a/b`. The
-/// same holder may have both, but not the same scope twice (contract 6).
+/// same holder may have both, but not the same scope twice (OI-6.3).
 ///
 /// # Errors
 /// An invalid scope or duration; [`Code::LeaseHeld`] with the conflicting lease; too many leases.

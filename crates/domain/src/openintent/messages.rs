@@ -153,7 +153,7 @@ impl Message {
         }
     }
 
-    /// Returns whether `viewer` may know of the message (RFC-0021 §4, contract 1.6).
+    /// Returns whether `viewer` may know of the message (RFC-0021 §4, OI-1.6).
     #[must_use]
     pub fn visible_to(&self, viewer: &Viewer<'_>) -> bool {
         viewer.manages
@@ -182,7 +182,7 @@ pub struct Viewer<'a> {
     pub admitted: bool,
     /// Whether it manages the channel.
     pub manages: bool,
-    /// Whether its key may act as any agent and so reads on behalf of all (contract 1.6; not in strict mode).
+    /// Whether its key may act as any agent and so reads on behalf of all (OI-1.6; not in strict mode).
     pub sees_all: bool,
 }
 
@@ -239,7 +239,7 @@ pub struct Case<'a> {
     pub holders: &'a [String],
     /// Message that the draft answers, with its current status, if the channel has it.
     pub original: Option<&'a Message>,
-    /// The setting `ENTENTE_STRICT_RFC0021` (contract 2).
+    /// The setting `ENTENTE_STRICT_RFC0021` (OI-2).
     pub strict: bool,
 }
 
@@ -370,7 +370,7 @@ fn resolve(draft: &Draft, case: Case<'_>) -> Result<Ruling, Refusal> {
             "missing",
             "A request needs a `to`: an agent or a role (RFC-0021 §2.3).",
         )),
-        // Clients of the reference server send requests without a recipient (contract 2).
+        // Clients of the reference server send requests without a recipient (OI-2.3).
         (MessageType::Request, None) | (_, Some(Address::Everybody)) => Ok(everybody),
         (_, None) => Ok(Ruling { to: None, recipients: None }),
         (_, Some(Address::Agent(agent))) => {

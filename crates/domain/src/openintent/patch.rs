@@ -1,4 +1,4 @@
-//! State patches (contract 5.3): `set`, `append` and `remove` at a path, and the merge form.
+//! State patches (OI-5.3): `set`, `append` and `remove` at a path, and the merge form.
 //!
 //! A path is split at `/` and empty segments are ignored; there are no escapes and no array indexes. `set`
 //! and `append` create missing parents; `remove` of a missing member succeeds.

@@ -15,7 +15,8 @@ use crate::limits::{METADATA_BYTES, PORTFOLIO_INTENTS, TEXT_BYTES, TITLE_BYTES};
 use crate::openintent::intents::IntentStatus;
 use crate::refusal::{Code, Refusal};
 
-/// Status of a portfolio; independent of the statuses of its intents, except for [`Portfolio::moved`].
+/// Status of a portfolio; independent of the statuses of its intents, except under the rule
+/// `require_all_completed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PortfolioStatus {

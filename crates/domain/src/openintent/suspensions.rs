@@ -267,7 +267,7 @@ impl Suspension {
             End::Responded { value, by, metadata, .. } => {
                 put("response", value.clone());
                 put("responded_by", json!(by));
-                // In the form used by the SDK, which parses it as is (contract 3.6).
+                // In the form used by the SDK, which parses it as is (OI-3.6.3).
                 put("responded_at", json!(naive(now)));
                 if let Some(metadata) = metadata {
                     put("metadata", json!(metadata));

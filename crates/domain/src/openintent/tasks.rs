@@ -178,7 +178,7 @@ pub struct TaskAsk {
     pub retry_policy: Option<String>,
     /// Time limit of one attempt, in seconds.
     pub timeout_seconds: Option<u32>,
-    /// Maximum number of attempts; defaults to 3 (contract 8).
+    /// Maximum number of attempts; defaults to 3 (OI-8.1).
     pub max_attempts: Option<u32>,
     /// Permissions; stored as given, defaults to `inherit`.
     pub permissions: Option<String>,
@@ -190,7 +190,7 @@ pub struct TaskAsk {
     pub metadata: Map<String, Value>,
 }
 
-/// Default number of attempts (contract 8).
+/// Default number of attempts (OI-8.1).
 const DEFAULT_ATTEMPTS: u32 = 3;
 
 /// Creates a pending task; [`graph::Wait`] determines whether it is ready.

@@ -77,14 +77,14 @@ fn words_are_read_as_they_are_written() {
         assert_eq!(RequestStatus::parse(status.as_str()), Some(status));
         assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
     }
-    // The SDK raises for any other policy (contract 3.7).
+    // The SDK raises for any other policy (OI-3.7.2).
     assert_eq!(
         (Level::parse("owner"), Policy::parse("private"), RequestStatus::parse("")),
         (None, None, None)
     );
 }
 
-/// Contract 7, "Semantics to enforce", row by row.
+/// OI-7.1 to OI-7.3, row by row.
 #[test]
 fn the_unlisted_stand_where_the_contract_says() {
     let others = || vec![entry("bob", Level::Write, None)];

@@ -102,7 +102,7 @@ fn options_are_what_rfc_0021_says() {
         read(&json!({ "audit": null, "ttl_seconds": null, "max_messages": null })).unwrap(),
         Options::default()
     );
-    // Contract 10.1: clients send keys that are none, and want them back.
+    // OI-10.1.1: clients send keys that are none, and want them back.
     assert_eq!(read(&json!({ "ttl": 3600, "priority": { "a": [1] } })).unwrap(), Options::default());
     let wrong = [
         json!({ "audit": 1 }),

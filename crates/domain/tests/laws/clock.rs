@@ -32,7 +32,7 @@ fn what_is_no_time_is_not_read() {
     }
 }
 
-/// RFC 3339 has years of four digits, and the SDK's `datetime` begins with the year 1 (contract 3.6).
+/// RFC 3339 has years of four digits, and the SDK's `datetime` begins with the year 1 (OI-3.6.5).
 #[test]
 fn a_year_that_clients_cannot_read_is_no_time() {
     for none in [
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(rfc3339(a).len(), 27);
         prop_assert_eq!(naive(a).len(), 26);
         prop_assert!(rfc3339(a).ends_with('Z'));
-        // Python 3.10 reads no `Z` (contract 3.6).
+        // Python 3.10 reads no `Z` (OI-3.6.4).
         prop_assert_eq!(offset(a), naive(a) + "+00:00");
         prop_assert_eq!(rfc3339(a).cmp(&rfc3339(b)), a.cmp(&b));
     }

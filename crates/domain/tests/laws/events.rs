@@ -115,7 +115,7 @@ fn every_kind_has_a_word_of_its_own() {
     assert_eq!(words.len(), Kind::ALL.len());
 }
 
-/// Contract 13, by hand: the hash is over the canonical form without the hash itself.
+/// OI-13.2, by hand: the hash is over the canonical form without the hash itself.
 #[test]
 fn a_hash_is_what_the_contract_says() {
     let mut tail = Tail::empty(at(0));

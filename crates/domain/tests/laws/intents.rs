@@ -147,7 +147,7 @@ fn words_are_read_as_they_are_written() {
     assert_eq!(IntentStatus::parse("banana"), None);
 }
 
-/// Contract 5.4, strict: the whole machine.
+/// OI-5.4.2, strict: the whole machine.
 #[test]
 fn the_machine_has_these_transitions_and_no_other() {
     use IntentStatus::{Abandoned, Active, Blocked, Completed, Draft, SuspendedAwaitingInput as Suspended};
@@ -171,7 +171,7 @@ fn the_machine_has_these_transitions_and_no_other() {
             assert_eq!(strict.is_ok(), from.may_become(to));
             assert!(strict.is_ok() || strict == Err(Code::InvalidTransition));
             assert!(!(from.is_terminal() && from.may_become(to)), "there is no way out of a terminal status");
-            // Contract 2: by default any status may follow any other.
+            // OI-2.6: by default any status may follow any other.
             let moved = intent.moved(to, false, at(1)).unwrap();
             assert_eq!((moved.status, moved.version, moved.updated_at), (to, intent.version + 1, at(1)));
         }

@@ -102,7 +102,7 @@ fn check(what: &str, ruling: Result<Ruling, Refusal>, end: &End) {
     }
 }
 
-/// Type and address: by default, and strictly where it differs (contract 2), on a channel with a wall and without.
+/// Type and address: by default, and strictly where it differs (OI-2), on a channel with a wall and without.
 #[test]
 fn each_type_with_each_address() {
     const BOB: End = To(Some("bob"), &["bob"]);

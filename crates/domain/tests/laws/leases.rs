@@ -88,7 +88,7 @@ fn requests() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 }
 
 fn is_about_one(refusal: &Refusal) {
-    assert!(refusal.message.to_lowercase().contains("lease"), "contract 3.5: {refusal:?}");
+    assert!(refusal.message.to_lowercase().contains("lease"), "OI-3.5.4: {refusal:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use entente_domain::limits::{
 };
 use serde_json::Value;
 
-/// Contract 10.5: `ask()` lists a channel without a filter until it finds its answer.
+/// OI-10.5.1: `ask()` lists a channel without a filter until it finds its answer.
 const _: () = assert!(PAGE >= DEFAULT_MAX_MESSAGES, "a page holds all that a usual channel keeps");
 const _: () = assert!(MAX_MESSAGES >= DEFAULT_MAX_MESSAGES && DEFAULT_MAX_MESSAGES == 1_000, "RFC-0021 §1.2");
 

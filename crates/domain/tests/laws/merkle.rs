@@ -1,4 +1,4 @@
-//! Merkle trees (RFC-0019, contract 13): the tree with its shortcuts is the plain one, every leaf has a way to the root, and
+//! Merkle trees (RFC-0019, OI-13.3): the tree with its shortcuts is the plain one, every leaf has a way to the root, and
 //! no other leaf, place or root has.
 
 use entente_domain::canonical::{Digest, sha256};
@@ -14,7 +14,7 @@ fn parent(left: Digest, right: Digest) -> Digest {
     sha256([left, right].concat())
 }
 
-/// The root as the contract words it.
+/// The root as OI-13.3 defines it.
 fn plain(leaves: &[Digest]) -> Option<Digest> {
     let mut row = leaves.to_vec();
     let last = *row.last()?;

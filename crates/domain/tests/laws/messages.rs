@@ -52,7 +52,7 @@ fn words_are_read_as_they_are_written() {
         assert_eq!(MessageType::parse(message_type.as_str()), Some(message_type));
         assert_eq!(serde_json::to_value(message_type).unwrap(), message_type.as_str());
     }
-    assert_eq!(MessageType::parse("message"), None, "contract 2: the door takes it for a notify, if it may");
+    assert_eq!(MessageType::parse("message"), None, "OI-2.5: the door takes it for a notify, if it may");
     for status in STATUSES.into_iter().chain([MessageStatus::Pending]) {
         assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
     }
@@ -63,7 +63,7 @@ fn words_are_read_as_they_are_written() {
 }
 
 proptest! {
-    /// Contract 1.6: sender, target, role members (its recipients) and the channel's managers; nobody else.
+    /// OI-1.6: sender, target, role members (its recipients) and the channel's managers; nobody else.
     #[test]
     fn a_directed_message_is_seen_by_few(message in message(), viewer in viewer()) {
         let Some(recipients) = &message.recipients else { return Ok(()) };
@@ -93,7 +93,7 @@ proptest! {
             prop_assert!(message.visible_to(&more) || !message.visible_to(&viewer));
             prop_assert!(message.delivered_to(&more) || !message.delivered_to(&viewer));
         }
-        prop_assert!(message.visible_to(&Viewer { sees_all: true, ..viewer }), "contract 1.6: any-agent keys see all");
+        prop_assert!(message.visible_to(&Viewer { sees_all: true, ..viewer }), "OI-1.6: any-agent keys see all");
     }
 
     /// RFC-0021 §2.2: expired messages are not delivered; who sent it and who manages the channel still find it.

@@ -148,7 +148,7 @@ pub fn says(moment: &Moment, by: Speaker<'_>, second: i64) -> Moment {
     moment.word(by, "A word.", later(second)).unwrap().0
 }
 
-/// What a refusal is, and that no client takes it for another (contract 3.5).
+/// What a refusal is, and that no client takes it for another (OI-3.5.3).
 pub fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Refusal>, code: Code) -> String {
     let refusal = outcome.unwrap_err();
     assert_eq!(refusal.code, code, "{}", refusal.message);

@@ -97,7 +97,7 @@ fn a_path_names_a_member() {
     assert!(refusal.message.contains(&PATH_SEGMENTS.to_string()), "the message names the limit");
 }
 
-/// Contract 5.3: no escapes, no array indexes.
+/// OI-5.3.2: no escapes, no array indexes.
 #[test]
 fn a_path_is_not_a_json_pointer() {
     let state = json!({ "list": [1, 2] }).as_object().unwrap().clone();

@@ -118,14 +118,14 @@ fn a_code_is_a_word_with_a_meaning() {
         if capital {
             continue;
         }
-        // `code` and its title stand in the body of a 409 (contract 3.5).
+        // `code` and its title stand in the body of a 409 (OI-3.5.3).
         let about_one = [Code::LeaseHeld, Code::LeaseEnded].contains(code);
         let said = format!("{} {}", code.wire(), code.meaning()).to_lowercase();
         assert_eq!(said.contains("lease"), about_one, "{code:?}");
     }
 }
 
-/// A client takes any "lease" in a 409 for a lease conflict, "please" and "release" included (contract 3.5).
+/// A client takes any "lease" in a 409 for a lease conflict, "please" and "release" included (OI-3.5.3).
 fn is_no_lease(refusal: &Refusal) {
     let said = format!("{} {:?}", refusal.message, refusal.errors).to_lowercase();
     assert!(!said.contains("lease"), "{said}");

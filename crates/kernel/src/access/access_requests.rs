@@ -84,7 +84,7 @@ pub enum Judgement {
     Deny,
 }
 
-/// Decides a request for access; a request that is already decided counts as not found (contract 7).
+/// Decides a request for access; a request that is already decided counts as not found (OI-7.6).
 ///
 /// # Errors
 /// The caller does not manage access; this intent has no such pending request.

@@ -127,7 +127,7 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
     Ok(())
 }
 
-/// Another attempt at an intent, announced to an agent (RFC-0010, contract 11.5).
+/// Another attempt at an intent, announced to an agent (RFC-0010, OI-11.5.2).
 #[derive(Debug)]
 pub(crate) struct Retry<'a> {
     /// The agent.
@@ -243,7 +243,7 @@ fn extend(payload: &mut Value, more: Value) {
 }
 
 /// Builds the event of an assignment; `delegated_by` is null for an agent that assigned itself, which is how
-/// the SDK tells the two apart (contract 11.5).
+/// the SDK tells the two apart (OI-11.5.2).
 fn told(assignment: &Assignment, by: &str, more: Value) -> Draft {
     let delegated_by = (by != assignment.agent_id).then_some(by);
     let mut payload = json!({

@@ -148,7 +148,7 @@ pub async fn mint(ctx: &Ctx, job: &Job, prepared: Vec<Prepared>) -> Result<Vec<M
     Err(Failed { refusal: not_provisioned(), lost })
 }
 
-/// The refusal for a job whose credentials could not be minted; the client may retry (contract 11).
+/// The refusal for a job whose credentials could not be minted; the client may retry (ARCP §12).
 fn not_provisioned() -> Refusal {
     Refusal::new(
         Code::Unavailable,

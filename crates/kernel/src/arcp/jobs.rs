@@ -49,7 +49,7 @@ pub use time::{forget_keys, pass_time};
 pub use works::Works;
 pub(crate) use writes::drop_preparing;
 
-/// Visibility of other principals' jobs (contract 10); defaults to one's own jobs only.
+/// Visibility of other principals' jobs (ARCP-W-10.9); defaults to one's own jobs only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Only one's own jobs are visible.

@@ -1,4 +1,4 @@
-//! Workers: the processes that run jobs (contract 11.2). Table `workers`. Claims are in `jobs/claims.rs`.
+//! Workers: the processes that run jobs (ARCP-W-11.2.2). Table `workers`. Claims are in `jobs/claims.rs`.
 
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::Timestamp;

@@ -14,8 +14,7 @@ use entente_domain::openintent::messages::Message;
 
 use super::Place;
 
-/// The family of subscription paths that a stream was opened on; event names differ between them (contract
-/// 11).
+/// The family of subscription paths that a stream was opened on; event names differ between them (OI-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// `/subscribe/…`, of the reference server.

@@ -131,7 +131,7 @@ fn same(kept: &[u8], digest: &Digest) -> bool {
 }
 
 /// Authenticates a token that opens a session: a key, or a signed token that vouches for a principal
-/// (contract 10).
+/// (ARCP-W-10.12).
 ///
 /// # Errors
 /// [`entente_domain::refusal::Code::Unauthenticated`], the same for every reason.

@@ -1,6 +1,6 @@
 //! The caller: a verified key, and the agent that it acts as.
 //!
-//! A key is looked up once per server, and then cached by its SHA-256 (design §3). The cache is never
+//! A key is looked up once per server, and then cached by its SHA-256. The cache is never
 //! authoritative: a revoked key is evicted at once on the server that revoked it, and within a second on the
 //! others (`keys::refresh`). `keys.rs` looks keys up.
 
@@ -326,13 +326,13 @@ impl Caller {
         self.grant.key.scopes.contains(&scope)
     }
 
-    /// Returns the agent that a body's `member` names, if the key may act as it (contract 1.1).
+    /// Returns the agent that a body's `member` names, if the key may act as it (OI-1.1).
     ///
     /// The acting agent may always be named; another one only if the request named none, or the key may act
     /// as any. Defaults to the acting agent.
     ///
     /// # Errors
-    /// [`Code::MayNotActAs`]; with `strict`, a service that names no agent at all (contract 2).
+    /// [`Code::MayNotActAs`]; with `strict`, a service that names no agent at all (OI-2.7).
     pub fn speaker(&self, member: &str, name: Option<&str>, strict: bool) -> Result<String, Refusal> {
         let Some(name) = name else {
             if strict && !self.named && self.grant.kind == Kind::Service {
@@ -360,7 +360,7 @@ impl Caller {
         own.map(|name| like(name)).chain(globs.map(|glob| like(glob).replace('*', "%"))).collect()
     }
 
-    /// Whether the key reads messages on behalf of every agent (contract 1.6; never in strict mode).
+    /// Whether the key reads messages on behalf of every agent (OI-1.6; never in strict mode).
     #[must_use]
     pub fn sees_all(&self, strict: bool) -> bool {
         !strict && self.grant.key.any_agent()
@@ -373,7 +373,7 @@ pub(crate) fn like(name: &str) -> String {
 }
 
 /// The refusal of any invalid key, whatever the reason, with the text that clients of the reference server
-/// expect (contract 3.2).
+/// expect (OI-3.2.5).
 pub(crate) fn unauthenticated() -> Refusal {
     Refusal::new(Code::Unauthenticated, "Invalid or missing API key")
 }

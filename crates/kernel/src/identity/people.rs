@@ -1,4 +1,4 @@
-//! Logins of people (issue 6): passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
+//! Logins of people: passwords (`people/passwords.rs`) and one-time links (`people/links.rs`).
 //!
 //! Logging in creates an ordinary API key of the person, for a browser or for a terminal; logging out revokes it. All
 //! rules for keys therefore hold for logins, and the reader of a page is a [`Caller`] like any other. The API limits

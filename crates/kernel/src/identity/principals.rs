@@ -37,7 +37,7 @@ pub async fn create(
     }
     let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
     if find(&mut tx, &id).await?.is_some() {
-        // The id is not repeated: clients could mistake a part of it for another conflict (contract 3.5).
+        // The id is not repeated: clients could mistake a part of it for another conflict (OI-3.5.3).
         return Err(crate::refuse(Code::AlreadyExists, "There is a principal with this id already."));
     }
     let principal = Principal {

@@ -73,7 +73,7 @@ pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
-/// Creates a principal whose key is this literal text (`entente dev --seed`), without a rate limit (design §7).
+/// Creates a principal whose key is this literal text (`entente dev --seed`), without a rate limit.
 ///
 /// A service may act as anybody, all others only as themselves.
 ///

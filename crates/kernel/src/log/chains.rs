@@ -23,7 +23,7 @@ use crate::identity::{identities, server_keys};
 use crate::log::{checkpoints, events};
 use crate::{AppError, Caller, Ctx, Outcome, aside};
 
-/// The result of verifying a stored log (contract 13).
+/// The result of verifying a stored log (OI-13.1).
 #[derive(Debug, Clone)]
 pub struct Verification {
     /// The events as stored, oldest first.

@@ -71,7 +71,7 @@ pub async fn requests(
 /// Records a decision on an intent.
 ///
 /// A decision that names a request for arbitration resolves it. A resolved request counts as not found, as
-/// with requests for access (contract 7).
+/// with requests for access (OI-7.6).
 ///
 /// # Errors
 /// The intent does not exist or the caller is no admin of it; there is no such pending request; the decision

@@ -98,7 +98,7 @@ pub(crate) async fn open(
 }
 
 /// Requires in strict mode that `task_id` names an open task of the intent; otherwise it may be any text
-/// (contract 2).
+/// (OI-2.2).
 async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Outcome<()> {
     let Some(named) = channel.task_id.as_deref().filter(|_| ctx.settings.strict) else { return Ok(()) };
     let known = match named.parse() {
@@ -126,7 +126,7 @@ pub struct Filter {
     pub offset: u32,
 }
 
-/// Lists an intent's channels: open ones first, then closed ones, each oldest first (contract 10.1).
+/// Lists an intent's channels: open ones first, then closed ones, each oldest first (OI-10.1.5).
 ///
 /// Readers of the intent see names and members, but not messages (RFC-0021, open question 2).
 ///

@@ -35,7 +35,7 @@ use crate::{Caller, Ctx, Outcome, access, idempotency, moments, not_found};
 ///
 /// # Errors
 /// The request breaks a domain rule; the parent or a dependency does not exist, or the parent does not let
-/// the caller add children (contract 7).
+/// the caller add children (OI-7.2).
 pub async fn create(
     ctx: &Ctx,
     caller: &Caller,

@@ -135,7 +135,7 @@ pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseI
     Ok(lease)
 }
 
-/// Refusal for a missing lease and for another agent's lease alike (contract 6).
+/// Refusal for a missing lease and for another agent's lease alike (OI-6.4).
 fn not_yours() -> AppError {
     AppError::Refused(Refusal::new(
         Code::NotFound,

@@ -172,7 +172,7 @@ async fn seat_at(bench: &mut Bench, ctx: &Ctx, caller: &Caller, home: Home) -> O
 }
 
 fn taken(there: &MemoryEntry) -> Refusal {
-    // Repeats no client text (contract 3.5).
+    // Repeats no client text (OI-3.5.3).
     let message = format!(
         "There is an entry under this key in this namespace: {}. Change it with PATCH under its version.",
         there.id

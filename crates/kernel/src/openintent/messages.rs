@@ -47,7 +47,7 @@ pub struct Page {
 }
 
 /// Lists the channel's messages that the caller may see: those after a position, or the newest, oldest first
-/// in both cases (RFC-0021 §2.4, contract 10.4).
+/// in both cases (RFC-0021 §2.4, OI-10.4, OI-10.5).
 ///
 /// # Errors
 /// The channel does not exist; the caller is not one of its members.

@@ -123,7 +123,7 @@ pub async fn decide(
         return Ok(done);
     }
     if escalations::is_person(&mut tx, &caller.agent).await? {
-        // A question that is put before a person is decided by that person (design §3).
+        // A question that is put before a person is decided by that person.
         caller.require_person()?;
     }
     let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;

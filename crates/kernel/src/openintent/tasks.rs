@@ -48,7 +48,7 @@ pub struct Shown {
 
 /// Creates a task on an intent.
 ///
-/// Returns the task as it was requested, pending (contract 8). If it waits for nothing it becomes ready at once,
+/// Returns the task as it was requested, pending (OI-8.1). If it waits for nothing it becomes ready at once,
 /// which does not count as a new version.
 ///
 /// # Errors
@@ -137,7 +137,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Shown> {
     shown(&mut connection, vec![task.at(now)]).await?.pop().ok_or_else(|| not_found("task"))
 }
 
-/// Loads the caller's membership in the intent of a task or a plan; without read access it is not found (design §3).
+/// Loads the caller's membership in the intent of a task or a plan; without read access it is not found.
 pub(crate) async fn visit(
     conn: &mut PgConnection,
     ctx: &Ctx,

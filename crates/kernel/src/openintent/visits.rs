@@ -65,7 +65,7 @@ impl Visit {
     }
 }
 
-/// Loads a channel for an agent; without read access to its intent it is not found (design §3).
+/// Loads a channel for an agent; without read access to its intent it is not found (RFC-0021 §5).
 pub(crate) async fn visit(
     conn: &mut PgConnection,
     caller: &Caller,

@@ -42,10 +42,10 @@ struct ApprovalBody {
 /// second of each, and so on. Decided and expired tasks drop out of the list and later ones move up, so start again
 /// from the first page after a decision.
 #[utoipa::path(operation_id = "list_approvals", tag = "envelopes",
-    params(("after" = Option<String>, Query, description = "The last `id` of the page before"),
-           ("limit" = Option<u32>, Query, description = "1 to 100; 20 when nothing is said", maximum = 100)),
+    params(("after" = Option<String>, Query, description = "Last `id` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 20", maximum = 100)),
     responses((status = 200, description = "The tasks", body = Vec<ApprovalBody>),
-              (status = 403, description = "The key is no person's, or another person is asked", body = ProblemBody)))]
+              (status = 403, description = "The key is not a person's, or the operator named another approver", body = ProblemBody)))]
 #[get("/aee/approvals")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let limit = query.number("limit", PAGE.0, 1, PAGE.1)?;
@@ -84,16 +84,16 @@ struct DecidedBody {
     delivered: usize,
 }
 
-/// Agree to a task, or not
+/// Approve or decline a task
 ///
 /// Requires a person's own key; the task's sender may not decide. `approve` delivers the task to its recipients'
 /// mailboxes; `decline` ends it, and the server sends an `error` with `E_DECLINED` to the sender. A task is decided
 /// once: a later decision is refused with 409.
 #[utoipa::path(operation_id = "decide_approval", tag = "envelopes", request_body = DecisionBody,
-    params(("envelope_id" = String, Path, description = "The task's `id`")),
-    responses((status = 200, description = "It is decided", body = DecidedBody),
-              (status = 403, description = "The key is no person's, or the asker's", body = ProblemBody),
-              (status = 409, description = "It was decided before, or its time ran out", body = ProblemBody)))]
+    params(("envelope_id" = String, Path, description = "`id` of the task")),
+    responses((status = 200, description = "The decision", body = DecidedBody),
+              (status = 403, description = "The key is not a person's, the person sent or submitted the task, or the operator named another approver", body = ProblemBody),
+              (status = 409, description = "The task was already decided, or its time ran out", body = ProblemBody)))]
 #[post("/aee/approvals/{envelope_id}")]
 async fn decide(
     doors: web::Data<Doors>,

@@ -42,9 +42,9 @@ impl ListeningBody {
 /// From now on, envelopes sent to the `bus.…` are put into the entity's mailbox, except those that the entity sends
 /// itself. Repeating the call has no effect.
 #[utoipa::path(operation_id = "subscribe_bus", tag = "envelopes",
-    params(("bus" = String, Path, description = "The channel, `bus.` and a name"),
-           ("entity" = String, Path, description = "Who listens")),
-    responses((status = 200, description = "It listens", body = ListeningBody)))]
+    params(("bus" = String, Path, description = "The bus: `bus.` followed by a name"),
+           ("entity" = String, Path, description = "The subscribing entity")),
+    responses((status = 200, description = "The subscription", body = ListeningBody)))]
 #[put("/aee/buses/{bus}/subscriptions/{entity}")]
 async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let one = buses::subscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
@@ -53,8 +53,8 @@ async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(Strin
 
 /// Unsubscribe from a bus
 #[utoipa::path(operation_id = "unsubscribe_bus", tag = "envelopes",
-    params(("bus" = String, Path, description = "The channel"), ("entity" = String, Path, description = "Who listens")),
-    responses((status = 204, description = "It does not listen any more")))]
+    params(("bus" = String, Path, description = "The bus"), ("entity" = String, Path, description = "The subscribing entity")),
+    responses((status = 204, description = "Unsubscribed")))]
 #[delete("/aee/buses/{bus}/subscriptions/{entity}")]
 async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     buses::unsubscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
@@ -63,8 +63,8 @@ async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(Str
 
 /// List an entity's bus subscriptions
 #[utoipa::path(operation_id = "list_bus_subscriptions", tag = "envelopes",
-    params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said")),
-    responses((status = 200, description = "The channels", body = Vec<ListeningBody>)))]
+    params(("entity" = Option<String>, Query, description = "Subscribed entity; defaults to the acting agent")),
+    responses((status = 200, description = "The subscriptions", body = Vec<ListeningBody>)))]
 #[get("/aee/subscriptions")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();

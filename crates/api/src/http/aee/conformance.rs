@@ -76,7 +76,7 @@ fn clauses() -> Vec<Clause> {
 /// Get the AEE conformance claim
 ///
 /// Lists the clauses with the tests that prove them.
-#[utoipa::path(tag = "envelopes", responses((status = 200, description = "The claim", body = Claim)))]
+#[utoipa::path(tag = "envelopes", responses((status = 200, description = "The conformance claim", body = Claim)))]
 #[get("/aee/conformance")]
 async fn conformance(asker: Asker) -> Reply {
     asker.caller.require(Scope::MailRead)?;

@@ -109,7 +109,7 @@ struct RegisterBody {
 /// Returns all keys it ever had, oldest first. The API key must be allowed to act as the entity, or have the scope
 /// `admin`.
 #[utoipa::path(operation_id = "list_envelope_keys", tag = "envelopes",
-    params(("entity" = Option<String>, Query, description = "Whose keys; of whom one acts as when nothing is said")),
+    params(("entity" = Option<String>, Query, description = "Entity that owns the keys; defaults to the acting agent")),
     responses((status = 200, description = "The keys", body = [EnvelopeKeyBody])))]
 #[get("/aee/keys")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -124,11 +124,11 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 /// changed and its name never reused: to rotate, register the next key while the current one is still valid, sign
 /// with the new one, and revoke the old one.
 #[utoipa::path(operation_id = "register_envelope_key", tag = "envelopes", request_body = RegisterBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "It was registered", body = RegistrationBody),
-              (status = 200, description = "It was there", body = RegistrationBody),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "The key was registered", body = RegistrationBody),
+              (status = 200, description = "The key was already registered", body = RegistrationBody),
               (status = 403, description = "`forbidden`: over plain HTTP from another machine (§11.3)", body = ProblemBody),
-              (status = 409, description = "`already_exists`", body = ProblemBody)))]
+              (status = 409, description = "`already_exists`: the name belongs to another key, or the key has another name or was revoked", body = ProblemBody)))]
 #[post("/aee/keys")]
 async fn register(
     request: HttpRequest,
@@ -160,8 +160,8 @@ async fn register(
 /// Takes effect immediately on every server, and permanently: envelopes that the key signed and that were not yet
 /// accepted are refused.
 #[utoipa::path(operation_id = "revoke_envelope_key", tag = "envelopes",
-    params(("kid" = String, Path, description = "The key's name"),
-           ("entity" = Option<String>, Query, description = "Whose key; of whom one acts as when nothing is said")),
+    params(("kid" = String, Path, description = "Name of the key"),
+           ("entity" = Option<String>, Query, description = "Entity that owns the key; defaults to the acting agent")),
     responses((status = 200, description = "The revoked key", body = EnvelopeKeyBody)))]
 #[delete("/aee/keys/{kid}")]
 async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

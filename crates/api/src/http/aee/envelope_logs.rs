@@ -52,10 +52,10 @@ struct LinesReply {
 /// One JSON object per line: the five members of MVE-5, or a whole envelope. Lines are stored for later inspection,
 /// delivered to no one, and not verified. Lines are independent: a refused line does not affect the others.
 #[utoipa::path(operation_id = "keep_envelope_log_lines", tag = "envelopes",
-    request_body(content = String, content_type = "application/x-ndjson", description = "Up to 1,000 lines"),
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "All were kept", body = LinesReply),
-              (status = 207, description = "Some were refused", body = LinesReply)))]
+    request_body(content = String, content_type = "application/x-ndjson", description = "Up to 1,000 lines, one JSON object each"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "All lines were stored", body = LinesReply),
+              (status = 207, description = "Some lines were refused", body = LinesReply)))]
 #[post("/aee/logs")]
 async fn keep(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
     asker.caller.require(Scope::MailWrite)?;
@@ -96,9 +96,9 @@ struct KeptLine {
 /// Returns lines sent by the caller's principal, oldest first. Large lines can make a page shorter than `limit`:
 /// continue from its last `seq` until a page is empty.
 #[utoipa::path(operation_id = "list_envelope_log_lines", tag = "envelopes",
-    params(("corr" = Option<String>, Query, description = "Only those of this thread"),
-           ("after" = Option<i64>, Query, description = "The `seq` of the last line of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    params(("corr" = Option<String>, Query, description = "Only lines of this thread"),
+           ("after" = Option<i64>, Query, description = "`seq` of the last line of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The lines", body = [KeptLine])))]
 #[get("/aee/logs")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {

@@ -152,8 +152,8 @@ struct EnvelopeForms(Vec<EnvelopeForm>);
 /// returns 409 `duplicate_id` with the first `receipt`, so that a retry is safe.
 #[utoipa::path(operation_id = "send_envelope", tag = "envelopes",
     request_body = EnvelopeForm,
-    responses((status = 202, description = "Taken in", body = AcceptedBody),
-              (status = 200, description = "Answered by the server", body = AcceptedBody),
+    responses((status = 202, description = "Accepted", body = AcceptedBody),
+              (status = 200, description = "Answered by the server itself", body = AcceptedBody),
               (status = 404, description = "`unknown_recipient`", body = ProblemBody),
               (status = 409, description = "`duplicate_id`; `task_closed`", body = ProblemBody)))]
 #[post("/aee/envelopes")]
@@ -194,8 +194,8 @@ struct EnvelopesReply {
 /// independently: a refused envelope does not affect the others.
 #[utoipa::path(operation_id = "send_envelopes", tag = "envelopes",
     request_body = EnvelopeForms,
-    responses((status = 202, description = "All were taken in", body = EnvelopesReply),
-              (status = 207, description = "Some were refused", body = EnvelopesReply)))]
+    responses((status = 202, description = "All envelopes were accepted", body = EnvelopesReply),
+              (status = 207, description = "Some envelopes were refused", body = EnvelopesReply)))]
 #[post("/aee/envelopes/batch")]
 async fn send_batch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
     let all = split(&body.0)?;
@@ -248,7 +248,7 @@ fn split(body: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
 ///
 /// Visible to its sender, its recipient, and entities that received it in a mailbox.
 #[utoipa::path(operation_id = "get_envelope", tag = "envelopes",
-    params(("envelope_id" = String, Path, description = "The envelope's `id`")),
+    params(("envelope_id" = String, Path, description = "`id` of the envelope")),
     responses((status = 200, description = "The envelope", body = EnvelopeBody)))]
 #[get("/aee/envelopes/{envelope_id}")]
 async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -102,8 +102,8 @@ impl From<Mailbox> for MailboxBody {
 /// Creates a mailbox for another name that the key may act as; principals and agents always have one.
 /// Idempotent.
 #[utoipa::path(operation_id = "open_mailbox", tag = "envelopes",
-    params(("entity" = String, Path, description = "Whose")),
-    responses((status = 200, description = "It is there", body = MailboxBody)))]
+    params(("entity" = String, Path, description = "Entity that owns the mailbox")),
+    responses((status = 200, description = "The mailbox", body = MailboxBody)))]
 #[put("/aee/mailboxes/{entity}")]
 async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     ok(&MailboxBody::from(mailboxes::open(&doors.ctx, &asker.caller, &path).await?))
@@ -114,10 +114,10 @@ async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
 /// Returns envelopes in order of arrival: those after `after`, which defaults to those not yet acknowledged.
 /// With `wait`, responds as soon as there is an envelope, or with an empty page when the time is over.
 #[utoipa::path(operation_id = "read_mailbox", tag = "envelopes",
-    params(("entity" = String, Path, description = "Whose"),
-           ("after" = Option<i64>, Query, description = "After this number"),
-           ("limit" = Option<u32>, Query, description = "1 to 1,000; 100 when nothing is said"),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait, up to 120", maximum = 120)),
+    params(("entity" = String, Path, description = "Entity that owns the mailbox"),
+           ("after" = Option<i64>, Query, description = "Number of an envelope: only those after it; defaults to those not yet acknowledged"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100"),
+           ("wait" = Option<u32>, Query, description = "Seconds to wait if there are no envelopes, up to 120; defaults to 0", maximum = 120)),
     responses((status = 200, description = "The envelopes", body = PageBody)))]
 #[get("/aee/mailboxes/{entity}")]
 async fn read(
@@ -168,8 +168,8 @@ struct AckBody {
 ///
 /// An acknowledged envelope is returned only to clients that request its number explicitly. Idempotent.
 #[utoipa::path(operation_id = "ack_mailbox", tag = "envelopes", request_body = AckBody,
-    params(("entity" = String, Path, description = "Whose")),
-    responses((status = 200, description = "How far it is", body = MailboxBody)))]
+    params(("entity" = String, Path, description = "Entity that owns the mailbox")),
+    responses((status = 200, description = "Progress of the mailbox", body = MailboxBody)))]
 #[post("/aee/mailboxes/{entity}/ack")]
 async fn ack(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<AckBody>) -> Reply {
     let ack = match (body.value.up_to, body.value.seqs) {
@@ -202,8 +202,8 @@ struct PickBody {
 /// as a head start in seconds (low 0, normal 30, high 120, urgent 600), so an envelope that has waited longer
 /// than this difference comes first.
 #[utoipa::path(operation_id = "pick_mailbox", tag = "envelopes", request_body = Option<PickBody>,
-    params(("entity" = String, Path, description = "Whose")),
-    responses((status = 200, description = "The envelopes, the most pressing first", body = Vec<ItemBody>)))]
+    params(("entity" = String, Path, description = "Entity that owns the mailbox")),
+    responses((status = 200, description = "The envelopes, most pressing first", body = Vec<ItemBody>)))]
 #[post("/aee/mailboxes/{entity}/pick")]
 async fn pick(
     doors: web::Data<Doors>,
@@ -233,9 +233,9 @@ async fn pick(
 /// it, without a gap or a repetition, on any server. Without it, the stream begins with the envelopes not yet
 /// acknowledged.
 #[utoipa::path(operation_id = "follow_mailbox", tag = "envelopes",
-    params(("entity" = Option<String>, Query, description = "Whose; the caller's own when nothing is said"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+    params(("entity" = Option<String>, Query, description = "Entity that owns the mailbox; defaults to the acting agent"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/aee/stream")]
 async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();

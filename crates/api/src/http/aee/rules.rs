@@ -72,9 +72,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
 /// Replaces the rule of that name, if any, and applies to every envelope accepted from then on. Needs the
 /// scope `admin`.
 #[utoipa::path(operation_id = "set_envelope_rule", tag = "envelopes", request_body = Rule,
-    params(("name" = String, Path, description = "The rule's name")),
+    params(("name" = String, Path, description = "Name of the rule")),
     responses((status = 200, description = "The rule", body = RuleBody),
-              (status = 422, description = "`unprocessable`", body = crate::http::error::ProblemBody)))]
+              (status = 422, description = "`unprocessable`: the rule is invalid", body = crate::http::error::ProblemBody)))]
 #[put("/aee/rules/{name}")]
 async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<Rule>) -> Reply {
     let named = rules::set(&doors.ctx, &asker.caller, path.into_inner(), body.value).await?;
@@ -85,8 +85,8 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
 ///
 /// Needs the scope `admin`.
 #[utoipa::path(operation_id = "remove_envelope_rule", tag = "envelopes",
-    params(("name" = String, Path, description = "The rule's name")),
-    responses((status = 204, description = "It is gone")))]
+    params(("name" = String, Path, description = "Name of the rule")),
+    responses((status = 204, description = "Removed")))]
 #[delete("/aee/rules/{name}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     rules::remove(&doors.ctx, &asker.caller, &path).await?;

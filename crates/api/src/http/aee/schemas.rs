@@ -102,7 +102,7 @@ async fn envelope(asker: Asker) -> Reply {
 ///
 /// Returned byte for byte as published.
 #[utoipa::path(operation_id = "get_payload_schema", tag = "envelopes",
-    params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`")),
+    params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`")),
     responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
 #[get("/aee/schemas/intents/{file}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -120,7 +120,7 @@ impl utoipa::PartialSchema for SchemaDocument {
         // Fully qualified names, because an import would conflict with the code that the macros generate.
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::Object)
-            .description(Some("A JSON Schema (2020-12), kept letter by letter"))
+            .description(Some("A JSON Schema (2020-12), stored byte for byte"))
             .examples([serde_json::json!({ "type": "object", "required": ["cluster"] })])
             .build()
             .into()
@@ -136,11 +136,11 @@ impl ToSchema for SchemaDocument {}
 /// change any. Only an admin may set the policy `enforce`.
 #[utoipa::path(operation_id = "publish_payload_schema", tag = "envelopes",
     request_body = SchemaDocument,
-    params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`"),
-           ("policy" = Option<Strictness>, Query, description = "What happens to payloads that do not fit; `warn` when nothing is said and there was none")),
-    responses((status = 200, description = "It is published", body = SchemaBody),
-              (status = 403, description = "`forbidden`: it is another's", body = crate::http::error::ProblemBody),
-              (status = 422, description = "`unprocessable`: it is no schema", body = crate::http::error::ProblemBody)))]
+    params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`"),
+           ("policy" = Option<Strictness>, Query, description = "Treatment of payloads that do not match; defaults to the current policy, or to `warn` for a new schema")),
+    responses((status = 200, description = "The published schema", body = SchemaBody),
+              (status = 403, description = "`forbidden`: the schema belongs to another principal, or requires the scope `admin`", body = crate::http::error::ProblemBody),
+              (status = 422, description = "`unprocessable`: the document is not a valid schema", body = crate::http::error::ProblemBody)))]
 #[put("/aee/schemas/intents/{file}")]
 async fn publish(
     doors: web::Data<Doors>,
@@ -159,8 +159,8 @@ async fn publish(
 ///
 /// Allowed for its publisher and for admins.
 #[utoipa::path(operation_id = "withdraw_payload_schema", tag = "envelopes",
-    params(("file" = String, Path, description = "`{intent}.{task|result|error}.schema.json`")),
-    responses((status = 204, description = "It is gone")))]
+    params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`")),
+    responses((status = 204, description = "Withdrawn")))]
 #[delete("/aee/schemas/intents/{file}")]
 async fn withdraw(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     schemas::withdraw(&doors.ctx, &asker.caller, &subject(&path)?).await?;

@@ -74,9 +74,9 @@ struct ThreadBody {
 /// page holds up to 4 MiB; it may be empty and still have a `next_cursor`, if others have written many
 /// envelopes under the same `corr`.
 #[utoipa::path(operation_id = "get_thread", tag = "envelopes",
-    params(("corr" = String, Path, description = "The thread's `corr`"),
-           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+    params(("corr" = String, Path, description = "`corr` of the thread"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The thread", body = ThreadBody)))]
 #[get("/aee/threads/{corr}")]
 async fn get_thread(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

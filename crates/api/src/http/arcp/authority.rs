@@ -1,4 +1,4 @@
-//! Endpoints for a worker's authority over a job (contract 11.2, ARCP §9): authorizing operations, reserving and
+//! Endpoints for a worker's authority over a job (ARCP-W-11.2, ARCP §9): authorizing operations, reserving and
 //! settling budget, and delegating.
 
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ fn amounts(member: &str, said: BTreeMap<String, Box<RawValue>>) -> Result<Budget
 /// amounts are reserved or the call is refused.
 #[utoipa::path(operation_id = "authorize_operation", tag = "workers", request_body = AuthorizeBody,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 200, description = "It is allowed", body = AllowedBody),
+    responses((status = 200, description = "The operation is allowed", body = AllowedBody),
               (status = 403, description = "`PERMISSION_DENIED`, `LEASE_EXPIRED`, `BUDGET_EXHAUSTED`", body = crate::http::error::ProblemBody)))]
 #[post("/jobs/{job_id}/authorize")]
 async fn authorize(
@@ -149,7 +149,7 @@ impl DelegateBody {
 /// with the same `delegate_id` creates no second child.
 #[utoipa::path(operation_id = "delegate_job", tag = "workers", request_body = DelegateBody,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 201, description = "The child", body = Accepted),
+    responses((status = 201, description = "The child job", body = Accepted),
               (status = 422, description = "`LEASE_SUBSET_VIOLATION`", body = crate::http::error::ProblemBody)))]
 #[post("/jobs/{job_id}/delegate")]
 async fn delegate(
@@ -186,8 +186,8 @@ struct BudgetBody {
 
 /// Settle a reservation
 #[utoipa::path(operation_id = "settle_reservation", tag = "workers", request_body = SettleBody,
-    params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "What was set aside")),
-    responses((status = 200, description = "What is left", body = BudgetBody)))]
+    params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "The reservation")),
+    responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/settle")]
 async fn settle(
     doors: web::Data<Doors>,
@@ -204,8 +204,8 @@ async fn settle(
 
 /// Release a reservation
 #[utoipa::path(operation_id = "release_reservation", tag = "workers", request_body = TokenBody,
-    params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "What was set aside")),
-    responses((status = 200, description = "What is left", body = BudgetBody)))]
+    params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "The reservation")),
+    responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/release")]
 async fn let_go(
     doors: web::Data<Doors>,

@@ -1,4 +1,4 @@
-//! Endpoints for claims (contract 11.2): workers claim and release jobs. `authority.rs` has the operations on a
+//! Endpoints for claims (ARCP-W-11.2): workers claim and release jobs. `authority.rs` has the operations on a
 //! claimed job, `reports.rs` the reports and `workers.rs` the workers.
 
 use std::time::Duration;
@@ -191,7 +191,7 @@ struct ReleasedBody {
 /// Another worker may claim it immediately.
 #[utoipa::path(operation_id = "release_job", tag = "workers", request_body = TokenBody,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 200, description = "It was given back", body = ReleasedBody)))]
+    responses((status = 200, description = "The job was released", body = ReleasedBody)))]
 #[post("/jobs/{job_id}/release")]
 async fn release(
     doors: web::Data<Doors>,

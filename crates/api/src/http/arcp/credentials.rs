@@ -82,9 +82,9 @@ fn bodies(listed: Vec<Listed>, dialect: Dialect) -> Vec<CredentialBody> {
 /// Lists the credentials provisioned for jobs (ARCP §9.8), oldest first, each with all its generations. Requires the
 /// scope `admin`.
 #[utoipa::path(operation_id = "list_credentials", tag = "server",
-    params(("state" = Option<State>, Query, description = "Only those that stand there"),
-           ("after" = Option<CredentialId>, Query, description = "The last credential of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+    params(("state" = Option<State>, Query, description = "Only credentials in this state"),
+           ("after" = Option<CredentialId>, Query, description = "Last credential of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The credentials", body = [CredentialBody])))]
 #[get("/credentials")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -103,7 +103,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 /// credential with no revocation pending. Requires the scope `admin`.
 #[utoipa::path(operation_id = "retry_credential", tag = "server",
     params(("credential_id" = String, Path, description = "The credential")),
-    responses((status = 200, description = "Its values", body = [CredentialBody])))]
+    responses((status = 200, description = "All generations of the credential", body = [CredentialBody])))]
 #[post("/credentials/{credential_id}/retry")]
 async fn retry(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let id: CredentialId = id("credential", &path)?;
@@ -136,7 +136,7 @@ struct RotatedBody {
 /// Revokes the previous value immediately. Followers of the job see a `status` event without the value; only the
 /// session that submitted the job receives the value (ARCP §9.8.2).
 #[utoipa::path(operation_id = "rotate_job_credential", tag = "workers", request_body = RotateBody,
-    params(("job_id" = String, Path, description = "The job"), ("credential_id" = String, Path, description = "Its credential")),
+    params(("job_id" = String, Path, description = "The job"), ("credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "The credential with its new value", body = RotatedBody)))]
 #[post("/jobs/{job_id}/credentials/{credential_id}/rotate")]
 async fn rotate(

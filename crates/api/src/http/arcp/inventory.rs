@@ -1,4 +1,4 @@
-//! Endpoints for the inventory: the agents that run jobs, and their versions (ARCP §7.5, contract 11).
+//! Endpoints for the inventory: the agents that run jobs, and their versions (ARCP §7.5, ARCP-W-11).
 
 use actix_web::{get, put, web};
 use entente_domain::arcp::jobs::OnLost;

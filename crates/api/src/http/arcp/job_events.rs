@@ -1,5 +1,5 @@
-//! Routes of jobs' events (ARCP §7.6, §8): pages, and streams of server-sent events. In these resources all numbers are the
-//! job's own (contract 11.1).
+//! Endpoints for jobs' events (ARCP §7.6, §8): pages, and streams of server-sent events. All event numbers here are the
+//! job's own (ARCP-W-11.1.4).
 
 use actix_web::http::header::ACCEPT;
 use actix_web::{HttpRequest, get, web};
@@ -23,32 +23,32 @@ use crate::http::live::{Chunk, Source, last_event_id, respond, unreadable, write
 use crate::http::routes::Routes;
 use crate::http::{Doors, ok};
 
-/// Events of a page when nothing is said, and read at once for a stream.
+/// Default page size; also the number of events read at once for a stream.
 const STEP: u32 = 100;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(events);
 }
 
-/// An envelope as the sockets have it, with the job's own numbers.
+/// An event in an ARCP envelope, numbered per job.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = JobEnvelope)]
 struct Envelope {
-    /// `1.1`.
+    /// Always `1.1`.
     arcp: &'static str,
     /// The envelope's id.
     id: MessageId,
     /// `job.event`, `job.result` or `job.error`.
     r#type: String,
-    /// The stream, as clients want a session: the job's id under another prefix.
+    /// A session id for clients that require one: the job's id with the prefix `sess_`.
     session_id: String,
     /// The job.
     job_id: JobId,
-    /// The trace.
+    /// The job's trace id.
     trace_id: String,
     /// The event's number in the job, from 1.
     event_seq: i64,
-    /// What it says.
+    /// The event's payload.
     #[schema(value_type = Object)]
     payload: Box<RawValue>,
 }
@@ -69,7 +69,7 @@ impl Envelope {
     }
 
     fn of(doors: &Doors, job: &Job, event: &Stored) -> Result<Self, AppError> {
-        // Clients want one. The submitting session's own would let every observer cancel the job (contract 9, decision 6).
+        // Clients require a session id. The submitting session's id would let every observer cancel the job (ARCP-W-9.6).
         let session = job.id.to_string().replacen("job_", "sess_", 1);
         Self::new(doors, &session, &job.trace_id, event)
     }
@@ -81,26 +81,26 @@ impl Envelope {
 struct EventPage {
     /// The job.
     job_id: JobId,
-    /// Where it stands.
+    /// The job's status.
     status: JobStatus,
-    /// The events, the oldest first.
+    /// The events, oldest first.
     events: Vec<Envelope>,
-    /// The number of the last one on this page: `from_event_seq` of the next.
+    /// Number of the last event on this page: `from_event_seq` of the next page.
     last_event_seq: i64,
-    /// Whether there are more.
+    /// Whether more events follow.
     has_more: bool,
 }
 
 /// Follow a job, or read its events
 ///
-/// With `Accept: text/event-stream` a stream: each frame's `id` is the event's number; `Last-Event-ID` or `from_event_seq`
-/// resumes after it, without a gap or a repetition, also on another server; it ends after the job's end. Otherwise a page.
+/// With `Accept: text/event-stream`, returns a stream, which ends with the job; otherwise a page. Each frame's `id` is the
+/// event's number; `Last-Event-ID` or `from_event_seq` resumes after it, without a gap or a repetition, on any server.
 #[utoipa::path(operation_id = "job_events", tag = "jobs",
     params(("job_id" = String, Path, description = "The job"),
-           ("from_event_seq" = Option<i64>, Query, description = "After this one; from the beginning when nothing is said"),
-           ("limit" = Option<u32>, Query, description = "Of a page: 1 to 1,000; 100 when nothing is said"),
-           ("Last-Event-ID" = Option<String>, Header, description = "The same as `from_event_seq`")),
-    responses((status = 200, description = "A page", body = EventPage)))]
+           ("from_event_seq" = Option<i64>, Query, description = "Only events after this number; defaults to 0, the beginning"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100; ignored for a stream"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Same as `from_event_seq`; takes precedence")),
+    responses((status = 200, description = "A page of events", body = EventPage)))]
 #[get("/jobs/{job_id}/events")]
 async fn events(
     request: HttpRequest,
@@ -133,9 +133,9 @@ async fn events(
     })
 }
 
-/// What a stream follows.
+/// The jobs that a stream follows.
 enum Subject {
-    /// One job, of which this was sent so far.
+    /// One job, after the last event sent.
     Job { job: Box<Job>, after: i64 },
     /// All of the caller's jobs.
     All(Spot),
@@ -148,12 +148,12 @@ async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) 
     respond(doors, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
 }
 
-/// Follow all of one's jobs
+/// Follow all of the caller's jobs
 ///
-/// One stream over all jobs that the caller submitted. Each frame's `id` is a place in it; `Last-Event-ID` resumes after it.
+/// Streams the events of all jobs that the caller submitted, from now on. `Last-Event-ID` resumes after that frame.
 #[utoipa::path(operation_id = "follow_jobs", tag = "jobs",
-    params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+    params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/jobs/events")]
 pub async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
     asker.caller.require(entente_domain::identity::keys::Scope::JobsRead)?;
@@ -164,12 +164,12 @@ pub async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: As
     respond(doors, asker.caller, Subject::All(spot), None)
 }
 
-/// A place as a stream's `id:`.
+/// Renders a position as a frame's `id:`.
 pub(crate) fn show(spot: Spot) -> String {
     format!("{}.{}.{}", spot.xid, spot.job_seq, spot.job_id)
 }
 
-/// Reads a place; `None` when it is none of ours.
+/// Parses a position; `None` if it is malformed.
 pub(crate) fn read(text: &str) -> Option<Spot> {
     let mut parts = text.trim().splitn(3, '.');
     let (xid, job_seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -190,10 +190,10 @@ impl Source for Subject {
         let (mut text, mut over, mut behind) = (BytesMut::new(), false, false);
         match self {
             Self::Job { job, after } => {
-                // Few bytes at a time: many streams may wait for their readers.
+                // Reads few bytes at a time, because many streams may wait for slow clients.
                 let (now, found) =
                     jobs::events(&doors.ctx, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
-                // Who comes back with the last number has heard the end.
+                // A client that resumes after the last event has already received the end.
                 over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {
                     let envelope = Envelope::of(doors, job, event)?;

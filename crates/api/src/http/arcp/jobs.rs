@@ -1,4 +1,4 @@
-//! Job routes for the clients that submit and follow jobs (ARCP §7, contract 11.1). Job events are served by
+//! Job routes for the clients that submit and follow jobs (ARCP §7, ARCP-W-11.1). Job events are served by
 //! `job_events.rs`; the worker routes are in `claims.rs` and `reports.rs`.
 
 use actix_web::http::header::CONTENT_LENGTH;
@@ -50,9 +50,9 @@ pub fn job_id(text: &str) -> Result<JobId, Problem> {
 /// (or `Idempotency-Key` header) with the same parameters returns the same job, with status 200. Cancelling
 /// the job requires its `session_id` or a key with the scope `admin`.
 #[utoipa::path(operation_id = "submit_job", tag = "jobs", request_body = Submit,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotency_key`"),
-           ("traceparent" = Option<String>, Header, description = "The trace that the job belongs to")),
-    responses((status = 201, description = "Accepted", body = Accepted), (status = 200, description = "Accepted before", body = Accepted)))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Same as `idempotency_key` in the body"),
+           ("traceparent" = Option<String>, Header, description = "Trace that the job belongs to (W3C Trace Context)")),
+    responses((status = 201, description = "The job was accepted", body = Accepted), (status = 200, description = "The job was already accepted", body = Accepted)))]
 #[post("/jobs")]
 async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<Submit>) -> Reply {
     let mut said = body.value;
@@ -65,7 +65,7 @@ async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
         said.idempotency_key = Some(key);
     }
     let submitted = doors.works.submit(&asker.caller, said, Origin::Rest).await?;
-    // A job accepted over a socket can be cancelled only there (contract 9, decision 6): its session id is
+    // A job accepted over a socket can be cancelled only there (ARCP-W-9.6): its session id is
     // not returned.
     let session_id = (!submitted.job.counted).then_some(submitted.job.session_id);
     let accepted = Accepted { session_id, ..submitted.accepted };
@@ -83,12 +83,12 @@ struct JobList {
 
 /// List jobs
 #[utoipa::path(operation_id = "list_jobs", tag = "jobs",
-    params(("status" = Option<String>, Query, description = "One or several, with commas between"),
-           ("agent" = Option<String>, Query, description = "`name`, or `name@version`"),
-           ("created_after" = Option<String>, Query, description = "RFC 3339"),
-           ("created_before" = Option<String>, Query, description = "RFC 3339"),
-           ("limit" = Option<u32>, Query, description = "1 to 1,000; 100 when nothing is said"),
-           ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")),
+    params(("status" = Option<String>, Query, description = "Only jobs in this status; several are separated by commas"),
+           ("agent" = Option<String>, Query, description = "Only jobs of this agent: `name` or `name@version`"),
+           ("created_after" = Option<String>, Query, description = "Only jobs accepted after this time, RFC 3339"),
+           ("created_before" = Option<String>, Query, description = "Only jobs accepted before this time, RFC 3339"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
     responses((status = 200, description = "The jobs", body = JobList)))]
 #[get("/jobs")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -198,7 +198,7 @@ struct CancelledBody {
 /// reacts.
 #[utoipa::path(operation_id = "cancel_job", tag = "jobs", request_body = Option<CancelBody>,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 202, description = "It will end, or has", body = CancelledBody)))]
+    responses((status = 202, description = "The job has ended, or has been asked to stop", body = CancelledBody)))]
 #[post("/jobs/{job_id}/cancel")]
 async fn cancel(
     doors: web::Data<Doors>,
@@ -227,7 +227,7 @@ async fn cancel(
 #[utoipa::path(operation_id = "get_job_result", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The result", content(
                   (serde_json::Value = "application/json"), (String = "text/plain"), (String = "application/octet-stream"))),
-              (status = 409, description = "It has none, or none yet", body = ProblemBody)))]
+              (status = 409, description = "The job has no result, or none yet", body = ProblemBody)))]
 #[get("/jobs/{job_id}/result")]
 async fn result(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let id = job_id(&path)?;

@@ -1,4 +1,4 @@
-//! Routes through which workers report on their jobs (contract 11.2): events, the result, an error.
+//! Routes through which workers report on their jobs (ARCP-W-11.2): events, the result, an error.
 
 use actix_web::{post, web};
 use entente_domain::arcp::jobs::wire::numbers;
@@ -100,7 +100,7 @@ impl From<Reported> for ReportedBody {
 /// and listed in `denied`.
 #[utoipa::path(operation_id = "report_job_events", tag = "workers", request_body = EventsBody,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 200, description = "They are kept", body = ReportedBody)))]
+    responses((status = 200, description = "The events were stored", body = ReportedBody)))]
 #[post("/jobs/{job_id}/events")]
 async fn post_events(
     doors: web::Data<Doors>,
@@ -144,7 +144,7 @@ struct ResultBody {
 /// A job whose cancellation was requested ends as cancelled all the same.
 #[utoipa::path(operation_id = "report_job_result", tag = "workers", request_body = ResultBody,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 200, description = "The job is over", body = ReportedBody)))]
+    responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/result")]
 async fn post_result(
     doors: web::Data<Doors>,
@@ -181,7 +181,7 @@ struct ErrorBody {
 /// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code.
 #[utoipa::path(operation_id = "report_job_error", tag = "workers", request_body = ErrorBody,
     params(("job_id" = String, Path, description = "The job")),
-    responses((status = 200, description = "The job is over", body = ReportedBody)))]
+    responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/error")]
 async fn post_error(
     doors: web::Data<Doors>,

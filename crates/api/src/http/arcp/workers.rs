@@ -1,4 +1,4 @@
-//! Worker routes (contract 11.2): registration, heartbeats and directives.
+//! Worker routes (ARCP-W-11.2): registration, heartbeats and directives.
 
 use actix_web::{get, post, web};
 use entente_domain::clock::rfc3339;
@@ -112,7 +112,7 @@ struct WorkerList {
 ///
 /// Returns the caller's own workers; with the scope `admin`, everyone's.
 #[utoipa::path(operation_id = "list_workers", tag = "workers",
-    params(("limit" = Option<u32>, Query, description = "1 to 1,000; 100 when nothing is said")),
+    params(("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100")),
     responses((status = 200, description = "The workers", body = WorkerList)))]
 #[get("/workers")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -168,7 +168,7 @@ struct DirectivesBody {
 /// Send a heartbeat
 #[utoipa::path(operation_id = "worker_heartbeat", tag = "workers", request_body = Option<BeatBody>,
     params(("worker_id" = String, Path, description = "The worker")),
-    responses((status = 200, description = "What it is to do", body = DirectivesBody)))]
+    responses((status = 200, description = "Instructions for the worker", body = DirectivesBody)))]
 #[post("/workers/{worker_id}/heartbeat")]
 async fn beat(
     doors: web::Data<Doors>,
@@ -243,7 +243,7 @@ struct LeftBody {
 /// The jobs that the worker still holds become available to others immediately.
 #[utoipa::path(operation_id = "worker_leave", tag = "workers",
     params(("worker_id" = String, Path, description = "The worker")),
-    responses((status = 200, description = "It has left", body = LeftBody)))]
+    responses((status = 200, description = "The worker has left", body = LeftBody)))]
 #[post("/workers/{worker_id}/leave")]
 async fn leave(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let worker_id: WorkerId = id("worker", &path)?;

@@ -125,7 +125,7 @@ struct ReplaceBody {
 /// A list that was never set is open and empty: everyone may do everything except change the list.
 #[utoipa::path(operation_id = "get_acl",
     tag = "access", params(("intent_id" = String, Path, description = "The intent")),
-    responses((status = 200, description = "The list", body = AclBody)))]
+    responses((status = 200, description = "The access list", body = AclBody)))]
 #[get("/intents/{intent_id}/acl")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let acl = access::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
@@ -137,7 +137,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// Requires the caller to be the intent's creator, to have an admin entry, or to hold the scope `admin`.
 #[utoipa::path(operation_id = "replace_acl",
     tag = "access", request_body = ReplaceBody, params(("intent_id" = String, Path, description = "The intent")),
-    responses((status = 200, description = "The list", body = AclBody)))]
+    responses((status = 200, description = "The access list", body = AclBody)))]
 #[put("/intents/{intent_id}/acl")]
 async fn replace(
     doors: web::Data<Doors>,
@@ -155,7 +155,7 @@ async fn replace(
 /// Grant access to an intent
 #[utoipa::path(operation_id = "grant_access", tag = "access", request_body = GrantBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The entry", body = EntryBody)))]
 #[post("/intents/{intent_id}/acl/entries")]
 async fn grant(
@@ -176,7 +176,7 @@ async fn grant(
 /// Takes effect immediately, including on open streams.
 #[utoipa::path(operation_id = "revoke_access", tag = "access",
     params(("intent_id" = String, Path, description = "The intent"), ("entry_id" = String, Path, description = "The entry")),
-    responses((status = 204, description = "It is revoked")))]
+    responses((status = 204, description = "Revoked")))]
 #[delete("/intents/{intent_id}/acl/entries/{entry_id}")]
 async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let entry: EntryId = id("access entry", &path.1)?;

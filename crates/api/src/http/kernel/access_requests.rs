@@ -96,7 +96,7 @@ struct AskBody {
 /// Requires no access to the intent.
 #[utoipa::path(tag = "access", request_body = AskBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests")]
 async fn request_access(

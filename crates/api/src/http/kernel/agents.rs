@@ -1,5 +1,5 @@
 //! Endpoints for agents (RFC-0016). Registering and getting have two paths each: the RFC's and the reference server's
-//! (contract 4.7).
+//! (OI-4.7).
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::clock::Timestamp;
@@ -161,9 +161,9 @@ async fn register_one(
 /// Or renew its record, which the same principal may do at any time. Registration is optional: it gives an agent a
 /// role to be addressed by, and heartbeat monitoring.
 #[utoipa::path(operation_id = "register_agent", tag = "agents", request_body = RegisterBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The record", body = AgentBody),
-              (status = 409, description = "`already_registered`: by another principal", body = crate::http::error::ProblemBody)))]
+              (status = 409, description = "`already_registered`: the id belongs to another principal", body = crate::http::error::ProblemBody)))]
 #[post("/agents/register")]
 async fn register(
     request: HttpRequest,
@@ -178,9 +178,9 @@ async fn register(
 ///
 /// Same as `POST /agents/register`, but responds with 201.
 #[utoipa::path(operation_id = "register_agent_rfc", tag = "agents", request_body = RegisterBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The record", body = AgentBody),
-              (status = 409, description = "`already_registered`: by another principal", body = crate::http::error::ProblemBody)))]
+              (status = 409, description = "`already_registered`: the id belongs to another principal", body = crate::http::error::ProblemBody)))]
 #[post("/agents")]
 async fn register_rfc(
     request: HttpRequest,
@@ -195,10 +195,10 @@ async fn register_rfc(
 ///
 /// Ordered by id.
 #[utoipa::path(operation_id = "list_agents", tag = "agents",
-    params(("status" = Option<AgentStatus>, Query, description = "Only in this status"),
-           ("role_id" = Option<String>, Query, description = "Only with this role"),
-           ("after" = Option<String>, Query, description = "The id of the last agent of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    params(("status" = Option<AgentStatus>, Query, description = "Only agents in this status"),
+           ("role_id" = Option<String>, Query, description = "Only agents with this role"),
+           ("after" = Option<String>, Query, description = "Id of the last agent of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The agents", body = [AgentBody])))]
 #[get("/agents")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -246,7 +246,7 @@ struct HeartbeatBody {
     tasks_in_progress: Vec<String>,
 }
 
-/// The response to a heartbeat: the reference server's members and RFC-0016's together (contract 9).
+/// The response to a heartbeat: the reference server's members and RFC-0016's together (OI-9.4).
 #[derive(Debug, Serialize, ToSchema)]
 struct HeartbeatReply {
     /// Always `ok`.
@@ -269,8 +269,8 @@ struct HeartbeatReply {
 /// Returns an unhealthy agent to active. A dead or deregistered agent must register again.
 #[utoipa::path(operation_id = "heartbeat",
     tag = "agents", request_body = Option<HeartbeatBody>, params(("agent_id" = String, Path, description = "The agent")),
-    responses((status = 200, description = "It was heard", body = HeartbeatReply),
-              (status = 410, description = "`gone`: dead or deregistered", body = crate::http::error::ProblemBody)))]
+    responses((status = 200, description = "The heartbeat was recorded", body = HeartbeatReply),
+              (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/heartbeat")]
 async fn heartbeat(
     doors: web::Data<Doors>,
@@ -308,7 +308,7 @@ struct StatusBody {
 #[utoipa::path(operation_id = "set_agent_status",
     tag = "agents", request_body = StatusBody, params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody),
-              (status = 410, description = "`gone`: dead or deregistered", body = crate::http::error::ProblemBody)))]
+              (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[patch("/agents/{agent_id}/status")]
 async fn set_status(
     doors: web::Data<Doors>,
@@ -323,14 +323,14 @@ async fn set_status(
     ok(&AgentBody::new(agent, asker.dialect))
 }
 
-/// Let an agent drain
+/// Drain an agent
 ///
 /// The agent gets no new work addressed to its role and finishes the work it has. If it declared
 /// `drain_timeout_seconds`, it is deregistered after that time.
 #[utoipa::path(operation_id = "drain_agent",
     tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody),
-              (status = 410, description = "`gone`: dead or deregistered", body = crate::http::error::ProblemBody)))]
+              (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/drain")]
 async fn drain(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let agent = agents::set_status(&doors.ctx, &asker.caller, &path, AgentStatus::Draining).await?;

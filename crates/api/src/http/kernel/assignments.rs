@@ -71,7 +71,7 @@ struct AssignBody {
 /// Assign an agent to an intent
 #[utoipa::path(operation_id = "assign_agent", tag = "intents", request_body = AssignBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The assignment", body = AssignmentBody)))]
 #[post("/intents/{intent_id}/agents")]
 async fn assign(
@@ -101,10 +101,10 @@ struct UnassignedBody<'a> {
     agent_id: &'a str,
 }
 
-/// Take an agent off an intent
+/// Remove an agent from an intent
 #[utoipa::path(operation_id = "unassign_agent", tag = "intents",
     params(("intent_id" = String, Path, description = "The intent"), ("agent_id" = String, Path, description = "The agent")),
-    responses((status = 200, description = "It was taken off", body = UnassignedBody)))]
+    responses((status = 200, description = "The agent was removed from the intent", body = UnassignedBody)))]
 #[delete("/intents/{intent_id}/agents/{agent_id}")]
 async fn unassign(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let (intent, agent) = path.into_inner();

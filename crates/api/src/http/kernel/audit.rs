@@ -18,12 +18,12 @@ pub fn routes(config: &mut Routes<'_>) {
 ///
 /// Covers principals, keys and agents, newest first. Requires the scope `admin`.
 #[utoipa::path(operation_id = "list_audit", tag = "server",
-    params(("event_type" = Option<String>, Query, description = "Only of this type"),
-           ("since" = Option<String>, Query, description = "Only later than this time"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
+    params(("event_type" = Option<String>, Query, description = "Only events of this type"),
+           ("since" = Option<String>, Query, description = "Only events after this time"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of newest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
-               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/audit")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let found = audit::list(&doors.ctx, &asker.caller, &filter(&query)?).await?;
@@ -35,7 +35,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 ///
 /// Requires the scope `admin`.
 #[utoipa::path(operation_id = "verify_audit",
-    tag = "server", responses((status = 200, description = "What was found", body = VerificationBody)))]
+    tag = "server", responses((status = 200, description = "Result of the verification", body = VerificationBody)))]
 #[get("/audit/verify")]
 async fn verify(doors: web::Data<Doors>, asker: Asker) -> Reply {
     ok(&VerificationBody::new(None, chains::of_house(&doors.ctx, &asker.caller).await?))

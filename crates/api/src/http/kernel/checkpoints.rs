@@ -1,4 +1,4 @@
-//! Endpoints for checkpoints (RFC-0019, contract 13) and for the server public keys that verify them.
+//! Endpoints for checkpoints (RFC-0019, OI-13) and for the server public keys that verify them.
 
 use std::sync::Arc;
 
@@ -116,10 +116,10 @@ impl CheckpointBody {
 ///
 /// Newest first. Returns checkpoints of logs that the caller can read; with the scope `admin`, of all logs.
 #[utoipa::path(operation_id = "list_checkpoints", tag = "checkpoints",
-    params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
-           ("scope" = Option<String>, Query, description = "Only `intent` or `house`"),
-           ("before" = Option<String>, Query, description = "Only older than this checkpoint: the last of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    params(("intent_id" = Option<String>, Query, description = "Only checkpoints of this intent"),
+           ("scope" = Option<String>, Query, description = "Only checkpoints of this kind of log: `intent` or `house` (the system log)"),
+           ("before" = Option<String>, Query, description = "Only checkpoints older than this one: the last of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The checkpoints", body = [CheckpointBody])))]
 #[get("/checkpoints")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -217,9 +217,9 @@ struct ConsistencyBody {
 
 /// Compare two checkpoints of a log
 #[utoipa::path(operation_id = "verify_consistency", tag = "checkpoints",
-    params(("from_checkpoint" = String, Query, description = "The earlier one"),
-           ("to_checkpoint" = String, Query, description = "The later one")),
-    responses((status = 200, description = "Whether the log only grew", body = ConsistencyBody)))]
+    params(("from_checkpoint" = String, Query, description = "The earlier checkpoint"),
+           ("to_checkpoint" = String, Query, description = "The later checkpoint")),
+    responses((status = 200, description = "Result of the comparison: whether the log only grew", body = ConsistencyBody)))]
 #[get("/verify/consistency")]
 async fn compare(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let named = |name: &str| -> Result<CheckpointId, Problem> {
@@ -261,7 +261,7 @@ struct CreateBody {
 /// Covers the log up to its current end and is signed with the server's key. Requires the scope `admin`. Refused if
 /// the log's hash chain is broken.
 #[utoipa::path(operation_id = "create_checkpoint", tag = "checkpoints", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The checkpoint", body = CheckpointBody)))]
 #[post("/admin/checkpoints")]
 async fn create(

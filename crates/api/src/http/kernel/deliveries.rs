@@ -102,9 +102,9 @@ impl DeliveryBody {
 /// Newest first, each with its attempts.
 #[utoipa::path(operation_id = "list_deliveries", tag = "webhooks",
     params(("subscription_id" = String, Path, description = "The subscription"),
-           ("status" = Option<DeliveryStatus>, Query, description = "Only in this status"),
-           ("before" = Option<String>, Query, description = "The `webhook_id` of the last one of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+           ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries in this status"),
+           ("before" = Option<String>, Query, description = "`webhook_id` of the last delivery of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The deliveries", body = [DeliveryBody])))]
 #[get("/subscriptions/{subscription_id}/deliveries")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -123,9 +123,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 /// Sends a signed `ping`. With `wait`, responds after the first attempt, or after that many seconds.
 #[utoipa::path(operation_id = "ping_subscription", tag = "webhooks",
     params(("subscription_id" = String, Path, description = "The subscription"),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait for the first attempt, 0 to 120", maximum = 120)),
-    responses((status = 200, description = "It was tried", body = DeliveryBody),
-              (status = 202, description = "It will be tried", body = DeliveryBody)))]
+           ("wait" = Option<u32>, Query, description = "Seconds to wait for the first attempt, 0 to 120; defaults to 0", maximum = 120)),
+    responses((status = 200, description = "The delivery, after its first attempt", body = DeliveryBody),
+              (status = 202, description = "The delivery, before its first attempt", body = DeliveryBody)))]
 #[post("/subscriptions/{subscription_id}/ping")]
 async fn ping(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let endpoint: EndpointId = id("subscription", &path)?;
@@ -162,7 +162,7 @@ struct ReplayBegun {
 /// items it already has by `webhook-id`. Runs in the background.
 #[utoipa::path(operation_id = "replay_subscription", tag = "webhooks", request_body = ReplayBody,
     params(("subscription_id" = String, Path, description = "The subscription")),
-    responses((status = 202, description = "It has begun", body = ReplayBegun)))]
+    responses((status = 202, description = "The replay has started", body = ReplayBegun)))]
 #[post("/subscriptions/{subscription_id}/replay")]
 async fn replay(
     doors: web::Data<Doors>,

@@ -1,4 +1,4 @@
-//! Discovery documents (contract 4.9), which describe this server to new clients. They are derived: a feature is
+//! Discovery documents (OI-4.9), which describe this server to new clients. They are derived: a feature is
 //! listed if its route is in the OpenAPI document, which is collected from the handlers.
 
 use std::collections::BTreeMap;
@@ -244,7 +244,7 @@ struct DiscoveryBody {
 ///
 /// Requires no API key.
 #[utoipa::path(operation_id = "discover", tag = "server", security(()),
-    responses((status = 200, description = "What it is and does", body = DiscoveryBody)))]
+    responses((status = 200, description = "Description of the server", body = DiscoveryBody)))]
 #[get("/.well-known/openintent.json")]
 async fn discover(doors: web::Data<Doors>) -> Reply {
     let served = Served::by(&doors);
@@ -294,7 +294,7 @@ struct CompatibilityBody {
 ///
 /// Lists the implemented RFCs with their gaps. Requires no API key.
 #[utoipa::path(operation_id = "get_compatibility", tag = "server", security(()),
-    responses((status = 200, description = "How much", body = CompatibilityBody)))]
+    responses((status = 200, description = "Implemented RFCs and their gaps", body = CompatibilityBody)))]
 #[get("/.well-known/openintent-compat.json")]
 async fn compatibility(doors: web::Data<Doors>) -> Reply {
     let served = Served::by(&doors);
@@ -334,7 +334,7 @@ struct ConfigBody {
 ///
 /// As far as it concerns clients. Requires no API key.
 #[utoipa::path(operation_id = "get_server_config", tag = "server", security(()),
-    responses((status = 200, description = "How it is set", body = ConfigBody)))]
+    responses((status = 200, description = "The configuration", body = ConfigBody)))]
 #[get("/server/config")]
 async fn server_config(doors: web::Data<Doors>) -> Reply {
     let set = &doors.limits;

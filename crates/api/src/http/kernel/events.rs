@@ -122,7 +122,7 @@ struct AppendBody {
 /// Of any type. The event is marked as `posted` to distinguish it from the server's own.
 #[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The event", body = EventBody)))]
 #[post("/intents/{intent_id}/events")]
 async fn append(
@@ -167,13 +167,13 @@ pub fn filter(query: &Query) -> Result<Filter, Problem> {
 /// after it.
 #[utoipa::path(operation_id = "list_events", tag = "intents",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("event_type" = Option<String>, Query, description = "Only of this type"),
-           ("since" = Option<String>, Query, description = "Only later than this time"),
-           ("trace_id" = Option<String>, Query, description = "Only of this trace"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many of the newest")),
+           ("event_type" = Option<String>, Query, description = "Only events of this type"),
+           ("since" = Option<String>, Query, description = "Only events after this time"),
+           ("trace_id" = Option<String>, Query, description = "Only events of this trace"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of newest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
-               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/intents/{intent_id}/events")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
@@ -253,7 +253,7 @@ impl VerificationBody {
 /// actor's (RFC-0018, RFC-0019).
 #[utoipa::path(operation_id = "verify_events",
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
-    responses((status = 200, description = "What was found", body = VerificationBody)))]
+    responses((status = 200, description = "Result of the verification", body = VerificationBody)))]
 #[get("/intents/{intent_id}/events/verify")]
 async fn verify(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;

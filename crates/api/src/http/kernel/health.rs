@@ -87,7 +87,7 @@ impl Checkup {
 /// Check that the process is alive
 ///
 /// Responds as long as the process runs, whatever the state of the database.
-#[utoipa::path(tag = "server", security(()), responses((status = 200, description = "It is", body = Health)))]
+#[utoipa::path(tag = "server", security(()), responses((status = 200, description = "The process is alive", body = Health)))]
 #[get("/healthz")]
 async fn alive() -> Reply {
     json(StatusCode::OK, &Health::of("ok"))
@@ -103,7 +103,7 @@ struct Simple {
 /// Check that the process is alive (ARCP form)
 ///
 /// As `/healthz`, in the form that ARCP's client libraries expect.
-#[utoipa::path(tag = "server", security(()), responses((status = 200, description = "It is", body = Simple)))]
+#[utoipa::path(tag = "server", security(()), responses((status = 200, description = "The process is alive", body = Simple)))]
 #[get("/health")]
 async fn simple() -> Reply {
     json(StatusCode::OK, &Simple { ok: true })
@@ -115,8 +115,8 @@ async fn simple() -> Reply {
 /// database and writes a row the way messages, jobs and envelopes are written; each has 1.5 seconds. A result is
 /// reused for half a second.
 #[utoipa::path(tag = "server", security(()), responses(
-    (status = 200, description = "It should", body = Health),
-    (status = 503, description = "It should not", body = Health)))]
+    (status = 200, description = "The server is ready", body = Health),
+    (status = 503, description = "The server is not ready", body = Health)))]
 #[get("/readyz")]
 async fn ready(doors: web::Data<Doors>) -> Reply {
     if doors.draining.is_cancelled() {

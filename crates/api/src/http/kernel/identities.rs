@@ -1,4 +1,4 @@
-//! Endpoints for agents' identities (RFC-0018, contract 12).
+//! Endpoints for agents' identities (RFC-0018, OI-12).
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::clock::Timestamp;
@@ -137,7 +137,7 @@ struct ChallengeBody {
 /// the agent.
 #[utoipa::path(operation_id = "register_identity", tag = "identities", request_body = RegisterBody,
     params(("agent_id" = String, Path, description = "The agent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The challenge", body = ChallengeBody),
               (status = 409, description = "`identity_exists`", body = ProblemBody)))]
 #[post("/agents/{agent_id}/identity")]
@@ -178,7 +178,7 @@ struct CompleteBody {
 /// With the signed challenge, which is valid once.
 #[utoipa::path(operation_id = "complete_identity_challenge", tag = "identities", request_body = CompleteBody,
     params(("agent_id" = String, Path, description = "The agent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The identity", body = IdentityBody),
               (status = 403, description = "`bad_signature`", body = ProblemBody)))]
 #[post("/agents/{agent_id}/identity/challenge")]
@@ -238,7 +238,7 @@ struct VerdictBody<'a> {
 /// Of an agent over a payload. An invalid signature is no error: `valid` is false, and `reason` tells why.
 #[utoipa::path(operation_id = "verify_signature", tag = "identities", request_body = VerifyBody,
     params(("agent_id" = String, Path, description = "The agent")),
-    responses((status = 200, description = "What it is worth", body = VerdictBody)))]
+    responses((status = 200, description = "Result of the verification", body = VerdictBody)))]
 #[post("/agents/{agent_id}/identity/verify")]
 async fn verify(
     doors: web::Data<Doors>,
@@ -286,7 +286,7 @@ struct RotateBody {
 /// Signed with the current key; a lost key must be revoked instead.
 #[utoipa::path(operation_id = "rotate_identity", tag = "identities", request_body = RotateBody,
     params(("agent_id" = String, Path, description = "The agent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The identity", body = IdentityBody),
               (status = 403, description = "`bad_signature`", body = ProblemBody)))]
 #[post("/agents/{agent_id}/identity/rotate")]

@@ -129,9 +129,9 @@ struct CreateBody {
 /// creates keys only for principals it may act as. A key created for another person cannot make that person's
 /// decisions. The secret is in this response only; the server stores nothing but hashes of it.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
-    params(("principal_id" = String, Path, description = "Whose key it will be"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "It was made", body = NewKeyBody)))]
+    params(("principal_id" = String, Path, description = "Principal that will own the key"),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "The key, with its secret", body = NewKeyBody)))]
 #[post("/principals/{principal_id}/keys")]
 async fn create(
     request: HttpRequest,
@@ -168,9 +168,9 @@ async fn create(
 /// Returns the caller's own keys or, with the scope `admin`, those of any principal. Records only: the
 /// secrets are not stored.
 #[utoipa::path(operation_id = "list_keys", tag = "principals",
-    params(("principal_id" = String, Path, description = "Whose keys"),
-           ("after" = Option<KeyId>, Query, description = "The id of the last key of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    params(("principal_id" = String, Path, description = "Principal that owns the keys"),
+           ("after" = Option<KeyId>, Query, description = "Id of the last key of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
 #[get("/principals/{principal_id}/keys")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -192,8 +192,8 @@ struct RotateBody {
 /// Creates a new key with the same powers and ends the old one after the overlap. A key can rotate itself;
 /// the scope `admin` can rotate any key.
 #[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = Option<RotateBody>,
-    params(("key_id" = String, Path, description = "The key's record"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("key_id" = String, Path, description = "Id of the key's record"),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The new key", body = NewKeyBody)))]
 #[post("/keys/{key_id}/rotate")]
 async fn rotate(
@@ -218,7 +218,7 @@ async fn rotate(
 ///
 /// Takes effect immediately on every server and closes open streams. Allowed for keys of the caller's own
 /// principal and, with the scope `admin`, for any key.
-#[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "The key's record")),
+#[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "Id of the key's record")),
     responses((status = 200, description = "The revoked key", body = KeyBody)))]
 #[delete("/keys/{key_id}")]
 async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

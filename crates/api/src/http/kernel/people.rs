@@ -48,8 +48,8 @@ struct PasswordSet {
 /// browser that is logged in as that person. The person can decide nothing with this password until they have
 /// logged in with it and chosen another. Only its argon2id hash is stored.
 #[utoipa::path(operation_id = "set_password", tag = "people", request_body = PasswordBody,
-    params(("principal_id" = String, Path, description = "Whose")),
-    responses((status = 200, description = "It was set", body = PasswordSet)))]
+    params(("principal_id" = String, Path, description = "Person, by principal id")),
+    responses((status = 200, description = "The password was set", body = PasswordSet)))]
 #[put("/people/{principal_id}/password")]
 async fn password(
     doors: web::Data<Doors>,
@@ -95,9 +95,9 @@ struct NewLinkBody {
 /// to press it is logged in and decides as that person. The person's answers name the principal that created
 /// the link. Revoking the key that created the link voids it.
 #[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
-    params(("principal_id" = String, Path, description = "Whom it lets in"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "It was made", body = NewLinkBody)))]
+    params(("principal_id" = String, Path, description = "Person that the link logs in"),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "The link", body = NewLinkBody)))]
 #[post("/people/{principal_id}/links")]
 async fn link(
     request: HttpRequest,

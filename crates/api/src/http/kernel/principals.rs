@@ -64,9 +64,9 @@ struct CreateBody {
 ///
 /// Needs the scope `admin`. A principal grants no access by itself; create a key for it.
 #[utoipa::path(operation_id = "create_principal", tag = "principals", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "It was created", body = PrincipalBody),
-              (status = 409, description = "`already_exists`", body = crate::http::error::ProblemBody)))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "The principal", body = PrincipalBody),
+              (status = 409, description = "`already_exists`: the id is taken", body = crate::http::error::ProblemBody)))]
 #[post("/principals")]
 async fn create(
     request: HttpRequest,
@@ -86,8 +86,8 @@ async fn create(
 ///
 /// Needs the scope `admin`. Sorted by id.
 #[utoipa::path(operation_id = "list_principals", tag = "principals",
-    params(("after" = Option<String>, Query, description = "The id of the last principal of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Id of the last principal of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The principals", body = [PrincipalBody])))]
 #[get("/principals")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -114,8 +114,8 @@ struct WhoamiBody<'a> {
 ///
 /// Returns the record of the key in use, and the agent that the request acts as.
 #[utoipa::path(tag = "principals",
-    params(("X-Agent-ID" = Option<String>, Header, description = "The agent to act as")),
-    responses((status = 200, description = "Who you are", body = WhoamiBody)))]
+    params(("X-Agent-ID" = Option<String>, Header, description = "Agent to act as; defaults to the key's principal")),
+    responses((status = 200, description = "Principal, acting agent and key of the caller", body = WhoamiBody)))]
 #[get("/principals/me")]
 async fn whoami(asker: Asker) -> Reply {
     let caller = &asker.caller;
@@ -131,7 +131,7 @@ async fn whoami(asker: Asker) -> Reply {
 ///
 /// Returns the caller's own principal or, with the scope `admin`, any.
 #[utoipa::path(operation_id = "get_principal",
-    tag = "principals", params(("principal_id" = String, Path, description = "The principal's id")),
+    tag = "principals", params(("principal_id" = String, Path, description = "Id of the principal")),
     responses((status = 200, description = "The principal", body = PrincipalBody)))]
 #[get("/principals/{principal_id}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {

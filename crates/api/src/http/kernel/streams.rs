@@ -1,4 +1,4 @@
-//! Routes of event streams: server-sent events on both families of paths (contract 11).
+//! Routes of event streams: server-sent events on both families of paths (OI-11).
 //!
 //! A stream never ends cleanly: deployed clients reconnect immediately and forever after a clean end, but
 //! pause after a broken connection. For the same reason, a refused subscription is delayed before its
@@ -71,8 +71,8 @@ type Asked = Result<Asker, Problem>;
 /// `id:`; `Last-Event-ID` resumes without a gap or a repetition, on any server.
 #[utoipa::path(tag = "streams",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames such as `event: channel_message`", body = String, content_type = "text/event-stream")))]
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events, such as `event: channel_message`", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/intents/{intent_id}")]
 async fn follow_intent(
     request: HttpRequest,
@@ -89,8 +89,8 @@ async fn follow_intent(
 /// Same as `/subscribe/intents/{intent_id}`, with the SDK's event names (`STATE_CHANGED` and so on).
 #[utoipa::path(tag = "streams",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/intents/{intent_id}/subscribe")]
 async fn follow_intent_sdk(
     request: HttpRequest,
@@ -105,8 +105,8 @@ async fn follow_intent_sdk(
 /// Follow a channel
 #[utoipa::path(tag = "streams",
     params(("channel_id" = String, Path, description = "The channel"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/channels/{channel_id}")]
 async fn follow_channel(
     request: HttpRequest,
@@ -121,8 +121,8 @@ async fn follow_channel(
 /// Follow a channel (the SDK's path)
 #[utoipa::path(tag = "streams",
     params(("channel_id" = String, Path, description = "The channel"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/channels/{channel_id}/subscribe")]
 async fn follow_channel_sdk(
     request: HttpRequest,
@@ -140,8 +140,8 @@ async fn follow_channel_sdk(
 /// the events of the portfolio itself.
 #[utoipa::path(tag = "streams",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/portfolios/{portfolio_id}")]
 async fn follow_portfolio(
     request: HttpRequest,
@@ -156,8 +156,8 @@ async fn follow_portfolio(
 /// Follow a portfolio (the SDK's path)
 #[utoipa::path(tag = "streams",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/portfolios/{portfolio_id}/subscribe")]
 async fn follow_portfolio_sdk(
     request: HttpRequest,
@@ -174,9 +174,9 @@ async fn follow_portfolio_sdk(
 /// Streams the agent's assignments, the intents that it is assigned to, messages to it, and status changes of
 /// its own messages.
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be allowed to act as it"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/agents/{agent_id}")]
 async fn follow_agent(
     request: HttpRequest,
@@ -192,9 +192,9 @@ async fn follow_agent(
 ///
 /// Same as `/subscribe/agents/{agent_id}`, with the SDK's event names (`AGENT_ASSIGNED` and so on).
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be allowed to act as it"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"),
+           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/agents/{agent_id}/subscribe")]
 async fn follow_agent_sdk(
     request: HttpRequest,
@@ -207,8 +207,8 @@ async fn follow_agent_sdk(
 }
 
 /// Follow everything visible to the caller
-#[utoipa::path(tag = "streams", params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this frame")),
-    responses((status = 200, description = "Frames", body = String, content_type = "text/event-stream")))]
+#[utoipa::path(tag = "streams", params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe")]
 async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: Asked) -> Reply {
     follow(&request, &doors, asker, Ok(Subject::All), Family::Reference).await
@@ -236,7 +236,7 @@ async fn follow(
     }
 }
 
-/// Delays a refusal, unless too many refusals are being delayed already (contract 11.4).
+/// Delays a refusal, unless too many refusals are being delayed already (OI-11.4.2).
 async fn hold(doors: &Doors) {
     if let Ok(_place) = doors.held.try_acquire() {
         tokio::select! {

@@ -26,7 +26,7 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(of_agent);
 }
 
-/// A webhook endpoint; fields that RFC-0006 clients read in snake case or camel case appear in both (contract 15.33).
+/// A webhook endpoint; fields that RFC-0006 clients read in snake case or camel case appear in both (OI-15.33).
 #[derive(Debug, Serialize, ToSchema)]
 struct SubscriptionBody {
     /// Subscription id.
@@ -196,9 +196,9 @@ fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(Stri
 /// Events visible to the subscriber are sent to `webhook_url` as they happen, signed as Standard Webhooks specifies. The
 /// secret is shown only in this response; repeating the request with the same `Idempotency-Key` does not show it again.
 #[utoipa::path(tag = "webhooks", request_body = SubscribeBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The subscription, with its secret", body = SubscriptionBody),
-              (status = 422, description = "The URL may not be sent to, or something else is wrong", body = ProblemBody)))]
+              (status = 422, description = "The server may not send to the URL, or the request is invalid", body = ProblemBody)))]
 #[post("/subscriptions")]
 async fn subscribe(
     request: HttpRequest,
@@ -233,11 +233,11 @@ async fn subscribe(
 ///
 /// Returns the subscriptions of the caller's principal, oldest first.
 #[utoipa::path(operation_id = "list_subscriptions", tag = "webhooks",
-    params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
-           ("portfolio_id" = Option<String>, Query, description = "Only of this portfolio"),
-           ("kind" = Option<EndpointKind>, Query, description = "`agent` for the endpoints that agents registered with, `mailbox` for mailboxes' only"),
-           ("after" = Option<String>, Query, description = "The id of the last one of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+    params(("intent_id" = Option<String>, Query, description = "Only subscriptions to this intent"),
+           ("portfolio_id" = Option<String>, Query, description = "Only subscriptions to this portfolio"),
+           ("kind" = Option<EndpointKind>, Query, description = "Only this kind: `subscription`, `agent` (endpoints that agents registered with) or `mailbox`"),
+           ("after" = Option<String>, Query, description = "Id of the last subscription of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
 #[get("/subscriptions")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -315,7 +315,7 @@ async fn change(
 /// Nothing more is sent, including queued deliveries.
 #[utoipa::path(operation_id = "delete_subscription", tag = "webhooks",
     params(("subscription_id" = String, Path, description = "The subscription")),
-    responses((status = 204, description = "It is gone")))]
+    responses((status = 204, description = "Deleted")))]
 #[delete("/subscriptions/{subscription_id}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     endpoints::remove(&doors.ctx, &asker.caller, id("subscription", &path)?).await?;

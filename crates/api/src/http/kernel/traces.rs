@@ -19,11 +19,11 @@ pub fn routes(config: &mut Routes<'_>) {
 /// Returns the trace's events on every intent that the caller can read, oldest first. An event belongs to the
 /// trace of the request that recorded it (header `traceparent`), or to the trace that it was posted with.
 #[utoipa::path(operation_id = "list_trace", tag = "intents",
-    params(("trace_id" = String, Query, description = "The trace: 32 hexadecimal digits"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many of the oldest")),
+    params(("trace_id" = String, Query, description = "Trace id: 32 hexadecimal digits"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of oldest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
-               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/events")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let trace_id = query.text("trace_id");

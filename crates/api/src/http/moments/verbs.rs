@@ -36,7 +36,7 @@ struct ResolveBody {
 /// treated as a retry.
 #[utoipa::path(operation_id = "resolve_moment", tag = "moments", request_body = ResolveBody,
     params(("moment_id" = String, Path, description = "The moment"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key gets the first answer")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key returns the first answer")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/resolution")]
 async fn resolve(
@@ -71,7 +71,7 @@ struct WordBody {
 /// is an answer.
 #[utoipa::path(operation_id = "say_about_moment", tag = "moments", request_body = WordBody,
     params(("moment_id" = String, Path, description = "The moment"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is said once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key adds one message")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/words")]
 async fn word(

@@ -31,7 +31,7 @@ pub(super) fn explain(document: &mut OpenApi) {
             for code in codes(path, &method, operation) {
                 let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(&*form))).build();
                 let response = ResponseBuilder::new()
-                    .description(format!("`{}` and its like: {}", code.wire(), code.meaning()))
+                    .description(format!("For example `{}`: {}", code.wire(), code.meaning()))
                     .content(PROBLEM, content)
                     .build();
                 let status = status(code).as_u16().to_string();
@@ -59,7 +59,7 @@ fn of_jobs() -> RefOr<Schema> {
     if let RefOr::T(Schema::Object(object)) = &mut form {
         let code = ObjectBuilder::new()
             .schema_type(Type::String)
-            .description(Some("The code: ARCP's word (§12), or where it has none one of REST's own."))
+            .description(Some("The error code: ARCP's (§12), or one of this API's own where ARCP has none."))
             .enum_values(Some(job_words()))
             .build();
         object.properties.insert("code".to_owned(), code.into());

@@ -1,5 +1,5 @@
 //! Endpoints for arbitration and decisions (RFC-0003). The SDK, the reference server and the RFC name the members
-//! differently: all names are accepted and all are returned (contract 6).
+//! differently: all names are accepted and all are returned (OI-6.7, OI-6.8).
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::identity::keys::Dialect;
@@ -108,7 +108,7 @@ struct ArbitrateBody {
 /// An admin of the intent resolves the request by recording a decision that names it.
 #[utoipa::path(operation_id = "request_arbitration", tag = "leases", request_body = ArbitrateBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The request", body = ArbitrationBody)))]
 #[post("/intents/{intent_id}/arbitrate")]
 async fn arbitrate(
@@ -143,7 +143,7 @@ struct ArbitrationList {
 /// List the requests for arbitration on an intent
 #[utoipa::path(operation_id = "list_arbitrations", tag = "leases",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<ArbitrationStatus>, Query, description = "Only those in this status")),
+           ("status" = Option<ArbitrationStatus>, Query, description = "Only requests in this status")),
     responses((status = 200, description = "The requests", body = ArbitrationList)))]
 #[get("/intents/{intent_id}/arbitrations")]
 async fn requests(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -250,7 +250,7 @@ impl DecideBody {
 /// Requires admin access to the intent. A decision is permanent; with `arbitration_id` it resolves that request.
 #[utoipa::path(operation_id = "record_decision", tag = "leases", request_body = DecideBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The decision", body = DecisionBody)))]
 #[post("/intents/{intent_id}/decisions")]
 async fn decide(

@@ -1,5 +1,5 @@
 //! Endpoints for attachments (RFC-0005). The SDK's two clients and the reference server name the same members
-//! differently: all names are accepted and returned (contract 15.34).
+//! differently: all names are accepted and returned (OI-15.34).
 
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_domain::identity::keys::Dialect;
@@ -110,12 +110,12 @@ struct AddBody {
     metadata: Option<Map<String, Value>>,
 }
 
-/// Add a file to an intent
+/// Attach a file to an intent
 ///
 /// By reference: the server stores the URL and neither fetches nor checks the file.
 #[utoipa::path(operation_id = "add_attachment", tag = "ledgers", request_body = AddBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The attachment", body = AttachmentBody)))]
 #[post("/intents/{intent_id}/attachments")]
 async fn add(
@@ -152,13 +152,13 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
     ok(&found.into_iter().map(|one| AttachmentBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }
 
-/// Take a file off an intent
+/// Remove an attachment from an intent
 ///
 /// The file itself is not touched. Allowed to the agent that added it and to admins of the intent.
 #[utoipa::path(operation_id = "delete_attachment", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent"),
            ("attachment_id" = String, Path, description = "The attachment")),
-    responses((status = 204, description = "It is off the intent")))]
+    responses((status = 204, description = "Removed")))]
 #[delete("/intents/{intent_id}/attachments/{attachment_id}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let attachment: AttachmentId = id("attachment", &path.1)?;

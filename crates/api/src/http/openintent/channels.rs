@@ -105,7 +105,7 @@ struct CreateBody {
 /// Open a channel on an intent
 #[utoipa::path(operation_id = "create_channel", tag = "channels", request_body = CreateBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The channel", body = ChannelBody),
               (status = 409, description = "`duplicate_name` or `intent_resolved`", body = crate::http::error::ProblemBody)))]
 #[post("/intents/{intent_id}/channels")]
@@ -135,9 +135,9 @@ async fn create(
 /// Open channels come first. All readers of the intent see names and members; only members can read messages.
 #[utoipa::path(operation_id = "list_channels", tag = "channels",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<ChannelStatus>, Query, description = "Only in this status"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+           ("status" = Option<ChannelStatus>, Query, description = "Only channels in this status"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of channels to skip; defaults to 0")),
     responses((status = 200, description = "The channels", body = [ChannelBody])))]
 #[get("/intents/{intent_id}/channels")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -222,7 +222,7 @@ struct DeletedBody {
 /// Allowed to the same callers as changing it. It can no longer be found; audited messages stay in the intent's log.
 #[utoipa::path(operation_id = "delete_channel",
     tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
-    responses((status = 200, description = "It is gone", body = DeletedBody)))]
+    responses((status = 200, description = "The channel was deleted", body = DeletedBody)))]
 #[delete("/channels/{channel_id}")]
 async fn delete(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;

@@ -106,10 +106,10 @@ struct RecordBody {
 ///
 /// Requires being the appointed agent, which must not be paused. Refused if a guardrail does not permit the decision.
 #[utoipa::path(operation_id = "create_decision_record", tag = "coordinators", request_body = RecordBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The decision", body = DecisionBody),
               (status = 403, description = "`forbidden`: another agent is appointed, or a guardrail is exceeded", body = ProblemBody),
-              (status = 409, description = "`invalid_transition`: it rests, or is over", body = ProblemBody)))]
+              (status = 409, description = "`invalid_transition`: the appointment is paused, or over", body = ProblemBody)))]
 #[post("/decisions")]
 async fn decide(
     request: HttpRequest,
@@ -146,8 +146,8 @@ fn bodies(found: Vec<DecisionRecord>, dialect: Dialect) -> Vec<DecisionBody> {
 /// Returns a bare array, newest first.
 #[utoipa::path(operation_id = "list_decision_records", tag = "coordinators",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<String>, Query, description = "Only older ones: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000)),
+           ("before" = Option<String>, Query, description = "Only decisions older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
 #[get("/intents/{intent_id}/coordinator-decisions")]
 async fn decisions_on(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -161,10 +161,10 @@ async fn decisions_on(doors: web::Data<Doors>, asker: Asker, path: web::Path<Str
 ///
 /// By appointment (`coordinator_id`) or by intent (`intent_id`). Returns a bare array, newest first.
 #[utoipa::path(operation_id = "list_coordinator_decisions", tag = "coordinators",
-    params(("coordinator_id" = Option<String>, Query, description = "Of this appointment"),
-           ("intent_id" = Option<String>, Query, description = "Of this intent"),
-           ("before" = Option<String>, Query, description = "Only older ones: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000)),
+    params(("coordinator_id" = Option<String>, Query, description = "Only decisions under this appointment; takes precedence over `intent_id`"),
+           ("intent_id" = Option<String>, Query, description = "Only decisions on this intent"),
+           ("before" = Option<String>, Query, description = "Only decisions older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
 #[get("/decisions")]
 async fn decisions(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {

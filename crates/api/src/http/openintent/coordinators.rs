@@ -160,7 +160,7 @@ struct AppointBody {
 /// sends heartbeats. A silent coordinator is replaced by the next appointment; a responsive one only if `replaces`
 /// names it.
 #[utoipa::path(operation_id = "create_coordinator_lease", tag = "coordinators", request_body = AppointBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The appointment", body = CoordinatorBody),
               (status = 409, description = "`already_exists`, `intent_resolved`", body = ProblemBody)))]
 #[post("/coordinators")]
@@ -210,7 +210,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// Returns a bare array of the latest 1,000, oldest first.
 #[utoipa::path(operation_id = "list_coordinator_leases", tag = "coordinators",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<String>, Query, description = "Only older ones: the first id of the previous page")),
+           ("before" = Option<String>, Query, description = "Only appointments older than this one: the first id of the previous page")),
     responses((status = 200, description = "The appointments", body = Vec<CoordinatorBody>)))]
 #[get("/intents/{intent_id}/coordinators")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -242,7 +242,7 @@ struct CoordinatorBeat {
 /// until its appointment has ended.
 #[utoipa::path(operation_id = "coordinator_heartbeat", tag = "coordinators",
     params(("coordinator_id" = String, Path, description = "The appointment")),
-    responses((status = 200, description = "It was heard", body = CoordinatorBeat),
+    responses((status = 200, description = "The heartbeat was recorded", body = CoordinatorBeat),
               (status = 409, description = "`invalid_transition`: the appointment is over", body = ProblemBody)))]
 #[post("/coordinators/{coordinator_id}/heartbeat")]
 async fn beat(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -283,7 +283,7 @@ struct ChangeBody {
 /// guardrails; the coordinator itself may only finish.
 #[utoipa::path(operation_id = "update_coordinator", tag = "coordinators", request_body = ChangeBody,
     params(("coordinator_id" = String, Path, description = "The appointment"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The appointment", body = CoordinatorBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `invalid_transition`", body = ProblemBody),
               (status = 428, description = "`precondition_required`", body = ProblemBody)))]

@@ -213,7 +213,7 @@ struct RecordBody {
 /// Record a cost of work on an intent
 #[utoipa::path(operation_id = "record_cost", tag = "ledgers", request_body = RecordBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The cost", body = CostBody)))]
 #[post("/intents/{intent_id}/costs")]
 async fn record(
@@ -247,8 +247,8 @@ async fn record(
 /// The list is paged, oldest first; the sums always cover all costs.
 #[utoipa::path(operation_id = "list_costs", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<i64>, Query, description = "The `next` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("after" = Option<i64>, Query, description = "`next` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The costs", body = CostList)))]
 #[get("/intents/{intent_id}/costs")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

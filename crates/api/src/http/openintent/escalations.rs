@@ -33,7 +33,7 @@ struct EscalationBody {
     /// The agent that escalated.
     #[schema(example = "agent.researcher")]
     escalated_by: String,
-    /// The person who must resolve it; null if it was assigned to no one.
+    /// The assigned person, who alone may resolve it; null if unassigned.
     #[schema(example = "human.ada")]
     assigned_to: Option<String>,
     /// Why it was escalated.
@@ -87,7 +87,7 @@ impl EscalationBody {
 struct EscalateBody {
     /// The agent that escalates; defaults to the acting agent.
     escalated_by: Option<String>,
-    /// The person who must resolve it; defaults to the policy's `escalate_to`.
+    /// The person to assign; defaults to the policy's `escalate_to`.
     #[serde(alias = "to")]
     assigned_to: Option<String>,
     /// Why it is escalated.
@@ -107,7 +107,7 @@ struct EscalateBody {
 /// unassigned one is resolved by any person with read access to the intent, except its originator.
 #[utoipa::path(operation_id = "escalate_to_human", tag = "governance", request_body = EscalateBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The escalation", body = EscalationBody)))]
 #[post("/intents/{intent_id}/escalations")]
 async fn escalate(
@@ -169,10 +169,10 @@ async fn listed(doors: &Doors, asker: &Asker, filter: &Filter) -> Reply {
 /// Newest first. A full page may be followed by another: request it with `before`.
 #[utoipa::path(operation_id = "list_intent_escalations", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<EscalationStatus>, Query, description = "Only in this status"),
-           ("assigned_to" = Option<String>, Query, description = "Only those that this person is to resolve"),
-           ("before" = Option<String>, Query, description = "Only older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("status" = Option<EscalationStatus>, Query, description = "Only escalations in this status"),
+           ("assigned_to" = Option<String>, Query, description = "Only escalations assigned to this person"),
+           ("before" = Option<String>, Query, description = "Only escalations older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The escalations", body = EscalationList)))]
 #[get("/intents/{intent_id}/escalations")]
 async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -185,11 +185,11 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
 /// Escalations on intents that the caller can read, and those assigned to the caller; newest first. A full page may
 /// be followed by another: request it with `before`.
 #[utoipa::path(operation_id = "list_escalations", tag = "governance",
-    params(("intent_id" = Option<String>, Query, description = "Only of this intent"),
-           ("status" = Option<EscalationStatus>, Query, description = "Only in this status"),
-           ("assigned_to" = Option<String>, Query, description = "Only those that this person is to resolve"),
-           ("before" = Option<String>, Query, description = "Only older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+    params(("intent_id" = Option<String>, Query, description = "Only escalations of this intent"),
+           ("status" = Option<EscalationStatus>, Query, description = "Only escalations in this status"),
+           ("assigned_to" = Option<String>, Query, description = "Only escalations assigned to this person"),
+           ("before" = Option<String>, Query, description = "Only escalations older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The escalations", body = EscalationList)))]
 #[get("/escalations")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -215,7 +215,7 @@ struct ResolveBody {
 /// An escalation assigned to a person is resolved by that person alone, with their own key.
 #[utoipa::path(operation_id = "resolve_escalation", tag = "governance", request_body = ResolveBody,
     params(("escalation_id" = String, Path, description = "The escalation"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The escalation", body = EscalationBody),
               (status = 403, description = "`not_the_principal`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`already_decided`", body = crate::http::error::ProblemBody)))]

@@ -1,5 +1,5 @@
 //! Endpoints for failures (RFC-0010). The SDK's two clients report them under different names: both are accepted
-//! (contract 15.34).
+//! (OI-15.34).
 
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use entente_domain::identity::keys::Dialect;
@@ -143,13 +143,13 @@ struct RecordBody {
     metadata: Option<Map<String, Value>>,
 }
 
-/// Record that an attempt at an intent failed
+/// Record a failed attempt at an intent
 ///
 /// `retry` in the response has the consequence under the intent's retry policy. An agent assigned to the intent is
 /// notified when its pause is over, by an assignment with `retry_attempt` and `last_error`.
 #[utoipa::path(operation_id = "record_failure", tag = "ledgers", request_body = RecordBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The failure", body = FailureBody)))]
 #[post("/intents/{intent_id}/failures")]
 async fn record(
@@ -182,10 +182,10 @@ async fn record(
 /// Oldest first, in pages. If another page follows, the header `Entente-Next-Cursor` is its `after`.
 #[utoipa::path(operation_id = "list_failures", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<i64>, Query, description = "The `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+           ("after" = Option<i64>, Query, description = "`Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The failures", body = [FailureBody],
-               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page, if there is one")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/failures")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let (after, limit) = (query.place()?, query.limit(PAGE)?);

@@ -95,7 +95,7 @@ impl PeerBody {
 ///
 /// Lists the peers and counts the caller's own dispatches and deliveries.
 #[utoipa::path(operation_id = "federation_status", tag = "federation",
-    responses((status = 200, description = "How it stands", body = StatusBody)))]
+    responses((status = 200, description = "Status of federation", body = StatusBody)))]
 #[get("/federation/status")]
 async fn status(doors: web::Data<Doors>, asker: Asker) -> Reply {
     let (set_up, counts) = federation::status(&doors.ctx, &asker.caller).await?;
@@ -160,8 +160,8 @@ impl AgentBody {
 /// Agents that the operator exports and that are not declared private: those visible to everyone, or those visible to
 /// one peer if the key is that peer's or the request names it.
 #[utoipa::path(operation_id = "list_federated_agents", tag = "federation",
-    params(("X-Source-Server" = Option<String>, Header, description = "Those that this peer sees"),
-           ("after" = Option<String>, Query, description = "Only after this id")),
+    params(("X-Source-Server" = Option<String>, Header, description = "Peer, by URL or DID: lists the agents visible to it; defaults to the peer that owns the key, if any"),
+           ("after" = Option<String>, Query, description = "Only agents after this id: `next` of the previous page")),
     responses((status = 200, description = "The agents", body = AgentList)))]
 #[get("/federation/agents")]
 async fn agents(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -251,7 +251,7 @@ impl DispatchBody {
 /// Responds once the dispatch is stored. It is sent immediately, and again until the peer has responded. The outcome
 /// is recorded on the intent's log.
 #[utoipa::path(operation_id = "federation_dispatch", tag = "federation", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
 #[post("/federation/dispatch")]
 async fn dispatch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {

@@ -89,7 +89,7 @@ impl utoipa::PartialSchema for GivenPolicy {
         // Full paths, because an import would conflict with the macros' output.
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::Object)
-            .description(Some("A governance policy: members that are missing or null have their defaults"))
+            .description(Some("A governance policy; missing and null members take their defaults"))
             .examples([
                 serde_json::json!({ "completion_mode": "require_approval", "write_scope": "assigned_only" }),
             ])
@@ -109,7 +109,7 @@ impl ToSchema for GivenPolicy {}
 #[utoipa::path(operation_id = "set_governance_policy", tag = "governance",
     request_body = GivenPolicy,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `intent_resolved`", body = crate::http::error::ProblemBody)))]
@@ -130,7 +130,7 @@ async fn set(
 /// Get an intent's governance policy
 #[utoipa::path(operation_id = "get_governance_policy", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent")),
-    responses((status = 200, description = "The policy, and what holds", body = PolicyBody)))]
+    responses((status = 200, description = "The policy as set, and the policy in force", body = PolicyBody)))]
 #[get("/intents/{intent_id}/governance")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let (intent, policy) = governance::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
@@ -148,7 +148,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// Allowed to the same callers as setting it, and recorded on the intent's log.
 #[utoipa::path(operation_id = "remove_governance_policy", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `intent_resolved`", body = crate::http::error::ProblemBody)))]

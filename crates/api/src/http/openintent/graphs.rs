@@ -1,4 +1,4 @@
-//! Endpoints for graphs of intents (RFC-0002). Every list is wrapped in an object under its name (contract 3.8).
+//! Endpoints for graphs of intents (RFC-0002). Every list is wrapped in an object under its name (OI-3.8.1).
 //! Writing a graph is in `graphs/drawing.rs`.
 
 mod drawing;
@@ -56,7 +56,7 @@ fn under(mut body: CreateBody, parent: IntentId) -> Result<CreateBody, Refusal> 
 /// As `POST /intents`, with the intent of the path as the parent. Requires admin access to the parent (RFC-0011).
 #[utoipa::path(operation_id = "create_child_intent", tag = "graphs", request_body = CreateBody,
     params(("intent_id" = String, Path, description = "The parent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The new intent", body = IntentBody)))]
 #[post("/intents/{intent_id}/children")]
 async fn create_child(
@@ -125,10 +125,10 @@ struct ChildList<'a> {
 /// List the parts of an intent
 #[utoipa::path(operation_id = "list_children", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The parts", body = ChildList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/children")]
 async fn children(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&doors, &asker, &path, &query, Relation::Children).await?;
@@ -147,11 +147,11 @@ struct DescendantList<'a> {
 /// Its parts, their parts, and so on. Intents below one that the caller cannot read are not included.
 #[utoipa::path(operation_id = "list_descendants", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
-    responses((status = 200, description = "What is below", body = DescendantList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more"))),
-              (status = 422, description = "`unprocessable`: more than one walk visits; go part by part", body = ProblemBody)))]
+           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    responses((status = 200, description = "The descendants, oldest first", body = DescendantList,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page"))),
+              (status = 422, description = "`unprocessable`: too many intents for one traversal; request the parts separately", body = ProblemBody)))]
 #[get("/intents/{intent_id}/descendants")]
 async fn descendants(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&doors, &asker, &path, &query, Relation::Descendants).await?;
@@ -168,10 +168,10 @@ struct AncestorList<'a> {
 /// List the ancestors of an intent
 #[utoipa::path(operation_id = "list_ancestors", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only above this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
-    responses((status = 200, description = "What is above, the nearest first", body = AncestorList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+           ("after" = Option<String>, Query, description = "Only ancestors above this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    responses((status = 200, description = "The ancestors, nearest first", body = AncestorList,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/ancestors")]
 async fn ancestors(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&doors, &asker, &path, &query, Relation::Ancestors).await?;
@@ -189,10 +189,10 @@ struct DependencyList<'a> {
 /// List the dependencies of an intent
 #[utoipa::path(operation_id = "list_dependencies", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only after this intent"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
-    responses((status = 200, description = "What it waits for", body = DependencyList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    responses((status = 200, description = "The dependencies", body = DependencyList,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/dependencies")]
 async fn dependencies(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&doors, &asker, &path, &query, Relation::Dependencies).await?;
@@ -210,10 +210,10 @@ struct DependentList<'a> {
 /// List the dependents of an intent
 #[utoipa::path(operation_id = "list_dependents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
-    responses((status = 200, description = "What waits for it", body = DependentList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    responses((status = 200, description = "The dependents", body = DependentList,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/dependents")]
 async fn dependents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&doors, &asker, &path, &query, Relation::Dependents).await?;
@@ -229,13 +229,13 @@ struct DependBody {
     dependency_id: String,
 }
 
-/// Make an intent wait for another one
+/// Add a dependency to an intent
 ///
 /// Under its version. Refused with 400 if the intent would wait for itself, directly or through others.
 #[utoipa::path(operation_id = "add_dependency", tag = "graphs", request_body = DependBody,
-    params(("intent_id" = String, Path, description = "The intent that waits"),
-           ("If-Match" = i64, Header, description = "The version that you last read"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("intent_id" = String, Path, description = "The dependent intent"),
+           ("If-Match" = i64, Header, description = "Version last read"),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`dependency_circle`, `if_match_required`", body = ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `already_exists`; `intent_resolved`", body = ProblemBody)))]
@@ -256,11 +256,11 @@ async fn depend(
     shown(&intent, &asker)
 }
 
-/// Stop an intent from waiting for another one
+/// Remove a dependency of an intent
 #[utoipa::path(operation_id = "remove_dependency", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent that waits"),
-           ("dependency_id" = String, Path, description = "The intent that it waits for"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+    params(("intent_id" = String, Path, description = "The dependent intent"),
+           ("dependency_id" = String, Path, description = "The dependency to remove"),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`", body = ProblemBody)))]
@@ -284,15 +284,15 @@ struct ReadyList<'a> {
     ready: Vec<IntentBody<'a>>,
 }
 
-/// List the parts of an intent that can be worked on
+/// List the ready parts of an intent
 ///
 /// Those that are neither completed nor abandoned, and whose dependencies are all completed.
 #[utoipa::path(operation_id = "list_ready_intents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The parts", body = ReadyList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/ready")]
 async fn ready(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&doors, &asker, &path, &query, Relation::Ready).await?;
@@ -317,15 +317,15 @@ struct BlockedList<'a> {
     blocked: Vec<BlockedIntent<'a>>,
 }
 
-/// List the parts of an intent that wait for something
+/// List the blocked parts of an intent
 ///
 /// With their unfinished dependencies. A part with an abandoned dependency is blocked too.
 #[utoipa::path(operation_id = "list_blocked_intents", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only after this intent: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The parts", body = BlockedList,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/blocked")]
 async fn blocked(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = graphs::blocked(&doors.ctx, &asker.caller, id("intent", &path)?, cut(&query)?).await?;
@@ -343,7 +343,7 @@ async fn blocked(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 #[utoipa::path(operation_id = "get_intent_graph", tag = "graphs",
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The graph", body = GraphBody),
-              (status = 422, description = "`unprocessable`: more than one walk visits; go part by part", body = ProblemBody)))]
+              (status = 422, description = "`unprocessable`: too many intents for one traversal; request the parts separately", body = ProblemBody)))]
 #[get("/intents/{intent_id}/graph")]
 async fn graph(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let root: IntentId = id("intent", &path)?;

@@ -179,7 +179,7 @@ impl CreateBody {
 
 /// Create an intent
 #[utoipa::path(operation_id = "create_intent", tag = "intents", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The intent", body = IntentBody)))]
 #[post("/intents")]
 async fn create(
@@ -208,15 +208,15 @@ struct IntentList<'a> {
 /// Intents that the caller can read, newest first. A page has at most 4 MiB of states; `Entente-Has-More` tells that
 /// it was cut short, and `before` continues after it.
 #[utoipa::path(operation_id = "list_intents", tag = "intents",
-    params(("status" = Option<IntentStatus>, Query, description = "Only in this status"),
-           ("created_by" = Option<String>, Query, description = "Only by this creator"),
+    params(("status" = Option<IntentStatus>, Query, description = "Only intents in this status"),
+           ("created_by" = Option<String>, Query, description = "Only intents created by this agent"),
            ("parent_id" = Option<String>, Query, description = "Only parts of this intent"),
-           ("agent_id" = Option<String>, Query, description = "Only those that this agent is assigned to"),
-           ("before" = Option<String>, Query, description = "Only older than this intent: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+           ("agent_id" = Option<String>, Query, description = "Only intents that this agent is assigned to"),
+           ("before" = Option<String>, Query, description = "Only intents older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of intents to skip; defaults to 0")),
     responses((status = 200, description = "The intents", body = IntentList,
-               headers(("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+               headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/intents")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let filter = intents::Filter {
@@ -237,7 +237,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 #[utoipa::path(operation_id = "get_intent",
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The intent; its version is the ETag", body = IntentBody),
-              (status = 403, description = "`access_closed`: ask for access", body = crate::http::error::ProblemBody)))]
+              (status = 403, description = "`access_closed`: request access first", body = crate::http::error::ProblemBody)))]
 #[get("/intents/{intent_id}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let intent = intents::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
@@ -263,7 +263,7 @@ struct StateBody {
 /// all or not at all. Parts under another agent's lease cannot be changed (RFC-0003).
 #[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `lease_held`, with `existing_lease`; `lease_ended`", body = crate::http::error::ProblemBody)))]
@@ -312,7 +312,7 @@ struct StatusBody {
 /// (RFC-0021 §7.1).
 #[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`", body = crate::http::error::ProblemBody)))]

@@ -1,4 +1,4 @@
-//! Lease routes (RFC-0003, contract 6), and the wire format of a lease.
+//! Lease routes (RFC-0003, OI-6), and the wire format of a lease.
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::clock::Timestamp;
@@ -57,7 +57,7 @@ impl LeaseBody {
 
     /// Returns the lease with its stored status.
     pub fn written(lease: &Lease, dialect: Dialect) -> Self {
-        // An expired lease was never released: `expires_at` says when it ended (contract 6).
+        // An expired lease was never released: `expires_at` says when it ended (OI-6.2).
         let released_at = lease.ended_at.filter(|_| lease.status != LeaseStatus::Expired);
         Self {
             id: lease.id,
@@ -94,7 +94,7 @@ struct AcquireBody {
 /// the state. A lease never outlives its holder's access to the intent.
 #[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The lease", body = LeaseBody),
               (status = 409, description = "`lease_held`, with `existing_lease`; `intent_resolved`", body = ProblemBody)))]
 #[post("/intents/{intent_id}/leases")]
@@ -129,8 +129,8 @@ struct LeaseList {
 /// Returns the active leases, oldest first; at most the last 1,000.
 #[utoipa::path(operation_id = "list_leases", tag = "leases",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<String>, Query, description = "`active` when nothing is said; `released`, `expired`, `revoked`, or `all`"),
-           ("format" = Option<String>, Query, description = "`array` for a bare array")),
+           ("status" = Option<String>, Query, description = "Status: `active`, `released`, `expired`, `revoked` or `all`; defaults to `active`"),
+           ("format" = Option<String>, Query, description = "`array` returns a bare array; defaults to an object")),
     responses((status = 200, description = "The leases", body = LeaseList)))]
 #[get("/intents/{intent_id}/leases")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -196,7 +196,7 @@ struct LeaseEnd {
 /// nothing.
 #[utoipa::path(operation_id = "release_lease", tag = "leases",
     params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
-    responses((status = 200, description = "It has ended", body = LeaseEnd)))]
+    responses((status = 200, description = "The ended lease", body = LeaseEnd)))]
 #[delete("/intents/{intent_id}/leases/{lease_id}")]
 async fn release(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let (intent_id, lease_id) = ids(&path)?;

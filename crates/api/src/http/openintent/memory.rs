@@ -80,10 +80,10 @@ fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
 /// or intent is over. A namespace holds up to 1,000 active entries. Beyond that, a new entry evicts the least
 /// recently used entry that is neither pinned nor `semantic`, lower priorities first; `evicted` lists it.
 #[utoipa::path(operation_id = "create_memory", tag = "memory", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The entry; its version is the ETag", body = MadeBody),
               (status = 409, description = "`already_exists` with `current_version`, `intent_resolved`, `invalid_transition`", body = crate::http::error::ProblemBody),
-              (status = 413, description = "`too_large`: the value, or all that the agent has", body = crate::http::error::ProblemBody)))]
+              (status = 413, description = "`too_large`: the value, or the total of the agent's memory", body = crate::http::error::ProblemBody)))]
 #[post("/memory")]
 async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
     let once = body.once(&request)?;
@@ -112,7 +112,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// clears `ttl`, `expires_at` and `sensitivity`. Agent, namespace, key, type and scope never change.
 #[utoipa::path(operation_id = "update_memory", tag = "memory", request_body = ChangeBody,
     params(("memory_id" = String, Path, description = "The entry"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The entry", body = EntryBody),
               (status = 409, description = "`version_conflict` with `current_version`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]
@@ -135,8 +135,8 @@ async fn change(
 /// Deletes the entry and its earlier versions. Allowed for the agent's own entries only.
 #[utoipa::path(operation_id = "delete_memory", tag = "memory",
     params(("memory_id" = String, Path, description = "The entry"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read; any when nothing is said")),
-    responses((status = 200, description = "It is forgotten", body = DeletedBody)))]
+           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+    responses((status = 200, description = "The entry was deleted", body = DeletedBody)))]
 #[delete("/memory/{memory_id}")]
 async fn remove(
     request: HttpRequest,
@@ -169,16 +169,16 @@ async fn versions(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
 /// entries that it shares on intents that the caller can read.
 #[utoipa::path(operation_id = "list_memory", tag = "memory",
     params(("agent_id" = String, Path, description = "The agent"),
-           ("namespace" = Option<String>, Query, description = "Only in this namespace"),
-           ("key" = Option<String>, Query, description = "Only under this key"),
-           ("key_prefix" = Option<String>, Query, description = "Only under keys that begin so"),
-           ("memory_type" = Option<MemoryType>, Query, description = "Only of this type"),
-           ("tags" = Option<String>, Query, description = "Only with all of these tags, divided by commas"),
-           ("q" = Option<String>, Query, description = "Only with these words in key or value; also called `query`"),
-           ("task_id" = Option<String>, Query, description = "Only for this task"),
-           ("archived" = Option<bool>, Query, description = "What is archived, instead of what is in force"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+           ("namespace" = Option<String>, Query, description = "Only entries in this namespace"),
+           ("key" = Option<String>, Query, description = "Only entries with this key"),
+           ("key_prefix" = Option<String>, Query, description = "Only entries with keys that have this prefix"),
+           ("memory_type" = Option<MemoryType>, Query, description = "Only entries of this type"),
+           ("tags" = Option<String>, Query, description = "Only entries with all of these tags, separated by commas"),
+           ("q" = Option<String>, Query, description = "Only entries with these words in the key or value; also accepted as `query`"),
+           ("task_id" = Option<String>, Query, description = "Only entries that belong to this task"),
+           ("archived" = Option<bool>, Query, description = "Whether to list archived entries instead of active ones; defaults to false"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of entries to skip; defaults to 0")),
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/agents/{agent_id}/memory")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -191,8 +191,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
 /// the agent's own memory only.
 #[utoipa::path(operation_id = "list_memory_changes", tag = "memory",
     params(("agent_id" = String, Path, description = "The agent"),
-           ("after" = Option<u32>, Query, description = "Only after the change of this number"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("after" = Option<u32>, Query, description = "Only changes after this number"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The changes", body = Vec<ChangeShown>)))]
 #[get("/agents/{agent_id}/memory/changes")]
 async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -207,9 +207,9 @@ async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 /// Sorted by last change, newest first.
 #[utoipa::path(operation_id = "list_intent_memory", tag = "memory",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("archived" = Option<bool>, Query, description = "What is archived, instead of what is in force"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+           ("archived" = Option<bool>, Query, description = "Whether to list archived entries instead of active ones; defaults to false"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of entries to skip; defaults to 0")),
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/intents/{intent_id}/memory")]
 async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

@@ -145,7 +145,7 @@ impl SendBody {
     }
 }
 
-/// Parses the type of a message; some deployed clients send `message` for a notify (contract 2).
+/// Parses the type of a message; some deployed clients send `message` for a notify (OI-2.5).
 fn message_type(word: Option<&str>, strict: bool) -> Result<MessageType, Refusal> {
     match word {
         None => Ok(MessageType::Notify),
@@ -181,7 +181,7 @@ async fn deliver(
 /// channel's managers.
 #[utoipa::path(operation_id = "send_message", tag = "messages", request_body = SendBody,
     params(("channel_id" = String, Path, description = "The channel"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The message", body = MessageBody),
               (status = 403, description = "`may_not_act_as`, `not_a_member` or `forbidden`", body = ProblemBody),
               (status = 409, description = "`channel_closed` or `idempotency_mismatch`", body = ProblemBody)))]
@@ -204,8 +204,8 @@ async fn send(
 ///
 /// Opens the channel for everyone with access to the intent if no open channel has the name (RFC-0021 §1.4).
 #[utoipa::path(operation_id = "send_message_by_name", tag = "messages", request_body = SendBody,
-    params(("intent_id" = String, Path, description = "The intent"), ("name" = String, Path, description = "The channel's name"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("intent_id" = String, Path, description = "The intent"), ("name" = String, Path, description = "Name of the channel"),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The message", body = MessageBody)))]
 #[post("/intents/{intent_id}/channels/{name}/messages")]
 async fn send_by_name(
@@ -233,13 +233,13 @@ async fn send_by_name(
 /// `Entente-Has-More` marks a truncated page. Without `since`, truncation drops the older messages.
 #[utoipa::path(operation_id = "list_messages", tag = "messages",
     params(("channel_id" = String, Path, description = "The channel"),
-           ("since" = Option<String>, Query, description = "A message's id, a cursor, or a time: only what came after it"),
-           ("to" = Option<String>, Query, description = "Only for this agent (its roles and broadcasts included), `role:…` or `*`"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait for a message, up to 120", maximum = 120)),
+           ("since" = Option<String>, Query, description = "Only messages after this message id, cursor or time; defaults to the newest"),
+           ("to" = Option<String>, Query, description = "Only messages to this agent (including its roles and broadcasts), `role:…` or `*`"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000),
+           ("wait" = Option<u32>, Query, description = "Seconds to wait if there is no message, up to 120; defaults to 0", maximum = 120)),
     responses((status = 200, description = "The messages", body = [MessageBody],
-               headers(("Entente-Next-Cursor" = String, description = "The `since` that continues"),
-                       ("Entente-Has-More" = Option<String>, description = "`true` when the page was cut short because of its size")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `since` of the next page"),
+                       ("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/channels/{channel_id}/messages")]
 async fn list(
     doors: web::Data<Doors>,
@@ -306,7 +306,7 @@ struct ReplyBody {
 /// a directed request can reply to it.
 #[utoipa::path(operation_id = "reply_to_message", tag = "messages", request_body = ReplyBody,
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The request"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The response", body = MessageBody),
               (status = 409, description = "`channel_closed` or `message_expired`", body = ProblemBody)))]
 #[post("/channels/{channel_id}/messages/{message_id}/reply")]

@@ -105,7 +105,7 @@ struct AskBody {
 /// approves their own request, unless the policy allows it.
 #[utoipa::path(operation_id = "request_approval", tag = "governance", request_body = AskBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The request", body = PermitBody)))]
 #[post("/intents/{intent_id}/approvals")]
 async fn ask(
@@ -143,9 +143,9 @@ struct PermitList {
 /// Newest first. If a page is full there may be more: request the next one with `before`.
 #[utoipa::path(operation_id = "list_intent_approvals", tag = "governance",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<PermitStatus>, Query, description = "Only in this status"),
-           ("before" = Option<String>, Query, description = "Only older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("status" = Option<PermitStatus>, Query, description = "Only requests in this status"),
+           ("before" = Option<String>, Query, description = "Only requests older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The requests", body = PermitList)))]
 #[get("/intents/{intent_id}/approvals")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -205,7 +205,7 @@ async fn decide(
 /// optional.
 #[utoipa::path(operation_id = "approve_approval", tag = "governance", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The request", body = PermitBody),
               (status = 409, description = "`already_decided`", body = crate::http::error::ProblemBody)))]
 #[post("/intents/{intent_id}/approvals/{approval_id}/approve")]
@@ -224,7 +224,7 @@ async fn approve(
 /// The requesting agent may withdraw its request this way. The body is optional.
 #[utoipa::path(operation_id = "deny_approval", tag = "governance", request_body = Option<DecisionBody>,
     params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The request", body = PermitBody),
               (status = 409, description = "`already_decided`", body = crate::http::error::ProblemBody)))]
 #[post("/intents/{intent_id}/approvals/{approval_id}/deny")]

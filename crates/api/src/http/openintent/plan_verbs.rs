@@ -28,7 +28,7 @@ async fn enter(request: &HttpRequest, doors: &Doors, asker: &Asker, path: &str, 
 /// Activate a plan
 #[utoipa::path(operation_id = "activate_plan", tag = "plans",
     params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
+           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/activate")]
 async fn activate(
@@ -45,7 +45,7 @@ async fn activate(
 /// No task of the plan can be claimed until the plan is resumed; tasks already claimed continue.
 #[utoipa::path(operation_id = "pause_plan", tag = "plans",
     params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
+           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/pause")]
 async fn pause(
@@ -60,7 +60,7 @@ async fn pause(
 /// Resume a plan
 #[utoipa::path(operation_id = "resume_plan", tag = "plans",
     params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
+           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/resume")]
 async fn resume(
@@ -99,7 +99,7 @@ async fn decide(
 /// The plan continues.
 #[utoipa::path(operation_id = "approve_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
     params(("plan_id" = String, Path, description = "The plan"),
-           ("checkpoint_id" = String, Path, description = "The checkpoint, by its id within the plan")),
+           ("checkpoint_id" = String, Path, description = "Id of the checkpoint within the plan")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/checkpoints/{checkpoint_id}/approve")]
 async fn approve(
@@ -116,7 +116,7 @@ async fn approve(
 /// The plan pauses until somebody resumes it.
 #[utoipa::path(operation_id = "reject_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
     params(("plan_id" = String, Path, description = "The plan"),
-           ("checkpoint_id" = String, Path, description = "The checkpoint, by its id within the plan")),
+           ("checkpoint_id" = String, Path, description = "Id of the checkpoint within the plan")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/checkpoints/{checkpoint_id}/reject")]
 async fn reject(

@@ -224,7 +224,7 @@ async fn create_one(
 
 /// Create a plan
 #[utoipa::path(operation_id = "create_plan", tag = "plans", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans")]
 async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
@@ -237,7 +237,7 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
 /// Same as `POST /plans`, on the RFC's path.
 #[utoipa::path(operation_id = "create_intent_plan", tag = "plans", request_body = AskBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/intents/{intent_id}/plans")]
 async fn create_rfc(
@@ -255,8 +255,8 @@ async fn create_rfc(
 /// Oldest first.
 #[utoipa::path(operation_id = "list_plans", tag = "plans",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of plans to skip; defaults to 0")),
     responses((status = 200, description = "The plans", body = Vec<PlanBody>)))]
 #[get("/intents/{intent_id}/plans")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -279,7 +279,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// Requires the version last read in `If-Match`. When a plan ends, its open tasks end too.
 #[utoipa::path(operation_id = "update_plan", tag = "plans", request_body = AskBody,
     params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The plan", body = PlanBody),
               (status = 409, description = "`version_conflict`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]

@@ -62,7 +62,7 @@ struct CreateBody {
 ///
 /// Visible only to its creator and to keys with the scope `admin`.
 #[utoipa::path(operation_id = "create_portfolio", tag = "portfolios", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The portfolio", body = PortfolioBody)))]
 #[post("/portfolios")]
 async fn create(
@@ -123,11 +123,11 @@ fn cut(query: &Query) -> Result<Cut, Problem> {
 ///
 /// Returns the caller's own portfolios, newest first; with the scope `admin`, everyone's.
 #[utoipa::path(operation_id = "list_portfolios", tag = "portfolios",
-    params(("created_by" = Option<String>, Query, description = "Only by this creator"),
-           ("before" = Option<String>, Query, description = "Only older than this portfolio: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 100; 100 when nothing is said", maximum = 100)),
+    params(("created_by" = Option<String>, Query, description = "Only portfolios owned by this agent"),
+           ("before" = Option<String>, Query, description = "Only portfolios older than this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 100", maximum = 100)),
     responses((status = 200, description = "The portfolios", body = [PortfolioBody],
-               headers(("Entente-Next-Cursor" = String, description = "The `before` that continues, when there are more")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `before` of the next page; absent on the last page")))))]
 #[get("/portfolios")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     let filter = filter(&query, query.text("created_by"))?;
@@ -139,10 +139,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 /// Returns those visible to the caller, newest first.
 #[utoipa::path(operation_id = "list_intent_portfolios", tag = "portfolios",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<String>, Query, description = "Only older than this portfolio: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 100; 100 when nothing is said", maximum = 100)),
+           ("before" = Option<String>, Query, description = "Only portfolios older than this one: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 100", maximum = 100)),
     responses((status = 200, description = "The portfolios", body = [PortfolioBody],
-               headers(("Entente-Next-Cursor" = String, description = "The `before` that continues, when there are more")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `before` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/portfolios")]
 async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent: IntentId = id("intent", &path)?;
@@ -156,10 +156,10 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
 /// are paged; the aggregate status always covers all of them.
 #[utoipa::path(operation_id = "get_portfolio", tag = "portfolios",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("after" = Option<String>, Query, description = "Only intents after this place: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many intents, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Only intents after this cursor: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Intents per page, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The portfolio", body = FullPortfolio,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/portfolios/{portfolio_id}")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
@@ -171,10 +171,10 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, que
 /// Many intents are paged; the aggregate status always covers all of them.
 #[utoipa::path(operation_id = "list_portfolio_intents", tag = "portfolios",
     params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("after" = Option<String>, Query, description = "Only intents after this place: `Entente-Next-Cursor` of the page before"),
-           ("limit" = Option<u32>, Query, description = "At most this many intents, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
-    responses((status = 200, description = "Its intents", body = PortfolioIntents,
-               headers(("Entente-Next-Cursor" = String, description = "The `after` that continues, when there are more")))))]
+           ("after" = Option<String>, Query, description = "Only intents after this cursor: `Entente-Next-Cursor` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Intents per page, 1 to 1,000; defaults to 100", maximum = 1000)),
+    responses((status = 200, description = "The intents of the portfolio", body = PortfolioIntents,
+               headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/portfolios/{portfolio_id}/intents")]
 async fn intents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
@@ -196,7 +196,7 @@ struct StatusBody {
 #[utoipa::path(operation_id = "set_portfolio_status", tag = "portfolios", request_body = StatusBody,
     params(("portfolio_id" = String, Path, description = "The portfolio")),
     responses((status = 200, description = "The portfolio", body = PortfolioBody),
-              (status = 409, description = "`invalid_transition`: its rule `require_all_completed` does not let it", body = ProblemBody)))]
+              (status = 409, description = "`invalid_transition`: the rule `require_all_completed` prevents completion", body = ProblemBody)))]
 #[patch("/portfolios/{portfolio_id}/status")]
 async fn set_status(
     doors: web::Data<Doors>,
@@ -229,8 +229,8 @@ struct AddBody {
 /// are changed.
 #[utoipa::path(operation_id = "add_portfolio_intent", tag = "portfolios", request_body = AddBody,
     params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 200, description = "Its place there", body = MembershipBody)))]
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 200, description = "The membership", body = MembershipBody)))]
 #[post("/portfolios/{portfolio_id}/intents")]
 async fn add(
     request: HttpRequest,
@@ -256,7 +256,7 @@ async fn add(
 /// Remove an intent from a portfolio
 #[utoipa::path(operation_id = "remove_portfolio_intent", tag = "portfolios",
     params(("portfolio_id" = String, Path, description = "The portfolio"), ("intent_id" = String, Path, description = "The intent")),
-    responses((status = 200, description = "It is out", body = RemovedIntent)))]
+    responses((status = 200, description = "The intent was removed", body = RemovedIntent)))]
 #[delete("/portfolios/{portfolio_id}/intents/{intent_id}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let portfolio_id: PortfolioId = id("portfolio", &path.0)?;

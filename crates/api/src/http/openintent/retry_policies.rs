@@ -105,7 +105,7 @@ struct SetBody {
 /// Get an intent's retry policy
 #[utoipa::path(operation_id = "get_retry_policy", tag = "ledgers",
     params(("intent_id" = String, Path, description = "The intent")),
-    responses((status = 200, description = "The policy; 404 when the intent has none", body = PolicyBody)))]
+    responses((status = 200, description = "The policy; 404 if the intent has none", body = PolicyBody)))]
 #[get("/intents/{intent_id}/retry-policy")]
 async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let policy = retry_policies::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;

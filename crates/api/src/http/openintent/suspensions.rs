@@ -155,8 +155,8 @@ struct SuspensionBody {
     resolution: Option<SuspensionState>,
     /// The binding moment through which a person is asked.
     moment_id: Option<MomentId>,
-    /// Why no person is asked: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal; a person who
-    /// administers the intent may then answer.
+    /// Why no person is asked: `nobody_to_ask`, `key_asks_nobody`, or the code of the refusal; a person with
+    /// admin access to the intent may then answer.
     unasked: Option<String>,
     /// Fallback when the question expires unanswered.
     fallback_policy: FallbackPolicy,
@@ -211,9 +211,9 @@ impl SuspensionBody {
 /// `_suspension`, where the SDK looks for it.
 #[utoipa::path(operation_id = "suspend_intent", tag = "suspensions", request_body = SuspendBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The question", body = SuspensionBody),
-              (status = 409, description = "`invalid_transition` when it waits already; `same_question`, `deliberation_required`", body = ProblemBody)))]
+              (status = 409, description = "`invalid_transition`: the intent is already suspended; `same_question`; `deliberation_required`", body = ProblemBody)))]
 #[post("/intents/{intent_id}/suspend")]
 async fn suspend(
     request: HttpRequest,
@@ -276,15 +276,15 @@ struct RespondedBody {
 /// Answer an intent's question
 ///
 /// Only a person may answer, with a login or a key of their own. If the question was put to a person, only
-/// that person may answer, which closes the binding moment. If nobody could be asked, a person may answer who
-/// administers the intent or is named by the operator for such questions, and did not ask it. Repeating the
-/// same answer is treated as a retry.
+/// that person may answer, which closes the binding moment. If nobody could be asked, the intent's admins and
+/// the person named by the operator may answer, except the asker. Repeating the same answer is treated as a
+/// retry.
 #[utoipa::path(operation_id = "respond_to_suspension", tag = "suspensions", request_body = RespondBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The answer", body = RespondedBody),
               (status = 403, description = "`not_the_principal`", body = ProblemBody),
-              (status = 409, description = "`invalid_transition`: it does not wait with this question", body = ProblemBody)))]
+              (status = 409, description = "`invalid_transition`: the intent is not suspended with this question", body = ProblemBody)))]
 #[post("/intents/{intent_id}/suspend/respond")]
 async fn respond(
     request: HttpRequest,
@@ -334,8 +334,8 @@ struct SuspensionList {
 /// List an intent's questions
 #[utoipa::path(operation_id = "list_suspensions", tag = "suspensions",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<i64>, Query, description = "Only older ones: the last `n` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 50 when nothing is said", maximum = 1000)),
+           ("before" = Option<i64>, Query, description = "Only questions older than this one: the last `n` of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The questions", body = SuspensionList)))]
 #[get("/intents/{intent_id}/suspensions")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

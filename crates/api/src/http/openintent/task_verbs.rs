@@ -96,7 +96,7 @@ macro_rules! verb {
         $(#[$doc])+
         #[utoipa::path(operation_id = $operation, tag = "tasks", request_body = Option<VerbBody>,
             params(("task_id" = String, Path, description = "The task"),
-                   ("If-Match" = Option<i64>, Header, description = "The version that you last read")),
+                   ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
             responses((status = 200, description = "The task", body = TaskBody),
                       (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = crate::http::error::ProblemBody)))]
         #[post($path)]

@@ -1,5 +1,5 @@
 //! Task routes (RFC-0012): creating, finding and changing tasks. There are two paths to create one, the RFC's and the
-//! reference server's (contract 15.25). The actions on tasks are in `task_verbs.rs`.
+//! reference server's (OI-15.25). The actions on tasks are in `task_verbs.rs`.
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
@@ -237,7 +237,7 @@ async fn create_one(
 ///
 /// The response says `pending`; a task without open dependencies becomes `ready` immediately, under the same version.
 #[utoipa::path(operation_id = "create_task", tag = "tasks", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The task", body = TaskBody)))]
 #[post("/tasks")]
 async fn create(
@@ -255,7 +255,7 @@ async fn create(
 /// Same as `POST /tasks`, on the RFC's path.
 #[utoipa::path(operation_id = "create_intent_task", tag = "tasks", request_body = CreateBody,
     params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The task", body = TaskBody)))]
 #[post("/intents/{intent_id}/tasks")]
 async fn create_rfc(
@@ -273,11 +273,11 @@ async fn create_rfc(
 /// Oldest first.
 #[utoipa::path(operation_id = "list_tasks", tag = "tasks",
     params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<TaskStatus>, Query, description = "Only in this status"),
-           ("assigned_agent" = Option<String>, Query, description = "Only those of this agent"),
-           ("plan_id" = Option<String>, Query, description = "Only those of this plan"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Pass over this many")),
+           ("status" = Option<TaskStatus>, Query, description = "Only tasks in this status"),
+           ("assigned_agent" = Option<String>, Query, description = "Only tasks assigned to this agent"),
+           ("plan_id" = Option<String>, Query, description = "Only tasks of this plan"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("offset" = Option<u32>, Query, description = "Number of tasks to skip; defaults to 0")),
     responses((status = 200, description = "The tasks", body = Vec<TaskBody>)))]
 #[get("/intents/{intent_id}/tasks")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -351,7 +351,7 @@ fn assignee<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Assignee>, D:
 /// intent. The status `failed` is final; to report a failed attempt, use `POST /tasks/{task_id}/fail`.
 #[utoipa::path(operation_id = "update_task", tag = "tasks", request_body = ChangeBody,
     params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The task", body = TaskBody),
               (status = 409, description = "`version_conflict`, `claim_conflict`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]

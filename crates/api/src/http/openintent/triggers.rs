@@ -50,8 +50,8 @@ fn missing(member: &str, what: &str) -> Refusal {
 /// it by rotation. A schedule uses `cron`, `every_seconds` or `at`; an event trigger uses `event` and
 /// `filter`; webhooks are received at its `webhook_url`.
 #[utoipa::path(operation_id = "create_trigger", tag = "triggers", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 200, description = "The trigger; what webhooks are signed with is shown this once", body = TriggerBody)))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 200, description = "The trigger, with the secret that signs webhooks, which is shown only once", body = TriggerBody)))]
 #[post("/triggers")]
 async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
     let once = body.once(&request)?;
@@ -72,11 +72,11 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
 ///
 /// Returns the caller's own triggers, oldest first; with the scope `admin`, everyone's.
 #[utoipa::path(operation_id = "list_triggers", tag = "triggers",
-    params(("namespace" = Option<String>, Query, description = "Only of this namespace"),
-           ("type" = Option<TriggerKind>, Query, description = "Only of this type"),
-           ("enabled" = Option<bool>, Query, description = "Only those that fire, or that do not"),
-           ("after" = Option<String>, Query, description = "Only later than this trigger: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 1,000 when nothing is said", maximum = 1000)),
+    params(("namespace" = Option<String>, Query, description = "Only triggers of this namespace"),
+           ("type" = Option<TriggerKind>, Query, description = "Only triggers of this type"),
+           ("enabled" = Option<bool>, Query, description = "Only enabled triggers (`true`), or only disabled ones (`false`)"),
+           ("after" = Option<String>, Query, description = "Only triggers later than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The triggers", body = Vec<TriggerBody>)))]
 #[get("/triggers")]
 async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
@@ -113,7 +113,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 /// off.
 #[utoipa::path(operation_id = "update_trigger", tag = "triggers", request_body = AskBody,
     params(("trigger_id" = String, Path, description = "The trigger"),
-           ("If-Match" = i64, Header, description = "The version that you last read")),
+           ("If-Match" = i64, Header, description = "Version last read")),
     responses((status = 200, description = "The trigger", body = TriggerBody),
               (status = 409, description = "`version_conflict`", body = ProblemBody),
               (status = 428, description = "`precondition_required`", body = ProblemBody)))]
@@ -151,7 +151,7 @@ struct RemovedBody {
 /// Intents that the trigger created remain.
 #[utoipa::path(operation_id = "delete_trigger", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger")),
-    responses((status = 200, description = "It is gone", body = RemovedBody)))]
+    responses((status = 200, description = "The trigger was deleted", body = RemovedBody)))]
 #[delete("/triggers/{trigger_id}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let trigger_id: TriggerId = id("trigger", &path)?;
@@ -164,7 +164,7 @@ async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
 /// The old secret stops working immediately, and so does a URL that contains the old token.
 #[utoipa::path(operation_id = "rotate_trigger_secret", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger")),
-    responses((status = 200, description = "The trigger, with its new secret this once", body = TriggerBody)))]
+    responses((status = 200, description = "The trigger, with its new secret, which is shown only once", body = TriggerBody)))]
 #[post("/triggers/{trigger_id}/secret")]
 async fn rotate(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     answer(triggers::rotate(&doors.ctx, &asker.caller, id("trigger", &path)?).await?, &asker)

@@ -211,7 +211,7 @@ impl JobAsk {
     }
 }
 
-/// Returns the refusal for an unknown job, the same for one that may not be seen (contract 9, decision 5).
+/// Returns the refusal for an unknown job, the same for one that may not be seen (ARCP-W-9.5).
 #[must_use]
 pub fn no_job() -> Refusal {
     Refusal::new(Code::JobNotFound, "No such job, or it is not visible to you. Check the id and the key.")

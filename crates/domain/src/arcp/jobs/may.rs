@@ -40,7 +40,7 @@ pub fn operate(
         return Err(Refusal::new(Code::LeaseExpired, message));
     }
     if namespace == Namespace::Budget {
-        // Checks a counter, not a pattern (contract 10).
+        // Checks a counter, not a pattern (ARCP-W-10.3).
         return counter(payers, target);
     }
     let free = capability == MODEL && !job.lease.names(MODEL) && !job.needs_model;

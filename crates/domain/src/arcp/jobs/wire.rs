@@ -1,5 +1,5 @@
-//! The payloads of ARCP's `job.*` messages, the same for sockets and REST, in their strict form (contract 4,
-//! 6.2). Differences between clients are in `sessions/dialects.rs`.
+//! The payloads of ARCP's `job.*` messages, the same for sockets and REST, in their strict form (ARCP-W-4,
+//! ARCP-W-6.2). Differences between clients are in `sessions/dialects.rs`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -253,7 +253,7 @@ pub struct ErrorPayload {
 /// Returns the body of a `tool_result` event that refuses a call (§9.5, §9.6).
 #[must_use]
 pub fn refused_call(call_id: &str, fault: Fault, message: &str) -> Value {
-    // The second name of the call is that of the Python SDK (contract 5).
+    // The second name of the call is that of the Python SDK (ARCP-W-5.2).
     json!({
         "call_id": call_id, "tool_call_id": call_id,
         "error": { "code": fault.wire(), "message": message, "retryable": fault.retryable() },

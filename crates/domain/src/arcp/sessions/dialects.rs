@@ -1,4 +1,4 @@
-//! Client dialects (contract 6): three members that differ, and one client with an older protocol. Stored data is
+//! Client dialects (ARCP-W-6): three members that differ, and one client with an older protocol. Stored data is
 //! always in the strict form and is converted on output.
 
 use serde::Deserialize;
@@ -47,7 +47,7 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == word)
     }
 
-    /// Recognises a client by its first frame (contract 6.1).
+    /// Recognises a client by its first frame (ARCP-W-6.1).
     #[must_use]
     pub fn recognise(first: &Envelope) -> Self {
         match &first.said {

@@ -87,7 +87,7 @@ pub struct Hello {
     pub client: String,
     /// Features of the client.
     pub features: Vec<String>,
-    /// Whether it sent an empty list of agents, as one SDK always does (contract 6.1).
+    /// Whether it sent an empty list of agents, as one SDK always does (ARCP-W-6.1).
     pub no_agents: bool,
     /// Session to resume.
     pub resume: Option<Resume>,
@@ -245,7 +245,7 @@ fn said(word: &str, raw: &Raw<'_>) -> Result<Said, String> {
     })
 }
 
-/// Returns the job id of a message: from its payload, or from its envelope (contract 4.4).
+/// Returns the job id of a message: from its payload, or from its envelope (ARCP-W-4.4.2).
 fn job_id(raw: &Raw<'_>, in_payload: Option<String>) -> Result<String, String> {
     let on_envelope = raw.job_id.as_ref().and_then(Value::as_str).map(str::to_owned);
     let id = in_payload.or(on_envelope).filter(|id| !id.is_empty());

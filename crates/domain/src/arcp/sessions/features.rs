@@ -100,7 +100,7 @@ impl Features {
         Feature::ALL.iter().filter(|feature| self.has(**feature)).map(|feature| feature.wire()).collect()
     }
 
-    /// Returns whether a session with these features may receive events of a kind (contract 9, decision 4).
+    /// Returns whether a session with these features may receive events of a kind (ARCP-W-9.4).
     #[must_use]
     pub fn admit(self, kind: &str) -> bool {
         let needed = Kind::parse(kind).and_then(Kind::feature).and_then(Feature::parse);

@@ -1,4 +1,4 @@
-//! The older protocol of the published Rust crates (contract 6.3): open, invoke, cancel, close. Other types are never
+//! The older protocol of the published Rust crates (ARCP-W-6.3): open, invoke, cancel, close. Other types are never
 //! sent to such clients, because a type they cannot parse terminates them.
 
 use serde::Deserialize;

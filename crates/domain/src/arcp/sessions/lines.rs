@@ -1,4 +1,4 @@
-//! Numbering and size limits of session deliveries (ARCP §8.3, contract 2). On a socket an event is delivered under
+//! Numbering and size limits of session deliveries (ARCP §8.3, ARCP-W-2.5). On a socket an event is delivered under
 //! its stored number. On stdio, where lines must be short, a result chunk that is too long is split into several with
 //! their own numbers, and later numbers shift accordingly. Splitting depends only on the sequence of events, so a
 //! resumed session computes the same numbers by counting again from its first event.

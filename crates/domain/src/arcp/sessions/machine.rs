@@ -1,6 +1,6 @@
 //! Protocol state machine of a session (ARCP §6, §7): checks which messages are allowed when, answers them, sends
 //! pings and detects the end. It performs no IO: it returns frames to send, requests to the server, and when to close.
-//! Every request is answered once, by a frame that names it; `session.error` is always such an answer (contract 4.2).
+//! Every request is answered once, by a frame that names it; `session.error` is always such an answer (ARCP-W-4.2.1).
 //!
 //! This file handles time and deliveries; `machine/hearing.rs` handles client frames, `machine/answering.rs` the
 //! server's answers.
@@ -20,7 +20,7 @@ use crate::arcp::faults::Fault;
 use crate::ids::{JobId, MessageId, SessionId};
 
 /// Time a client has to answer the ping after a `job.subscribed`: by then it has read that frame in another turn than
-/// the following ones, answer or not (contract 4.5).
+/// the following ones, answer or not (ARCP-W-4.5.2).
 const FENCE: Duration = Duration::from_millis(250);
 /// The same delay where pings were not negotiated.
 const PAUSE: Duration = Duration::from_millis(25);

@@ -1,4 +1,4 @@
-//! Client credentials: resume tokens (ARCP §6.3), and tokens signed by a third party (contract 10). Entente's own
+//! Client credentials: resume tokens (ARCP §6.3), and tokens signed by a third party (ARCP-W-10.12). Entente's own
 //! keys are in `keys.rs`.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};

@@ -1,4 +1,4 @@
-//! Writes outgoing frames (ARCP §5, contract 3): one pen per session, which knows the session's dialect. `machine.rs`
+//! Writes outgoing frames (ARCP §5, ARCP-W-3): one pen per session, which knows the session's dialect. `machine.rs`
 //! decides when to send a frame; the payloads of jobs are in `jobs/wire.rs`.
 
 use std::borrow::Cow;
@@ -41,7 +41,7 @@ pub struct Welcome {
 /// Writes a session's frames.
 #[derive(Debug)]
 pub struct Pen {
-    /// Session id; included in every frame, also before the welcome (contract 3).
+    /// Session id; included in every frame, also before the welcome (ARCP-W-3.3).
     pub session_id: SessionId,
     /// Dialect of the client.
     pub dialect: Dialect,
@@ -140,7 +140,7 @@ impl Pen {
         self.frame(moment, &of("session.welcome"), &text(&payload))
     }
 
-    /// Writes a refusal: `session.error`, which every client understands as the answer to its request (contract 4.2).
+    /// Writes a refusal: `session.error`, which every client understands as the answer to its request (ARCP-W-4.2.1).
     pub fn error(
         &mut self,
         moment: Moment<'_>,
@@ -198,7 +198,7 @@ impl Pen {
         self.frame(moment, &of("session.jobs"), &text(&payload))
     }
 
-    /// Writes a `job.accepted` to the submitting session, with credentials if it negotiated them (contract 9, decision 4).
+    /// Writes a `job.accepted` to the submitting session, with credentials if it negotiated them (ARCP-W-9.4).
     pub fn accepted(
         &mut self,
         moment: Moment<'_>,
@@ -244,7 +244,7 @@ impl Pen {
     /// Returns the payload for an accepted job, in the client's dialect.
     fn told(&self, accepted: &Accepted) -> Option<Map<String, Value>> {
         let Ok(Value::Object(mut payload)) = serde_json::to_value(accepted) else { return None };
-        // A client that repeats a submit must not learn the session of the first submission (contract 13.8).
+        // A client that repeats a submit must not learn the session of the first submission (ARCP-W-13.8).
         payload.remove("session_id");
         self.dialect.accepted(&mut payload);
         Some(payload)

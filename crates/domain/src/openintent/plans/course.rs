@@ -104,7 +104,7 @@ impl PlanCourse {
         }
         let written = self.write(PlanAsk { state: None, ..ask })?;
         if !written.is_empty() {
-            // As with channels and tasks, creation and change share one type (contract 5.6).
+            // As with channels and tasks, creation and change share one type (OI-5.6.1).
             self.tell(Kind::PlanCreated, json!({ "updated": written }));
         }
         if to != from {

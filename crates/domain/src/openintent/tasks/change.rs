@@ -1,5 +1,5 @@
 //! Operations on a task: the verbs of RFC-0012, each with its own route, and changes by clients of the reference
-//! server (`PATCH`, contract 8), which are translated to verbs.
+//! server (`PATCH`, OI-8.4), which are translated to verbs.
 
 use serde_json::{Map, Value, json};
 
@@ -244,7 +244,7 @@ impl Course {
         }
         check(&self.task)?;
         if !written.is_empty() {
-            // Creation and change share one type, as with channels: the SDK cannot parse another (contract 5.6).
+            // Creation and change share one type, as with channels: the SDK cannot parse another (OI-5.6.1).
             self.tell(Kind::TaskCreated, json!({ "updated": written }));
         }
         if let Some(verb) = change.keeping(self) {

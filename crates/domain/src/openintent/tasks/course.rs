@@ -115,7 +115,7 @@ impl Course {
         let task = &self.task;
         let other = |agent: &&str| task.is_held() || *agent != by.claimer;
         if task.assigned_agent.as_deref().is_some_and(|agent| other(&agent)) {
-            // The message omits the agent's name: a client might mistake its text for another conflict (contract 3.5).
+            // The message omits the agent's name: a client might mistake its text for another conflict (OI-3.5.3).
             let what = if task.is_held() { "was claimed already" } else { "is kept for another agent" };
             return Err(Refusal::new(Code::ClaimConflict, format!("This task {what}. Take another one.")));
         }

@@ -21,9 +21,9 @@ pub struct By<'a> {
     pub manages: bool,
     /// Claim token that it presents.
     pub token: Option<i64>,
-    /// Whether it may omit steps, which are then performed implicitly (contract 2).
+    /// Whether it may omit steps, which are then performed implicitly (OI-8.4).
     pub jumps: bool,
-    /// Whether a registered record and an active plan are required (contract 2).
+    /// Whether a registered record and an active plan are required (OI-2.9).
     pub strict: bool,
     /// Plan that the task belongs to.
     pub plan: Option<&'a Plan>,
@@ -82,7 +82,7 @@ impl Course {
 
     /// Requires that the agent's record shows that it takes work and has the capabilities.
     ///
-    /// An agent without a record passes, because registration is optional (contract 9), but not in strict mode.
+    /// An agent without a record passes, because registration is optional (OI-9.1), but not in strict mode.
     pub(super) fn require_capable(&self, by: &By<'_>) -> Result<(), Refusal> {
         let required = &self.task.capabilities_required;
         let forbidden = |message: String| Err(Refusal::new(Code::Forbidden, message));

@@ -29,7 +29,7 @@ pub enum GrantStatus {
     Expired,
     /// Revoked permanently.
     Revoked,
-    /// Suspended until its owner resumes it.
+    /// Suspended until it is resumed.
     Suspended,
 }
 

@@ -73,7 +73,7 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
     #[schema(as = TriggerSkipReason)]
     SkipReason:
-    /// An intent of the type is still open, and duplicates are to be skipped.
+    /// An intent of the type is still open, and duplicates are skipped.
     Deduplicated = "deduplicated",
     /// Another firing already waits.
     QueueFull = "queue_full",
@@ -83,7 +83,7 @@ words! {
     Rate = "rate",
     /// The causal chain has too many triggers.
     CascadeLimit = "cascade_limit",
-    /// Its owner may not read the event (any more).
+    /// Its owner may not, or may no longer, read the event.
     NotVisible = "not_visible",
     /// The due time was missed.
     Missed = "missed",

@@ -77,7 +77,7 @@ fn an_id_of_any_form_is_an_id() {
     );
 }
 
-/// What the schema lets through is the gateway's to judge (reference A.2).
+/// What the schema lets through is the gateway's to judge (AEE-W-2).
 #[test]
 fn what_the_schema_lets_through_is_remarked_upon() {
     remarked(with(EnvelopeType::Task, "ts", json!("not a date")), &[Warning::TsUnparseable]);

@@ -131,7 +131,7 @@ fn statuses_are_written_as_they_are_read() {
     assert_eq!(PairStatus::parse("over"), None);
 }
 
-/// The messages of conflicts must not have the letters by which clients know another kind (contract 3.5).
+/// The messages of conflicts must not have the letters by which clients know another kind (OI-3.5.3).
 #[test]
 fn no_conflict_is_taken_for_another() {
     for status in [PairStatus::Closed, PairStatus::TimedOut] {

@@ -1,4 +1,4 @@
-//! Reading envelopes from bytes (AEE §3, reference A.6): one meaning for every reader, or none; and no bytes that hurt.
+//! Reading envelopes from bytes (AEE §3, AEE-W-6): one meaning for every reader, or none; and no bytes that hurt.
 
 use entente_domain::aee::envelopes::{ENVELOPE_BYTES, EnvelopeType, hash, members, read};
 use entente_domain::canonical;
@@ -93,7 +93,7 @@ fn numbers_of_any_size_may_stand_in_what_is_not_signed() {
     assert_eq!(code(r#"{"n":1e999}"#), Code::InvalidJson);
 }
 
-/// Reference A.9: over the canonical form with the signature, as others can compute it.
+/// AEE-W-9.5: over the canonical form with the signature, as others can compute it.
 #[test]
 fn the_hash_is_over_the_canonical_form() {
     let one = members(br#"{"b":2.0,"a":{"y":null,"x":"\u00e4"}}"#).unwrap();

@@ -1,4 +1,4 @@
-//! What a signature is and which are taken (AEE §8, §11.2, reference A.9).
+//! What a signature is and which are taken (AEE §8, §11.2, AEE-W-9).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};

@@ -1,4 +1,4 @@
-//! Heartbeats of workers (contract 11.2): they extend claims and return instructions to the worker.
+//! Heartbeats of workers (ARCP-W-11.2.4): they extend claims and return instructions to the worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

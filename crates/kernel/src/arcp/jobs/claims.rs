@@ -1,4 +1,4 @@
-//! Claims: workers take jobs and give them back (contract 11.2); `beats.rs` extends claims. One worker holds
+//! Claims: workers take jobs and give them back (ARCP-W-11.2.3); `beats.rs` extends claims. One worker holds
 //! a job at a time; the claim token fences off earlier holders.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -226,7 +226,7 @@ impl Hold {
         let mut session_id = None;
         match counter {
             // The session has one number space; an event not sent to it repeats the last number
-            // (contract 9, decision 1).
+            // (ARCP-W-9.1).
             Some(counter) => {
                 let sent =
                     feature.is_none_or(|feature| counter.features.iter().any(|known| known == feature));
@@ -261,7 +261,7 @@ impl Hold {
     /// Judges an operation of the job (ARCP §9.3).
     pub fn may(&self, id: JobId, capability: &str, target: &str) -> Result<(), Refusal> {
         may::operate(self.job(id)?, &self.payers(id), capability, target, self.now)?;
-        // A check of one counter concerns only that counter (contract 10).
+        // A check of one counter concerns only that counter (ARCP-W-10.3).
         self.purse(id).map_or(Ok(()), |purse| purse.require_left((capability == BUDGET).then_some(target)))
     }
 

@@ -21,7 +21,7 @@ use crate::arcp::credentials::{Failed, Made};
 use crate::feed::Touch;
 use crate::{AppError, Ctx, Outcome};
 
-/// Maximum wait of a repeated submission and its polling interval; clients wait no longer (contract 2).
+/// Maximum wait of a repeated submission and its polling interval; clients wait no longer (ARCP-W-2.6).
 const PATIENCE: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -193,7 +193,7 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
     Ok((version, terms))
 }
 
-/// Finds the parent, which must be of the same principal; another's counts as missing (contract 13.9).
+/// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).
 fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
     let parent = hold.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
     let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;

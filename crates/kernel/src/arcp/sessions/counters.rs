@@ -1,6 +1,5 @@
 //! Numbering of the events of a session's own jobs (ARCP §8.3): in the transaction that writes the event, under the
-//! lock of the session's row. The numbers have no gap, and continue while no client is connected (contract 9,
-//! decision 1).
+//! lock of the session's row. The numbers have no gap, and continue while no client is connected (ARCP-W-9.1).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The frames of a session: events of its own jobs, numbered when they are written, and frames numbered for it later
-//! (contract 9, decision 1). Together they are one sequence without gaps, the same in every read. Table
+//! (ARCP-W-9.1). Together they are one sequence without gaps, the same in every read. Table
 //! `session_frames`.
 
 use entente_domain::arcp::chunks::Encoding;
@@ -164,7 +164,7 @@ struct Chunk {
     encoding: Encoding,
 }
 
-/// Adapts a result for a session without chunks: a small streamed one is sent inline (contract 9, decision 4).
+/// Adapts a result for a session without chunks: a small streamed one is sent inline (ARCP-W-9.4).
 async fn inline(conn: &mut PgConnection, features: Features, job: JobId, body: String) -> Outcome<String> {
     if features.has(Feature::ResultChunk) {
         return Ok(body);

@@ -39,7 +39,7 @@ async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(line.recorded.len() as u64)
 }
 
-/// Ends, within an operation that changed access, the leases of agents that may no longer write (contract 7).
+/// Ends, within an operation that changed access, the leases of agents that may no longer write (OI-7.4).
 pub(crate) async fn end_without_access(
     conn: &mut PgConnection,
     ctx: &Ctx,

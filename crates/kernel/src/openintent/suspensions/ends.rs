@@ -57,7 +57,7 @@ pub(super) async fn end(
     });
     let kind = match &end {
         End::Responded { value, by, authority, .. } => {
-            // The SDK and the reference server read these in the event (contract 11.2).
+            // The SDK and the reference server read these in the event (OI-11.2.2).
             told["value"] = value.clone();
             told["responded_by"] = json!(by);
             told["responded_at"] = json!(naive(now));

@@ -66,7 +66,7 @@ struct ReceivedBody {
 /// Signed with the peer's key, or sent with an API key of the principal whose id is the peer's DID. A repeated
 /// delivery is processed once and gets the same response.
 #[utoipa::path(operation_id = "federation_receive", tag = "federation", security(()), request_body = Delivery,
-    responses((status = 200, description = "Whether it was taken", body = ReceivedBody)))]
+    responses((status = 200, description = "Whether the intent was accepted", body = ReceivedBody)))]
 #[post("/federation/receive")]
 async fn receive(request: HttpRequest, doors: web::Data<Doors>, raw: Raw) -> Reply {
     let (delivery, members) = signed::<Delivery>(&raw)?;
@@ -97,7 +97,7 @@ struct HeardBody {
 /// Signed or authenticated like a delivery. A repeated callback is processed once; it becomes an event on the
 /// intent's log.
 #[utoipa::path(operation_id = "federation_callback", tag = "federation", security(()), request_body = Callback,
-    responses((status = 200, description = "It was heard", body = HeardBody)))]
+    responses((status = 200, description = "The callback was recorded", body = HeardBody)))]
 #[post("/federation/callbacks")]
 async fn hear(request: HttpRequest, doors: web::Data<Doors>, raw: Raw) -> Reply {
     let (callback, members) = signed::<Callback>(&raw)?;

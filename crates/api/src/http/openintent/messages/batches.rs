@@ -1,4 +1,4 @@
-//! Endpoint that sends many messages in one request, each one independently (RFC-0021 §2, contract 10.2).
+//! Endpoint that sends many messages in one request, each one independently (RFC-0021 §2, OI-10.2).
 
 use std::sync::Arc;
 
@@ -68,9 +68,9 @@ struct BatchReply<'a> {
 /// the messages that were not sent before.
 #[utoipa::path(operation_id = "send_messages", tag = "messages", request_body = BatchBody,
     params(("channel_id" = String, Path, description = "The channel"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 201, description = "All were sent", body = BatchReply),
-              (status = 207, description = "Some were refused", body = BatchReply)))]
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 201, description = "All messages were sent", body = BatchReply),
+              (status = 207, description = "Some messages were refused", body = BatchReply)))]
 #[post("/channels/{channel_id}/messages/batch")]
 async fn send_batch(
     request: HttpRequest,

@@ -38,8 +38,8 @@ impl AggregateBody {
     }
 }
 
-/// Schema of a portfolio's rules, an object of the client's own; it has a name only because two fields of the
-/// document refer to it.
+/// The rules of a portfolio, an object of the client's own.
+// The schema has a name because two fields refer to it.
 #[derive(ToSchema)]
 #[schema(as = PortfolioRules, value_type = Object)]
 struct Rules(());

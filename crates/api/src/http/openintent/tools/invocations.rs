@@ -183,11 +183,11 @@ fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Optio
 /// because the call was made and recorded; a call that may not begin is refused. With an idempotency key a tool is
 /// called only once, even if its result was lost.
 #[utoipa::path(operation_id = "invoke_tool", tag = "tools", request_body = CallBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 200, description = "What came of it", body = ResultBody),
-              (status = 403, description = "No grant allows it", body = ProblemBody),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 200, description = "Result of the call", body = ResultBody),
+              (status = 403, description = "No grant allows the call", body = ProblemBody),
               (status = 422, description = "The credential's connection cannot make such a call", body = ProblemBody),
-              (status = 429, description = "The grant's hour is used up", body = ProblemBody)))]
+              (status = 429, description = "The hourly limit of the grant is reached", body = ProblemBody)))]
 #[post("/tools/invoke")]
 async fn invoke(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw: Raw) -> Reply {
     let said: CallBody = parse(&raw.0)?;
@@ -248,8 +248,8 @@ struct ReportBody {
 /// One that an agent made itself under a grant it holds. It is marked as reported and counts towards the grant's
 /// hourly limit. Members with the names of secrets (`password`, `token` …) are not stored.
 #[utoipa::path(operation_id = "record_invocation", tag = "tools", request_body = ReportBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 200, description = "What is written down", body = InvocationBody)))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 200, description = "The recorded invocation", body = InvocationBody)))]
 #[post("/invocations")]
 async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw: Raw) -> Reply {
     let said: ReportBody = parse(&raw.0)?;
@@ -278,9 +278,9 @@ async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw
 /// vault's owner. For the Python SDK, which does not know the status `running`, calls are listed once they are over.
 #[utoipa::path(operation_id = "list_invocations", tag = "tools",
     params(("grant_id" = String, Path, description = "The grant"),
-           ("before" = Option<InvocationId>, Query, description = "The last use of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 100; 50 when nothing is said", maximum = 100)),
-    responses((status = 200, description = "The uses", body = [InvocationBody])))]
+           ("before" = Option<InvocationId>, Query, description = "Last invocation of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 50", maximum = 100)),
+    responses((status = 200, description = "The invocations", body = [InvocationBody])))]
 #[get("/grants/{grant_id}/invocations")]
 async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let page = Page {

@@ -165,9 +165,9 @@ struct NewCredentialBody {
 /// The secret is sealed and never shown again: only the server uses it, when an agent with a grant calls a
 /// tool. A retry with the same idempotency key returns the first response, even if its secret differs.
 #[utoipa::path(operation_id = "create_credential", tag = "tools", request_body = NewCredentialBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The credential, without its secret", body = CredentialBody),
-              (status = 422, description = "Something is wrong with it, or the server has no key", body = ProblemBody)))]
+              (status = 422, description = "The credential is invalid, the vault is full, or the server has no key to seal it with", body = ProblemBody)))]
 #[post("/credentials")]
 async fn deposit(
     request: HttpRequest,
@@ -243,9 +243,9 @@ fn said<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Option<GivenTime>
 /// the `version` is optional; with it, only one of two concurrent rotations succeeds.
 #[utoipa::path(operation_id = "change_credential", tag = "tools", request_body = ChangeBody,
     params(("tool_credential_id" = String, Path, description = "The credential"),
-           ("If-Match" = Option<i64>, Header, description = "The version that was last read")),
+           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
     responses((status = 200, description = "The credential, without its secret", body = CredentialBody),
-              (status = 409, description = "It was revoked, or has another version", body = ProblemBody)))]
+              (status = 409, description = "The credential was revoked, or has another version", body = ProblemBody)))]
 #[patch("/credentials/{tool_credential_id}")]
 async fn change(
     request: HttpRequest,

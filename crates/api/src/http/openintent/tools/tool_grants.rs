@@ -146,9 +146,9 @@ struct NewGrantBody {
 /// Allowed for the vault's owner and, with `delegated_from`, for an agent that delegates a grant of its own.
 /// A delegated grant never exceeds its parent: calls under it also obey every grant above it.
 #[utoipa::path(operation_id = "create_tool_grant", tag = "tools", request_body = NewGrantBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The grant", body = GrantBody),
-              (status = 403, description = "It is not the caller's to give, or more than it has", body = ProblemBody)))]
+              (status = 403, description = "The caller may not give this grant, or it exceeds the grant that is delegated", body = ProblemBody)))]
 #[post("/grants")]
 async fn create(
     request: HttpRequest,
@@ -199,8 +199,8 @@ fn page(query: &Query) -> Result<Page, Problem> {
 /// at most 1,000: pass the id of the last one as `after` to get the next page.
 #[utoipa::path(operation_id = "list_agent_grants", tag = "tools",
     params(("agent_id" = String, Path, description = "The agent"),
-           ("after" = Option<ToolGrantId>, Query, description = "The last grant of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+           ("after" = Option<ToolGrantId>, Query, description = "Last grant of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/agents/{agent_id}/grants")]
 async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -214,8 +214,8 @@ async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
 /// `after` to get the next page.
 #[utoipa::path(operation_id = "list_credential_grants", tag = "tools",
     params(("tool_credential_id" = String, Path, description = "The credential"),
-           ("after" = Option<ToolGrantId>, Query, description = "The last grant of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000", maximum = 1000)),
+           ("after" = Option<ToolGrantId>, Query, description = "Last grant of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/credentials/{tool_credential_id}/grants")]
 async fn of_credential(
@@ -246,7 +246,7 @@ struct RevokedBody {
 /// Takes effect immediately and also revokes the grants delegated from it. Allowed for its grantor, the
 /// vault's owner, admins, and its holder, which thereby gives it up.
 #[utoipa::path(operation_id = "revoke_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
-    responses((status = 200, description = "It is revoked", body = RevokedBody)))]
+    responses((status = 200, description = "The revoked grant", body = RevokedBody)))]
 #[delete("/grants/{grant_id}")]
 async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     let shown = tool_grants::revoke(&doors.ctx, &asker.caller, id("grant", &path)?).await?;
@@ -269,7 +269,7 @@ struct ChangeBody {
 #[utoipa::path(operation_id = "change_tool_grant", tag = "tools", request_body = ChangeBody,
     params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "The grant", body = GrantBody),
-              (status = 409, description = "It is over", body = ProblemBody)))]
+              (status = 409, description = "The grant has ended", body = ProblemBody)))]
 #[patch("/grants/{grant_id}")]
 async fn change(
     doors: web::Data<Doors>,

@@ -66,9 +66,9 @@ struct NewVaultBody {
 /// A vault holds credentials of services that agents use but never see. Refused while the server has no key
 /// to seal them with.
 #[utoipa::path(operation_id = "create_vault", tag = "tools", request_body = NewVaultBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The vault", body = VaultBody),
-              (status = 422, description = "The server has no key, or there are too many vaults", body = ProblemBody)))]
+              (status = 422, description = "The server has no key to seal with, or the owner has the maximum number of vaults", body = ProblemBody)))]
 #[post("/vaults")]
 async fn create(
     request: HttpRequest,
@@ -86,7 +86,7 @@ async fn create(
 ///
 /// Returns all vaults of the acting agent, oldest first; an owner has at most a hundred.
 #[utoipa::path(operation_id = "list_vaults", tag = "tools",
-    responses((status = 200, description = "The vaults, without what is in them", body = [VaultBody])))]
+    responses((status = 200, description = "The vaults, without their contents", body = [VaultBody])))]
 #[get("/vaults")]
 async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
     let found = vaults::list(&doors.ctx, &asker.caller).await?;
@@ -112,7 +112,7 @@ async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>)
 ///
 /// Immediately revokes its credentials, discards their secrets and withdraws all grants of them.
 #[utoipa::path(operation_id = "remove_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
-    responses((status = 204, description = "It is gone")))]
+    responses((status = 204, description = "Removed")))]
 #[delete("/vaults/{vault_id}")]
 async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
     vaults::remove(&doors.ctx, &asker.caller, id("vault", &path)?).await?;

@@ -88,7 +88,7 @@ impl ConditionBody {
     }
 }
 
-/// The request form of [`ConditionBody`].
+/// The condition that fires a trigger, in a request.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewTriggerCondition)]
 struct GivenCondition {

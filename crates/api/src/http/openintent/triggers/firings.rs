@@ -96,8 +96,8 @@ struct FiredBody {
 /// the same type is open and deduplication forbids another.
 #[utoipa::path(operation_id = "fire_trigger", tag = "triggers", request_body = Option<FireBody>,
     params(("trigger_id" = String, Path, description = "The trigger"),
-           ("Idempotency-Key" = Option<String>, Header, description = "A retry with the same key is done once")),
-    responses((status = 200, description = "What came of it", body = FiredBody)))]
+           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    responses((status = 200, description = "Result of the firing", body = FiredBody)))]
 #[post("/triggers/{trigger_id}/fire")]
 async fn fire(
     request: HttpRequest,
@@ -179,8 +179,8 @@ async fn past(doors: &Doors, asker: &Asker, trigger: &str, query: &Query) -> Rep
 /// Newest first; firings older than thirty days are deleted.
 #[utoipa::path(operation_id = "list_trigger_history", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger"),
-           ("before" = Option<String>, Query, description = "Only older than this firing: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("before" = Option<String>, Query, description = "Only firings older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The firings", body = Vec<FiringBody>)))]
 #[get("/triggers/{trigger_id}/history")]
 async fn history(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -192,8 +192,8 @@ async fn history(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
 /// Same as `GET /triggers/{trigger_id}/history`.
 #[utoipa::path(operation_id = "list_trigger_firings", tag = "triggers",
     params(("trigger_id" = String, Path, description = "The trigger"),
-           ("before" = Option<String>, Query, description = "Only older than this firing: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "At most this many, 1 to 1,000; 100 when nothing is said", maximum = 1000)),
+           ("before" = Option<String>, Query, description = "Only firings older than this one: the last id of the previous page"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The firings", body = Vec<FiringBody>)))]
 #[get("/triggers/{trigger_id}/firings")]
 async fn firings(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -279,13 +279,13 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
 /// Needs no key: the sender signs with the trigger's secret, in the format of Standard Webhooks 1.0 or
 /// GitHub. A delivery (`webhook-id`) is accepted once.
 #[utoipa::path(operation_id = "receive_webhook", tag = "triggers", security(()),
-    request_body(content = HookContent, description = "Any JSON"),
+    request_body(content = HookContent, description = "Body of the webhook: any JSON"),
     params(("trigger_id" = String, Path, description = "The trigger"),
-           ("webhook-id" = Option<String>, Header, description = "The delivery's own id"),
-           ("webhook-timestamp" = Option<String>, Header, description = "When it was sent, in seconds since 1970"),
-           ("webhook-signature" = Option<String>, Header, description = "`v1,` and the HMAC-SHA256 of id, time and body")),
-    responses((status = 202, description = "An intent was made, or waits", body = TakenBody),
-              (status = 200, description = "None is to be made", body = TakenBody)))]
+           ("webhook-id" = Option<String>, Header, description = "Id of the delivery"),
+           ("webhook-timestamp" = Option<String>, Header, description = "When the webhook was sent, in seconds since 1970"),
+           ("webhook-signature" = Option<String>, Header, description = "`v1,` followed by the HMAC-SHA256 of id, time and body")),
+    responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
+              (status = 200, description = "No intent is created", body = TakenBody)))]
 #[post("/hooks/{trigger_id}")]
 async fn receive(request: HttpRequest, doors: web::Data<Doors>, path: web::Path<String>, body: Raw) -> Reply {
     take(&request, &doors, (&path, None), body).await
@@ -295,12 +295,12 @@ async fn receive(request: HttpRequest, doors: web::Data<Doors>, path: web::Path<
 ///
 /// A secret token at the end of the URL authenticates the sender (`verify: "token"`).
 #[utoipa::path(operation_id = "receive_webhook_by_token", tag = "triggers", security(()),
-    request_body(content = HookContent, description = "Any JSON"),
+    request_body(content = HookContent, description = "Body of the webhook: any JSON"),
     params(("trigger_id" = String, Path, description = "The trigger"),
-           ("token" = String, Path, description = "What its URL ends in"),
-           ("webhook-id" = Option<String>, Header, description = "The delivery's own id")),
-    responses((status = 202, description = "An intent was made, or waits", body = TakenBody),
-              (status = 200, description = "None is to be made", body = TakenBody)))]
+           ("token" = String, Path, description = "Token at the end of the URL"),
+           ("webhook-id" = Option<String>, Header, description = "Id of the delivery")),
+    responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
+              (status = 200, description = "No intent is created", body = TakenBody)))]
 #[post("/hooks/{trigger_id}/{token}")]
 async fn receive_by_token(
     request: HttpRequest,

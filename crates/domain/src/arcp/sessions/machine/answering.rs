@@ -67,7 +67,7 @@ impl Machine {
     }
 
     /// Delays frames after a `job.subscribed` until the client has certainly read it in a separate turn: one SDK
-    /// drops frames that it reads together with it (contract 4.5).
+    /// drops frames that it reads together with it (ARCP-W-4.5.2).
     fn fence(&mut self, moment: Moment<'_>) -> Option<Do> {
         let nonce = self.nonce(moment);
         let pings = self.features.has(Feature::Heartbeat);

@@ -32,7 +32,7 @@ impl Hold {
         retryable: Option<bool>,
         details: Option<Map<String, Value>>,
     ) -> Outcome<()> {
-        // A worker may not set `retryable` for these: clients drop contradicting payloads (contract 4.2).
+        // A worker may not set `retryable` for these: clients drop contradicting payloads (ARCP-W-4.2.2).
         let fixed = matches!(fault, Fault::InternalError | Fault::LeaseExpired | Fault::BudgetExhausted);
         let said = retryable.filter(|_| !fixed);
         let payload = ErrorPayload {
