@@ -1,4 +1,5 @@
-//! Any bytes as an envelope: nothing panics, and what is accepted means the same after it was written and read again.
+//! Parses arbitrary bytes as an envelope: nothing panics, and an accepted envelope keeps its meaning when it
+//! is written and parsed again.
 
 #![no_main]
 

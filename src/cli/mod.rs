@@ -38,7 +38,7 @@ enum Command {
     /// Check the configuration and the database, and print remedies
     Doctor,
     #[command(flatten)]
-    Client(entente_client::Command),
+    Client(Box<entente_client::Command>),
     /// Print the OpenAPI document
     Openapi,
 }

@@ -19,7 +19,7 @@ from kit import open_sdk
 
 PROGRAM = Path(__file__).parents[2] / "target" / "debug" / "entente"
 
-# The service's key equals its name, as in set-ups for the reference server (contract 7).
+# The service's key equals its name, as in set-ups for the reference server (OI-7.8).
 SERVICE = "dev-user-key"
 # A person with a literal key that the operator chose at the start; and the person that `entente dev` asks questions
 # without an explicit addressee.

@@ -26,7 +26,7 @@ ENTRY = "acl_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 TASK = "task_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 PLAN = "plan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
-# A time format that every Python version supported by the SDK can parse (contract 3.6).
+# A time format that every Python version supported by the SDK can parse (OI-3.6.2).
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 
 
@@ -81,7 +81,7 @@ def refused(kind: type[OpenIntentError], status: int, code: str):
 
 
 def now() -> datetime:
-    """Returns the current time without an offset, as the SDK uses it (contract 3.6)."""
+    """Returns the current time without an offset, as the SDK uses it (OI-3.6.3)."""
     return datetime.now(timezone.utc).replace(tzinfo=None)
 
 

@@ -138,7 +138,7 @@ TESTED = {
 # Methods that cannot be refused, and the reason.
 NEVER_REFUSED = {
     "close": "asks the server nothing",
-    "close_channel": "does not look at the answer (contract 10.1); its test looks at what has become of the channel",
+    "close_channel": "does not look at the answer (OI-10.1.4); its test looks at what has become of the channel",
     "lease": "asks nothing until its block begins; a refusal is then acquire_lease's",
     "subscribe_sse": "asks nothing until it is iterated; a refusal is then an event, see test_streams.py",
     "subscribe_agent": "as subscribe_sse",

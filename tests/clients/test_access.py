@@ -1,4 +1,4 @@
-# Access to intents through the SDK (RFC-0011, contract 7): lists, entries, requests, and that all of it is enforced.
+# Access to intents through the SDK (RFC-0011, OI-7): lists, entries, requests, and that all of it is enforced.
 
 from datetime import datetime, timedelta, timezone
 
@@ -186,7 +186,7 @@ def test_a_decision_is_the_managers_and_final(ada, eve, closed):
         with refused(NotFoundError, 404, "not_found"):
             decide(elsewhere.id, asked.id)
     ada.deny_access_request(closed.id, asked.id)
-    # A decided request counts as missing (contract 7).
+    # A decided request counts as missing (OI-7.6).
     for decide in (ada.approve_access_request, ada.deny_access_request):
         with refused(NotFoundError, 404, "not_found"):
             decide(closed.id, asked.id)

@@ -1,5 +1,5 @@
-# The SDK's agents: the events that @Agent handles (contract 11.5), and its methods for channels, access and delegation.
-# Defects of the SDK that no server can fix are left out: contract 16.
+# The SDK's agents: the events that @Agent handles (OI-11.5), and its methods for channels, access and delegation.
+# Defects of the SDK that no server can fix are left out: OI-16.2.
 
 import asyncio
 import threading
@@ -114,7 +114,7 @@ class Running:
     def __init__(self, url: str, agent):
         self._agent = agent
         self.operator = open_sdk("sync", url, SERVICE, "agent.operator")
-        # Its own `run` recurses infinitely (contract 16).
+        # Its own `run` recurses infinitely (OI-16.2).
         self._thread = threading.Thread(target=BaseAgent.run, args=(agent,), daemon=True)
 
     def _nudge(self) -> str:

@@ -1,4 +1,4 @@
-# The directory of agents through the SDK (RFC-0016, contract 9): registration, records, heartbeats, status, leaving.
+# The directory of agents through the SDK (RFC-0016, OI-9): registration, records, heartbeats, status, leaving.
 
 import uuid
 

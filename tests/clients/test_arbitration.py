@@ -1,4 +1,4 @@
-# Arbitration and decisions through the SDK (RFC-0003, contract 6).
+# Arbitration and decisions through the SDK (RFC-0003, OI-6).
 
 from kit import INTENT, recent, refused
 from openintent import EventType, NotFoundError, OpenIntentError, Permission

@@ -1,4 +1,4 @@
-# The `arcp` command of ARCP's Python package, as used in a shell (contract 10).
+# The `arcp` command of ARCP's Python package, as used in a shell (ARCP-W-10.1).
 
 import json
 

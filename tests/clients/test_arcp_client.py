@@ -1,4 +1,4 @@
-# Jobs through ARCP's own Python SDK, unmodified (contract 10): its client, its transport, its errors. `entente worker`
+# Jobs through ARCP's own Python SDK, unmodified (ARCP-W-10): its client, its transport, its errors. `entente worker`
 # produces the events, so both ends are independent of the server. test_arcp_sharing.py covers access to jobs.
 
 import asyncio

@@ -1,4 +1,4 @@
-# The server as a child process that speaks ARCP over standard input and output (contract 10), with the SDK's transport.
+# The server as a child process that speaks ARCP over standard input and output (ARCP-W-10.14), with the SDK's transport.
 
 import asyncio
 import contextlib

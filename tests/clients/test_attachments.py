@@ -1,4 +1,4 @@
-# Attachments through the SDK (RFC-0005). Its two clients use different names for the same members (contract 15.34).
+# Attachments through the SDK (RFC-0005). Its two clients use different names for the same members (OI-15.34).
 
 import pytest
 from kit import INTENT, recent, refused

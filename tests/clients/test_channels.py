@@ -1,4 +1,4 @@
-# Channels through the SDK (RFC-0021 §1, contract 10.1): creating, listing and closing them, and the necessary rights.
+# Channels through the SDK (RFC-0021 §1, OI-10.1): creating, listing and closing them, and the necessary rights.
 
 import pytest
 from kit import CHANNEL, INTENT, TIME, refused
@@ -43,7 +43,7 @@ def test_a_channel_counts_its_messages(ada, channel):
 @pytest.mark.parametrize("name", ["talk", "release-notes", "please"])
 def test_a_name_is_taken_while_its_channel_is_open(ada, intent, name):
     first = ada.create_channel(intent.id, name)
-    # A name with "lease" in it does not make the error a lease conflict (contract 3.5): the error's exact type is
+    # A name with "lease" in it does not make the error a lease conflict (OI-3.5.3): the error's exact type is
     # asserted.
     with refused(ConflictError, 409, "duplicate_name") as caught:
         ada.create_channel(intent.id, name)

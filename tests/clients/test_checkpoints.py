@@ -1,4 +1,4 @@
-# Checkpoints through the SDK (RFC-0019, contract 13): its own MerkleProof.verify() checks the proofs. The SDK has no
+# Checkpoints through the SDK (RFC-0019, OI-13): its own MerkleProof.verify() checks the proofs. The SDK has no
 # method that creates a checkpoint; an operator creates them.
 
 import json

@@ -1,4 +1,4 @@
-# Discovery through the SDK (contract 4.9): the server's description of itself, without a key.
+# Discovery through the SDK (OI-4.9): the server's description of itself, without a key.
 
 import httpx
 import pytest

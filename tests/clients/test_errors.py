@@ -11,7 +11,7 @@ def test_a_wrong_key_is_an_error_with_its_status(connect, key):
     stranger = connect("agent.ada", key=key)
     with refused(OpenIntentError, 401, "unauthenticated") as caught:
         stranger.list_intents()
-    # The SDK has a separate error for this but never raises it (contract 3.5): `refused` asserts the exact type.
+    # The SDK has a separate error for this but never raises it (OI-3.5.1): `refused` asserts the exact type.
     assert caught.value.response["detail"] == "Invalid or missing API key"
 
 

@@ -1,4 +1,4 @@
-# An intent's log through the SDK (contract 5.5, 5.6): appending and listing events, the validity of its hash chain, and
+# An intent's log through the SDK (OI-5.5, OI-5.6): appending and listing events, the validity of its hash chain, and
 # that the SDK can read every type in it.
 
 import enum
@@ -75,7 +75,7 @@ def test_a_type_of_another_client_spoils_no_page(ada, intent):
 
 
 def test_whatever_the_server_logs_can_be_read(ada, intent):
-    """One unknown type in a page makes the whole page unreadable for the SDK (contract 3.7)."""
+    """One unknown type in a page makes the whole page unreadable for the SDK (OI-3.7.3)."""
     ada.grant_access(intent.id, "agent.bob", permission=Permission.WRITE)
     asked = [ada.request_access(intent.id, "agent.ada") for _ in range(2)]
     ada.approve_access_request(intent.id, asked[0].id)

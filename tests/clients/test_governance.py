@@ -21,8 +21,8 @@ ESCALATION = "esc_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"
 
 @contextlib.contextmanager
 def violates(rule: str):
-    """Requires a refusal by a rule of the policy, with the object that clients of the reference server read (contract
-    3.5)."""
+    """Requires a refusal by a rule of the policy, with the object that clients of the reference server read
+    (OI-3.5.2)."""
     with refused(OpenIntentError, 403, "governance_violation") as caught:
         yield
     detail = caught.value.response["detail"]

@@ -1,4 +1,4 @@
-# Agents' keys through the SDK (RFC-0018, contract 12). The SDK forwards the agent's signatures.
+# Agents' keys through the SDK (RFC-0018, OI-12). The SDK forwards the agent's signatures.
 
 import uuid
 from dataclasses import replace

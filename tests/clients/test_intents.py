@@ -19,7 +19,7 @@ def test_an_intent_is_what_was_asked_for(ada):
 
 
 def test_an_intent_keeps_its_relations(connect):
-    # Only the synchronous client can send them (contract 15, number 34).
+    # Only the synchronous client can send them (OI-15.34).
     ada = connect("agent.ada", flavour="sync")
     parent, first = ada.create_intent("whole"), ada.create_intent("first")
     made = ada.create_intent("part", parent_intent_id=parent.id, depends_on=[first.id])
@@ -39,7 +39,7 @@ def test_an_intent_without_a_title_is_refused(ada):
     assert caught.value.message == "Request failed with status 422"
     [fault] = caught.value.response["errors"]
     assert fault["loc"][-1] == "title"
-    # Clients of the reference server read the same list from `detail` (contract 3.5).
+    # Clients of the reference server read the same list from `detail` (OI-3.5.2).
     assert caught.value.response["detail"] == caught.value.response["errors"]
 
 
@@ -81,7 +81,7 @@ def test_a_state_is_patched_under_its_version(ada):
     assert patched.state.to_dict() == expected
     assert patched.updated_at > made.updated_at
     assert ada.get_intent(made.id) == patched
-    # An empty patch is valid too (contract 5.3).
+    # An empty patch is valid too (OI-5.3.3).
     assert ada.update_state(made.id, 2, {}).version == 3
 
 

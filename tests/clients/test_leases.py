@@ -1,4 +1,4 @@
-# Leases through the SDK (RFC-0003, contract 6): acquiring, renewing, releasing and listing them; and their effect on
+# Leases through the SDK (RFC-0003, OI-6): acquiring, renewing, releasing and listing them; and their effect on
 # others.
 
 from datetime import timedelta
@@ -23,7 +23,7 @@ def test_a_lease_is_acquired(ada, bob, intent):
     assert (lease.intent_id, lease.agent_id, lease.scope) == (intent.id, "agent.ada", "research")
     assert lease.status == LeaseStatus.ACTIVE
     assert recent(lease.created_at) and lease.expires_at - lease.created_at == timedelta(seconds=60)
-    # The SDK compares with this host's local time, which equals the server's only in UTC (contract 3.6).
+    # The SDK compares with this host's local time, which equals the server's only in UTC (OI-3.6.3).
     assert now() < lease.expires_at
     assert bob.get_leases(intent.id) == [lease]
     assert ada.get_events(intent.id)[0].event_type == EventType.LEASE_ACQUIRED
@@ -48,7 +48,7 @@ def test_a_lease_is_renewed_and_the_log_stays_readable(ada, bob, intent):
     renewed = ada.renew_lease(intent.id, lease.id, 600)
     assert (renewed.id, renewed.status, renewed.created_at) == (lease.id, LeaseStatus.ACTIVE, lease.created_at)
     assert renewed.expires_at - lease.expires_at > timedelta(seconds=500)
-    # One unknown event type would make this call raise (contract 3.7).
+    # One unknown event type would make this call raise (OI-3.7.3).
     newest = ada.get_events(intent.id)[0]
     assert (newest.event_type, newest.payload["renewed"]) == (EventType.LEASE_ACQUIRED, True)
     for sdk, lease_id in ((bob, lease.id), (ada, LEASE)):
@@ -89,7 +89,7 @@ def test_a_lease_guards_its_part_of_the_state(ada, bob, intent):
     assert caught.value.existing_lease["agent_id"] == "agent.bob"
     assert bob.update_state(intent.id, intent.version, {"research": 1}).version == 2
     assert ada.update_state(intent.id, 2, {"synthesis": 1}).version == 3
-    # A version conflict is not mistaken for a lease conflict, by the SDK either (contract 3.5).
+    # A version conflict is not mistaken for a lease conflict, by the SDK either (OI-3.5.3).
     with refused(ConflictError, 409, "version_conflict"):
         bob.update_state(intent.id, 1, {"research": 2})
 
@@ -108,7 +108,7 @@ def test_what_is_not_there_or_closed_holds_nothing(ada, eve, intent):
     ):
         with refused(OpenIntentError, 403, "access_closed"):
             ask()
-    # Revoking cascades (contract 7).
+    # Revoking cascades (OI-7.4).
     assert ada.get_leases(intent.id) == []
 
 

@@ -1,4 +1,4 @@
-# Messages through the SDK (RFC-0021 §2 to §4, contract 10.2 to 10.6): sending, replying, listing, reading and asking.
+# Messages through the SDK (RFC-0021 §2 to §4, OI-10.2 to OI-10.6): sending, replying, listing, reading and asking.
 
 from datetime import datetime, timedelta, timezone
 
@@ -28,7 +28,7 @@ def test_a_message_is_what_was_sent(ada, channel):
         "metadata": hints,
         "status": "delivered",
         "created_at": sent["created_at"],
-        # A time sent with an offset is returned with one (contract 3.6).
+        # A time sent with an offset is returned with one (OI-3.6.4).
         "expires_at": end.astimezone(timezone.utc).isoformat(timespec="microseconds"),
         "read_at": None,
     }
@@ -43,7 +43,7 @@ def test_a_message_is_what_was_sent(ada, channel):
         ({"message_type": "notify", "to": "agent.bob"}, ("notify", "agent.bob")),
         ({"message_type": "broadcast"}, ("broadcast", "*")),
         ({"message_type": "broadcast", "to": "*"}, ("broadcast", "*")),
-        # Forms that clients of the reference server rely on (contract 2).
+        # Forms that clients of the reference server rely on (OI-2).
         ({"message_type": "request"}, ("request", "*")),
         ({"message_type": "message"}, ("notify", None)),
     ],

@@ -29,7 +29,7 @@ def test_a_portfolio_is_what_was_asked_for(ada):
 
 
 def test_a_description_may_be_left_out(folio):
-    # The reference server refuses it (contract 16).
+    # The reference server refuses it (OI-16.1).
     assert (folio.name, folio.description) == ("Q1 reporting", None)
     assert folio.metadata == folio.governance_policy == {}
 

@@ -64,7 +64,7 @@ def test_an_agent_is_told_to_try_again(url, ada, bob, intent, flavour):
     with concerning(url, "agent.bob") as inbox:
         fail(bob, flavour, intent.id)
         told = inbox.next("AGENT_ASSIGNED")
-    # The arguments of `@on_retry` (contract 11.5).
+    # The arguments of `@on_retry` (OI-11.5.2).
     assert (told.data["intent_id"], told.data["retry_attempt"]) == (intent.id, 1)
     assert (told.data["last_error"], told.data["delegated_by"]) == ("no answer", None)
 

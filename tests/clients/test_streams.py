@@ -1,4 +1,4 @@
-# Streams through the SDK's own readers (contract 11): events, recipients, and names; resuming, refusals.
+# Streams through the SDK's own readers (OI-11): events, recipients, and names; resuming, refusals.
 
 import threading
 import time
@@ -144,7 +144,7 @@ def test_an_agent_hears_of_its_work(ada, bob, intent, channel):
     ids=["an intent of nobody's", "no id", "another's own", "no key"],
 )
 def test_a_refused_stream_is_an_event_and_no_flood(ada, follow, status):
-    """The SDK reconnects at once and for ever, so the server delays its answer (contract 11.4)."""
+    """The SDK reconnects at once and for ever, so the server delays its answer (OI-11.4.2)."""
     stream, came = follow(ada), []
     begun = time.monotonic()
     for event in stream:

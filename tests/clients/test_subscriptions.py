@@ -1,4 +1,4 @@
-# Webhook subscriptions through the SDK (RFC-0006, contract 15.33), and a receiver that verifies deliveries with nothing
+# Webhook subscriptions through the SDK (RFC-0006, OI-15.33), and a receiver that verifies deliveries with nothing
 # but Python's own library (Standard Webhooks).
 
 import base64

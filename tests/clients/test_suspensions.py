@@ -1,7 +1,7 @@
 # Intents that wait for a person (RFC-0025): the SDK's own agents ask, and people answer in their inbox and at the
 # intent.
 #
-# request_input() passes arguments to set_status in the wrong order, as other parts of the SDK do (contract 16), and so
+# request_input() passes arguments to set_status in the wrong order, as other parts of the SDK do (OI-16.2), and so
 # fails before it asks anything, on any server. With that one call corrected (mended), the rest runs unchanged.
 
 import asyncio

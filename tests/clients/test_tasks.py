@@ -1,4 +1,4 @@
-# Tasks through the SDK (RFC-0012, contract 8): creating, reading, listing and changing them, and the necessary rights.
+# Tasks through the SDK (RFC-0012, OI-8): creating, reading, listing and changing them, and the necessary rights.
 
 import pytest
 from kit import INTENT, TASK, recent, refused
@@ -61,7 +61,7 @@ def test_a_task_goes_through_its_life(ada, bob, intent):
     blocked = bob.update_task(task.id, running.version, "blocked", blocked_reason="no access")
     assert (blocked.status, blocked.blocked_reason) == (TaskStatus.BLOCKED, "no access")
     running = bob.update_task(task.id, blocked.version, "running")
-    # Also without a status (contract 8).
+    # Also without a status (OI-8.3).
     told = bob.update_task(task.id, running.version, output={"so": "far"}, artifacts=["https://example.org/a"])
     assert (told.status, told.output) == (TaskStatus.RUNNING, {"so": "far"})
     done = bob.update_task(task.id, told.version, "completed", output={"pages": 12})
@@ -93,7 +93,7 @@ def test_the_end_of_a_task_closes_its_channel(ada, intent):
 def test_a_change_needs_the_version_that_is_current(ada, intent):
     task = ada.create_task(intent.id, "release the lease")
     ada.update_task(task.id, 1, "claimed")
-    # Neither the name nor the text makes it a lease conflict (contract 3.5): the error's exact type is asserted.
+    # Neither the name nor the text makes it a lease conflict (OI-3.5.3): the error's exact type is asserted.
     with refused(ConflictError, 409, "version_conflict") as caught:
         ada.update_task(task.id, 1, "running")
     assert caught.value.current_version == 2

@@ -1,4 +1,4 @@
-//! 1,000 events to 100 receivers of webhooks, one of which hangs.
+//! 1,000 events delivered to 100 webhook receivers, one of which hangs.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn one_that_hangs_keeps_nobody_else_waiting() {
         }
         assert_eq!(receiver.ids(), sent, "each once, in order");
     }
-    // The one that hangs was tried, and is left alone: it has not had everything by far.
+    // The hanging receiver was tried and then left alone, so it has received only a small part of the events.
     assert!(!all[0].got().is_empty() && all[0].got().len() < events.min(30), "{}", all[0].got().len());
     let scans: i64 =
         sqlx::query_scalar("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'webhook_deliveries'")

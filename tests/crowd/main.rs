@@ -1,5 +1,5 @@
-//! What takes a whole machine for a while: a program of its own, with a PostgreSQL of its own, because it would keep the tests
-//! of `tests/it` waiting that measure how soon something comes.
+//! Tests that load a whole machine. They are a separate binary with its own PostgreSQL, because they would
+//! slow down the latency tests of `tests/it`.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 #![expect(clippy::disallowed_methods, reason = "a test owns its tasks, and follows the true clock")]

@@ -1,4 +1,5 @@
-//! Bridges: tasks that become jobs, and what comes back of them; who sets bridges up. Messages are `bridges/talking.rs`.
+//! Bridges: AEE tasks that become jobs, the envelopes that report on them, and who may configure a bridge.
+//! `bridges/talking.rs` covers messages.
 
 mod guarded;
 mod talking;
@@ -8,13 +9,13 @@ use crate::aee::envelopes::{letter, mail, two, with};
 use crate::arcp::jobs::{Hand, id, status};
 
 impl World {
-    /// Carries everything that there is to carry.
+    /// Runs the bridges until nothing is left to carry.
     pub async fn carry(&self) {
         while self.server.bridging.step().await.unwrap() > 0 {}
     }
 }
 
-/// A world with two agents, a worker for the second one's tasks and the bridge that has them done.
+/// Starts a server with two agents, a bridge for the second one's tasks and a worker for their jobs.
 async fn bridged() -> (World, [Client; 3], Hand) {
     let (world, ada, bob) = two().await;
     let admin = world.admin().await;
@@ -25,7 +26,7 @@ async fn bridged() -> (World, [Client; 3], Hand) {
     (world, [ada, bob, admin], hand)
 }
 
-/// The type and the payload of what lies in a mailbox.
+/// Returns the type and payload of each envelope in a mailbox.
 async fn told(client: &Client, entity: &str) -> Vec<(String, Value)> {
     let all = mail(client, entity).await.into_iter();
     all.map(|(_, letter)| (letter["type"].as_str().unwrap().to_owned(), letter["payload"].clone())).collect()
@@ -109,7 +110,7 @@ async fn what_dies_between_two_lines_is_carried_once() {
     let (world, [ada, _bob, admin], hand) = bridged().await;
     let second = World::on(Setup::default(), world.database.clone()).await;
     ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
-    // As one that died when the job was there and before that was written down.
+    // Simulates a server that died after it created the job and before it recorded that.
     let asked = json!({ "agent": "x@1.0.0", "input": { "n": 1 }, "idempotency_key": "aee:ops:envelope-1" });
     let before = admin.post("/jobs", asked).await.is(201);
     let (one, other) = tokio::join!(world.server.bridging.step(), second.server.bridging.step());
@@ -128,7 +129,7 @@ async fn what_dies_between_two_lines_is_carried_once() {
     let results: Vec<&Value> =
         came.iter().filter(|(kind, _)| kind == "result").map(|(_, payload)| &payload["value"]).collect();
     assert_eq!((logs, results), (1, vec![&json!(7)]));
-    // Somebody who remembers nothing of it tells it all again: it is the same.
+    // With its records lost, the bridge sends everything again; the result is the same.
     let made = count(&world, "SELECT count(*) FROM aee_envelopes").await;
     change(&world, "DELETE FROM aee_bridged WHERE source LIKE 'job_%'").await;
     change(&world, "UPDATE aee_bridged SET told = 0, open = true").await;
@@ -162,7 +163,7 @@ async fn what_fails_comes_back_as_an_error() {
     let expected =
         json!({ "code": "PERMISSION_DENIED", "message": "the door is locked", "retryable": false });
     assert_eq!((kind.as_str(), said), ("error", expected));
-    // Too much for an envelope: that it is done is said all the same.
+    // The result is too large for an envelope; the task is still reported as done.
     send("envelope-2", json!({})).await;
     let job = hand.one().await;
     hand.tell(&job, "result", json!({ "result": { "large": "x".repeat(300_000) } })).await.ok();
@@ -171,7 +172,7 @@ async fn what_fails_comes_back_as_an_error() {
         last().await,
         ("result".to_owned(), json!({ "job_id": job["job_id"], "omitted": "too_large" }))
     );
-    // No such agent: no job, and no waiting either.
+    // An unknown agent: the bridge creates no job and reports an error at once.
     let bridge = json!({ "kind": "jobs", "entity": "agent.bob", "intents": ["ops.**"], "agent": "nobody" });
     admin.put("/aee/bridges/ops", bridge).await.ok();
     send("envelope-3", json!({})).await;
@@ -196,7 +197,7 @@ async fn a_job_that_nobody_waits_for_is_called_off() {
     let jobs = hand.claim(1).await;
     let waiting =
         admin.get("/jobs?status=pending").await.ok()["jobs"][0]["job_id"].as_str().unwrap().to_owned();
-    // The one that runs is answered by hand, the other one not at all.
+    // The running job's task is answered by hand, the other one's is not answered at all.
     let running = id(&jobs[0]).to_owned();
     let of_running = count(
         &world,
@@ -245,7 +246,7 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
         let refused = admin.put("/aee/bridges/odd", with(good.clone(), more.clone())).await;
         assert_eq!(refused.status, 422, "{more}: {}", refused.text);
     }
-    // An admin that may act as nobody else sets up nothing for others.
+    // An admin key that may act as nobody else cannot set up a bridge for another agent.
     admin.post("/principals", json!({ "id": "service.narrow", "kind": "service" })).await.is(201);
     let scopes = json!(["admin", "mail:read", "mail:write", "jobs:read", "jobs:write"]);
     let key = async |act_as: Value| {
@@ -255,7 +256,7 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
     let narrow = key(json!([])).await;
     let narrow = world.client(narrow["key"].as_str().unwrap());
     narrow.put("/aee/bridges/theirs", good.clone()).await.refused(404, "not_found");
-    // What a key set up ends with it.
+    // A bridge stops working when the key that set it up is revoked.
     let wide = key(json!(["agent.bob"])).await;
     let client = world.client(wide["key"].as_str().unwrap());
     client.put("/aee/bridges/ops", good).await.ok();
@@ -280,7 +281,7 @@ async fn a_tasks_id_may_look_like_an_event_of_a_job() {
     world.carry().await;
     let job = hand.one().await;
     let before = told(&ada, "agent.ada").await.len();
-    // Whoever is told of a job can guess what its next events are called.
+    // An agent that knows the job id can guess the ids of the next event envelopes.
     for n in 1..=9 {
         let id = format!("{}/{n}", job["job_id"].as_str().unwrap());
         ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
@@ -316,7 +317,7 @@ async fn a_refusal_locks_both_mailboxes_in_the_order_of_everybody() {
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        // As a batch with letters to both.
+        // Locks in the order of a batch with envelopes to both.
         lock("agent.zoe").execute(&mut *other).await.unwrap();
         other.rollback().await.unwrap();
     };

@@ -1,4 +1,4 @@
-//! The command line, run as people run it: the program as a process.
+//! The command line, with the program run as a process.
 
 mod decide;
 mod doctor;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::harness::{ANY, Receiver, Setup, Value, World, json, send, talk};
 
-/// How long anything may take that the server does by itself.
+/// Upper bound for anything that the server does on its own.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(world: Option<&World>, key: &str, arguments: &[&str]) -> Output {
@@ -37,7 +37,7 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("entente-cli-{}-{name}", std::process::id()))
 }
 
-/// Runs a command against the world, requires success, and reads its JSON.
+/// Runs a command with `--json` against the test server, asserts success and returns the parsed output.
 async fn told(world: &World, key: &str, arguments: &[&str]) -> Value {
     let (arguments, key) = (arguments.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), key.to_owned());
     let url = format!("http://{}", world.address);
@@ -107,7 +107,7 @@ async fn webhooks_are_looked_after_from_the_terminal() {
     told(&world, key, &["webhook", "replay", id, "--since", "2026-01-01T00:00:00Z"]).await;
     let got = receiver.until(2).await;
     assert!(got.iter().all(|one| one.id() == sent["id"].as_str().unwrap()));
-    // The receiver has it before the server has its answer.
+    // The receiver gets the webhook before the server has recorded the response.
     let noted = async {
         while told(&world, key, &["webhook", "deliveries", id, "--status", "delivered"]).await[0]["webhook_id"]
             != sent["id"]

@@ -1,6 +1,6 @@
-//! Many at once: one order for everybody, one winner per race, one message per retry. Races over access and keys are
-//! `concurrency/ends.rs`, everything together is `concurrency/mixed.rs`, the writers of the group commit by themselves
-//! `concurrency/writers.rs`.
+//! Concurrency: one order for all readers, one winner per race, one message per retry. `concurrency/ends.rs` covers
+//! races over access and keys, `concurrency/mixed.rs` all of these together, and `concurrency/writers.rs` the
+//! writers of the group commit.
 
 mod ends;
 mod mixed;
@@ -18,7 +18,7 @@ async fn live() -> World {
     World::with(Setup { live: true, ..Setup::default() }).await
 }
 
-/// `count` clients of one key, each with connections of its own.
+/// Returns `count` clients with the same key, each with its own connections.
 fn clients(world: &World, count: usize) -> Vec<Client> {
     (0..count).map(|n| world.any().acting_as(&format!("agent.{n}"))).collect()
 }
@@ -27,12 +27,12 @@ fn id(message: &Value) -> &str {
     message["id"].as_str().unwrap()
 }
 
-/// A message's number in its channel, which its id carries.
+/// Returns a message's number in its channel; its id contains it.
 fn number(message: &Value) -> u32 {
     id(message).parse::<MessageId>().unwrap().number()
 }
 
-/// All that a channel's list has, page by page.
+/// Lists all messages of a channel, page by page.
 async fn list(client: &Client, channel: &str) -> Vec<Value> {
     let (mut cursor, mut all) = ("cur_0".to_owned(), Vec::new());
     loop {
@@ -46,7 +46,7 @@ async fn list(client: &Client, channel: &str) -> Vec<Value> {
     }
 }
 
-/// Sends `count` messages one after the other; their numbers must rise.
+/// Sends `count` messages one after the other and asserts that their numbers rise.
 async fn talker(client: &Client, who: usize, channel: &str, count: u64) -> Vec<Value> {
     let mut sent: Vec<Value> = Vec::new();
     for n in 0..count {
@@ -84,7 +84,7 @@ async fn one_hot_channel_has_one_order_for_everybody() {
     assert_eq!(shown["message_count"], 640);
     assert_eq!(shown["last_message_at"], listed[639]["created_at"]);
     assert!(listed.is_sorted_by_key(|message| message["created_at"].as_str().unwrap().to_owned()));
-    // The log's copies are in the same order.
+    // The events in the intent's log have the same order.
     let events =
         any.get(&format!("/intents/{intent}/events?event_type=channel.message&limit=1000")).await.ok();
     let logged: Vec<&str> = events
@@ -105,7 +105,7 @@ async fn a_channel_that_is_new_to_the_server_does_not_hide_those_it_knows() {
     let (intent, known) = talk(&any, json!({})).await;
     let clients = clients(&world, 9);
     for round in 0..30 {
-        // It moves the intent's line, which the writer does not know of; then both are sent to at once.
+        // This appends to the intent's log behind the writer's back. Then messages go to both channels at once.
         let made =
             any.post(&format!("/intents/{intent}/channels"), json!({ "name": format!("n{round}") })).await;
         let made = made.is(201);
@@ -135,7 +135,7 @@ async fn of_many_channels_with_one_name_one_is_opened() {
         let refused = reply.refused(409, "duplicate_name");
         assert!(refused["message"].as_str().unwrap().contains(id(&made)), "it says which one to use");
     }
-    // By name, unopened: all are on one channel.
+    // By name, with no channel opened before: all messages are on one channel.
     let by_name = format!("{channels}/two/messages");
     let sent = join_all(clients.iter().enumerate().map(async |(who, client)| {
         client.post(&by_name, json!({ "sender": format!("agent.{who}"), "payload": {} })).await.is(201)
@@ -180,7 +180,7 @@ async fn of_many_equal_retries_one_is_done() {
     let events = any.get(&format!("/intents/{intent}/events?event_type=note")).await.ok();
     assert_eq!(events.as_array().unwrap().len(), 1);
     assert_eq!(any.get("/intents").await.ok()["intents"].as_array().unwrap().len(), 2);
-    // A batch under one key, many times at once: each of its messages once.
+    // Concurrent retries of a batch with one idempotency key store each of its messages once.
     let batch: Vec<Value> =
         (0..20).map(|n| json!({ "sender": "agent.x", "payload": { "batch": n } })).collect();
     let batch = json!({ "messages": batch });
@@ -253,7 +253,7 @@ async fn a_reader_at_the_end_of_the_line_misses_and_repeats_nothing() {
     let (_, channel) = talk(&any, json!({})).await;
     let clients = clients(&world, 16);
     let talkers = clients.iter().enumerate().map(|(who, client)| talker(client, who, &channel, 25));
-    // Two that poll for the next, two that wait for it; one of each by the last message's id instead of the cursor.
+    // Two readers poll and two long-poll; one of each continues after the last message's id instead of the cursor.
     let readers = [(0, false), (0, true), (5, false), (5, true)].map(async |(wait, by_id)| {
         let (reader, mut cursor, mut read) = (world.any(), "cur_0".to_owned(), Vec::new());
         while read.len() < 400 {
@@ -295,7 +295,7 @@ async fn a_full_channel_keeps_its_newest_whoever_sends() {
         }
     };
     tokio::join!(talkers, watch);
-    // Nobody sees more than ten; in the table some more may lie until the next 256 have come.
+    // Readers see at most ten messages; the table may hold more until the next 256 have arrived.
     world.sweep().await;
     let rows: i64 =
         sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&world.ctx().pool).await.unwrap();

@@ -1,11 +1,11 @@
-//! The configuration: `.env.example` documents what `src/config.rs` reads, with its defaults; a value that cannot be used
-//! is refused with its variable's name.
+//! Configuration: `.env.example` documents the variables that `src/config.rs` reads, with their defaults, and an
+//! invalid value is refused with its variable's name.
 
 use std::collections::BTreeSet;
 
 use entente::config::Config;
 
-/// The variables that a file documents: `NAME=value` and `# NAME=value`.
+/// Returns the variables that `.env.example` documents: `NAME=value` and `# NAME=value`.
 fn documented() -> Vec<(String, String)> {
     let lines = include_str!("../../.env.example").lines();
     let pairs = lines.filter_map(|line| line.trim_start_matches("# ").split_once('='));
@@ -14,7 +14,7 @@ fn documented() -> Vec<(String, String)> {
     named.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The variables that the code asks for.
+/// Returns the variables that the code reads.
 fn read() -> BTreeSet<String> {
     let asked = std::sync::Mutex::new(BTreeSet::new());
     Config::read(&|name| {

@@ -1,10 +1,11 @@
-//! The dashboard's numbers, and the intent that it is asked for: of everything that one may see, not of what is listed.
+//! The dashboard: its figures count everything that the user may see, not only the listed intents, and `?intent=`
+//! selects an intent.
 
 use super::harness::{Client, World, json, send, subscribe, talk};
 use super::pages::{Browser, Page};
 use crate::kernel::people::logged_in;
 
-/// The number of a tile.
+/// Returns the figure of a tile.
 fn tile(page: &Page, what: &str) -> u32 {
     let (before, _) =
         page.text.split_once(&format!("</strong> {what}</li>")).unwrap_or_else(|| panic!("no {what}"));
@@ -23,9 +24,9 @@ async fn intent(client: &Client, title: &str) -> String {
 async fn it_counts_all_that_one_may_see() {
     let world = World::start().await;
     let ann = world.agent("agent.ann").await;
-    // The oldest intent of all is the one where somebody waits.
+    // The pending request is on the oldest intent.
     let (oldest, channel) = talk(&ann, json!({})).await;
-    // Ids of one instant have no order.
+    // Ids that were created at the same instant have no defined order.
     world.clock.advance(1);
     let asked = json!({ "sender": "agent.ann", "message_type": "request", "payload": {} });
     send(&ann, &channel, asked).await;
@@ -53,12 +54,12 @@ async fn it_counts_all_that_one_may_see() {
     let mut admin = logged_in(&world, "human.eve", true).await;
     let page = admin.get("/dashboard").await;
     assert_eq!(tiles(&page), [57, 1, 28, 0], "an admin sees all: 60 intents less 3, 30 jobs less 2");
-    // Whoever has no part in them sees neither the closed intent nor anybody's jobs.
+    // A person without access sees neither the closed intent nor the jobs of others.
     let mut person = logged_in(&world, "human.ada", false).await;
     let page = person.get("/dashboard").await;
     assert_eq!(tiles(&page), [56, 1, 0, 0]);
     assert!(page.text.contains("waits for <strong>anybody"), "nor is what waits on old intents left out");
-    // A list that is closed later is counted no more.
+    // An intent that is closed later is no longer counted.
     ann.put(&format!("/intents/{oldest}/acl"), json!({ "default_policy": "closed" })).await.ok();
     assert_eq!(tiles(&person.get("/dashboard").await), [55, 0, 0, 0]);
     ann.post(
@@ -107,7 +108,7 @@ async fn it_counts_receivers_and_agents_that_are_not_listed_too() {
     let page = admin.get("/dashboard").await;
     assert_eq!(tile(&page, "failing receivers"), 54);
     assert_eq!((tile(&page, "healthy agents"), tile(&page, "silent agents")), (204, 1));
-    // Another's receivers are nobody else's to count.
+    // Failing receivers count only for their owner.
     let mut person = logged_in(&world, "human.ada", false).await;
     assert_eq!(tile(&person.get("/dashboard").await, "failing receivers"), 0);
     world.end().await;
@@ -128,13 +129,13 @@ async fn it_opens_the_intent_that_is_asked_for_and_no_other() {
     }
     let heading =
         |page: &Page| page.text.contains("<div class=\"line\">").then(|| page.between("<h3>", "</h3>"));
-    // From a question to its intent, however old that is.
+    // A question links to its intent, even if that is old.
     let card = person.get(&format!("/inbox/{}", question["id"].as_str().unwrap())).await;
     let link = format!("/dashboard?intent={first}");
     assert!(card.text.contains(&format!("<a href=\"{link}\">its intent</a>")), "{}", card.text);
     assert_eq!(heading(&person.get(&link).await).as_deref(), Some("the first matter"));
     assert_eq!(heading(&person.get("/dashboard").await).as_deref(), Some("matter 44"), "the liveliest");
-    // One that is not there, or not for this person, is not replaced by another; the two look the same.
+    // An unknown or hidden intent is not replaced by another one, and the two cases look the same.
     let nowhere = "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F";
     for other in [hidden.as_str(), nowhere, "x", ""] {
         let page = open(&mut person, other).await;

@@ -1,4 +1,4 @@
-//! Where the server itself may send: not into its own network, whatever a name stands for and whenever.
+//! Egress: the server must not send into its own network, whichever addresses a name resolves to and whenever.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use entente::background::egress::{Found, Names};
 
 use crate::harness::{Cluster, Receiver, Setup, Value, World, json, subscribe};
 
-/// Names that stand for other addresses each time they are looked up; the last answer goes on.
+/// A resolver that returns other addresses on each lookup; the last answer repeats.
 struct Fickle {
     answers: Mutex<Vec<Vec<&'static str>>>,
     asked: AtomicUsize,
@@ -38,13 +38,13 @@ impl Names for Fickle {
     }
 }
 
-/// A world that may send to 127.0.0.2, which plays the public internet, and not to 127.0.0.1.
+/// Starts a server that may send to 127.0.0.2, which stands for the public internet, but not to 127.0.0.1.
 async fn world(allow: &'static str, names: Arc<Fickle>) -> World {
     let setup = Setup { settings: vec![("ENTENTE_WEBHOOK_ALLOW", allow)], live: false };
     World::naming(setup, Cluster::get().fresh_database().await, names).await
 }
 
-/// Sends a ping; the attempt.
+/// Sends a ping and returns the delivery attempt.
 async fn ping(world: &World, id: &str) -> Value {
     let ada = world.client("key-of-agent.ada");
     let queued = ada.post(&format!("/subscriptions/{id}/ping"), json!({})).await.is(202);
@@ -59,10 +59,10 @@ async fn a_name_that_changes_what_it_stands_for_gains_nothing() {
     let names = Fickle::new(&[&["127.0.0.2"], &["127.0.0.1"], &["127.0.0.1", "127.0.0.2"]]);
     let world = world("127.0.0.2", Arc::clone(&names)).await;
     let ada = world.agent("agent.ada").await;
-    // The same port inside and outside.
+    // The same port on the public and the private address.
     let outside = Receiver::on("127.0.0.2:0").await;
     let inside = Receiver::on(&format!("127.0.0.1:{}", outside.address.port())).await;
-    // Each attempt is to look the name up anew.
+    // Closes the connection, so that each attempt looks the name up again.
     outside.does([crate::harness::Act::Header(200, "connection", "close".to_owned())]);
     let url = format!("http://hooks.example:{}/", outside.address.port());
     let made = subscribe(&ada, &url, json!({})).await;
@@ -91,7 +91,7 @@ async fn addresses_in_urls_are_judged_at_every_attempt() {
         let url = json!({ "webhook_url": format!("http://{host}:{port}/") });
         ada.post("/subscriptions", url).await.refused(422, "invalid_request");
     }
-    // What was written down before the operator closed it is judged again when it is sent to.
+    // An endpoint that was allowed when it was created is checked again on each delivery.
     let outside = Receiver::on("127.0.0.2:0").await;
     let made = subscribe(&ada, &outside.url(), json!({})).await;
     let id = made["id"].as_str().unwrap();

@@ -1,35 +1,41 @@
-//! The rules of the house that the compiler does not keep (ARCHITECTURE.md, "Rules"), read off the source text.
+//! Rules of this repository that the compiler does not check (ARCHITECTURE.md, "Rules"), checked on the source
+//! text.
 
+mod citations;
 mod indexes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of a file at the most, and of a function.
+/// Maximum number of lines of a file and of a function.
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 70;
 
-/// Files that are longer, with the length that they may have. This list may only shrink.
+/// Longer files, each with its maximum. This list may only shrink.
 const LONG_FILES: [(&str, usize); 0] = [];
 
-/// Functions that are longer. This list may only shrink.
+/// Longer functions. This list may only shrink.
 const LONG_FUNCTIONS: [&str; 2] = ["write_more", "read"];
 
-/// Words that a crate or a folder must not contain, beside what its Cargo.toml rules out. Comments do not count.
-const FORBIDDEN: [(&str, &[&str]); 9] = [
+/// Words that a crate or folder must not contain, in addition to the limits of its Cargo.toml. Comments do not
+/// count.
+const FORBIDDEN: [(&str, &[&str]); 12] = [
     ("crates/domain/src/", &["tokio::", "reqwest::", "std::env", "std::fs", "Utc::now"]),
     ("crates/runtime/src/", &["sqlx::", "actix_web"]),
     ("crates/store/src/", &["sqlx::query"]),
     ("crates/kernel/src/", &["StatusCode", " now()"]),
-    ("crates/kernel/src/feed/", &["sqlx::", "crate::Ctx"]),
+    ("crates/kernel/src/feed/bells.rs", &["sqlx::", "crate::Ctx"]),
+    ("crates/kernel/src/feed/frame.rs", &["sqlx::", "crate::Ctx"]),
+    ("crates/kernel/src/feed/mod.rs", &["sqlx::", "crate::Ctx"]),
+    ("crates/kernel/src/feed/topic.rs", &["sqlx::", "crate::Ctx"]),
     ("crates/api/src/", &["sqlx::", "entente_store", "reqwest::", "spawn("]),
     ("crates/client/src/", &["sqlx::", "actix_web"]),
     ("src/background/", &["actix_web", "entente_api", "reqwest::", "sqlx::query"]),
     ("src/cli/", &["sqlx::query", "actix_web"]),
 ];
 
-/// Files that may all the same, with the reason: the only HTTP client of the server, and a connection that outlives its request.
+/// Exempt files: the server's only HTTP client, and a connection that outlives its request.
 const EXEMPT: [(&str, &str); 2] =
     [("src/background/egress.rs", "reqwest::"), ("crates/api/src/arcp/session.rs", "spawn(")];
 
@@ -37,7 +43,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file of the project with its text, by its path from the root.
+/// Returns every Rust file of these folders: its path from the root, and its text.
 fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut left: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
@@ -57,7 +63,7 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
     found
 }
 
-/// Whether a file is a part of the program, and not of its tests and benchmarks.
+/// Whether a file is part of the program, not of its tests or benchmarks.
 fn is_program(name: &str) -> bool {
     name.starts_with("src/") || name.split('/').nth(2) == Some("src")
 }
@@ -70,7 +76,7 @@ fn none(faults: &[String]) {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// The lines of code, without comments.
+/// Returns the lines of code without comments.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with("//"))
 }
@@ -110,7 +116,8 @@ fn only_one_place_each() {
         ("getrandom::", "crates/runtime/src/environment.rs"),
         ("env::var(", "src/config.rs crates/client/src/remote.rs"),
         ("Config::from_environment", "src/cli/"),
-        // One for the commands, which talk to a server, and one for the server, which talks to receivers of webhooks.
+        // One client for the commands, which talk to a server, and one for the server, which talks to webhook
+        // receivers.
         ("reqwest::Client::", "crates/client/src/remote.rs src/background/egress.rs"),
         ("PgPoolOptions", "crates/store/src/lib.rs"),
         ("pg_notify(", "crates/kernel/src/nodes.rs"),
@@ -133,7 +140,7 @@ fn only_one_place_each() {
     none(&faults);
 }
 
-/// The names that the migrations give to tables.
+/// Returns the tables that the migrations create.
 fn tables() -> BTreeSet<String> {
     let mut tables = BTreeSet::new();
     for entry in fs::read_dir(root().join("migrations")).unwrap() {
@@ -167,7 +174,7 @@ fn a_table_is_written_by_one_file() {
             }
         }
     }
-    // The statement of the hot path writes several tables at once, and is the only one that may.
+    // The hot path's statement writes several tables at once; it is the only exception.
     let own = |name: &&String| *name != "crates/kernel/src/openintent/messages/sends/write.rs";
     let shared = writers.iter().filter(|(_, files)| files.iter().filter(own).count() > 1);
     none(&shared.map(|(table, files)| format!("`{table}` is written by {files:?}")).collect::<Vec<_>>());
@@ -180,8 +187,8 @@ fn every_query_is_checked_and_has_a_name() {
     let mut faults = Vec::new();
     let mut names = BTreeSet::new();
     for (name, text) in program() {
-        // A file that names the columns of its rows once has a macro for it, `select!`, whose first argument is the name.
-        // `seen!` of moments has that of what it reads before it.
+        // A file that names the columns of its rows once has a macro for it, `select!`, whose first argument is the
+        // label. The macro `seen!` of moments also takes its label from there.
         for (at, call) in text.match_indices("select!(").chain(text.match_indices("seen!(")) {
             let label = text[at + call.len()..].split('"').nth(1).unwrap();
             if !names.insert(label.to_owned()) {
@@ -213,7 +220,7 @@ fn every_query_is_checked_and_has_a_name() {
     assert!(names.len() > 60, "only {} queries were found", names.len());
 }
 
-/// The functions of a formatted file: name, first line and number of lines.
+/// Returns the functions of a formatted file: name, first line and number of lines.
 fn functions(text: &str) -> Vec<(String, usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -268,7 +275,7 @@ fn nothing_outgrows_the_house() {
 
 #[test]
 fn nothing_is_left_lying_about() {
-    // Put together here, so that this file does not find itself.
+    // Concatenated here, so that this file does not match itself.
     let words = [
         ["FIX", "ME"],
         ["TO", "DO"],
@@ -289,7 +296,8 @@ fn nothing_is_left_lying_about() {
     none(&faults);
 }
 
-/// The names that the OpenAPI document has for what is written in Rust, each with where it is written.
+/// Returns the schema names that the OpenAPI document takes from Rust types, each with the places of their
+/// declarations.
 fn schemas() -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (file, text) in program() {
@@ -298,10 +306,10 @@ fn schemas() -> BTreeMap<String, Vec<String>> {
             if !derived.contains("ToSchema") {
                 continue;
             }
-            // Up to the declaration; what stands between is attributes.
+            // The declaration follows; only attributes stand between.
             let declared =
                 ["struct ", "enum "].iter().filter_map(|word| Some((rest.find(word)?, word.len())));
-            // In a macro that makes the declaration there is none; its name is said.
+            // A macro that generates the declaration has no name here; there the attribute names it.
             let (at, word) = declared.min().unwrap_or((rest.len(), 0));
             let said =
                 rest[..at].split("#[schema(as = ").nth(1).map(|name| name.split([')', ',']).next().unwrap());
@@ -314,7 +322,7 @@ fn schemas() -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn every_schema_has_a_name_of_its_own() {
-    // Of two with one name the document has only the last, and says it of both.
+    // If two types have one name, the document contains only the last and uses it for both.
     let found = schemas();
     assert!(found.len() > 100, "only {} schemas were found", found.len());
     let doubled = found.iter().filter(|(_, places)| places.len() > 1);

@@ -1,4 +1,4 @@
-//! What all protocols share: identity, access, the log, streams and webhooks.
+//! Features that all protocols share: identity, access, the log, streams and webhooks.
 
 pub(crate) mod access;
 pub(crate) mod agents;

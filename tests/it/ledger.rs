@@ -1,8 +1,9 @@
-//! The crash ledger: clients send messages and envelopes, streams follow, pollers poll and webhooks are received while the server and its
-//! PostgreSQL are killed with SIGKILL again and again. Afterwards what was acknowledged is there: once, in order, and
-//! everybody heard all of it; receivers of webhooks at least once.
+//! The crash ledger: clients send messages and envelopes, streams follow, pollers poll and webhooks are received
+//! while the server and its PostgreSQL are repeatedly killed with SIGKILL. Afterwards everything that was
+//! acknowledged is stored once and in order, every reader has received all of it, and webhook receivers have
+//! received it at least once.
 //!
-//! `make soak` runs it for 200 kills: `ENTENTE_KILLS=200`.
+//! `make soak` runs it with 200 kills: `ENTENTE_KILLS=200`.
 
 mod hooks;
 mod jobs;
@@ -21,23 +22,23 @@ use self::readers::{Heard, follow, poll};
 use crate::harness::process::{KEY, Launch, Place, Process};
 use crate::harness::{Client, Sse, Value, json, talk};
 
-/// Kills when nothing is said.
+/// Default number of kills.
 const KILLS: u32 = 20;
-/// Of how many kills one is of PostgreSQL alone, and one of both at once.
+/// Of this many kills, one hits PostgreSQL alone and one hits both at once.
 const OF_POSTGRES: u32 = 4;
-/// Clients that send.
+/// Number of sending clients.
 const CLIENTS: u64 = 8;
-/// How long a client tries to get one message acknowledged, and a reader to hear the last one.
+/// How long a client retries one message, and how long a reader waits for the last one.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What every task of the test knows.
+/// State shared by all tasks of the test.
 #[derive(Default)]
 pub struct Run {
-    /// Whether the killing is over.
+    /// Whether all kills are done.
     pub done: AtomicBool,
-    /// How often something was tried again.
+    /// Number of retries.
     pub retries: AtomicU64,
-    /// Whether a worker died over its job.
+    /// Whether a worker died during its job.
     pub died: AtomicBool,
 }
 
@@ -47,14 +48,14 @@ impl Run {
     }
 }
 
-/// One acknowledged message: what the ledger holds.
+/// A ledger entry: one acknowledged message.
 struct Entry {
     who: u64,
     n: u64,
     id: String,
 }
 
-/// Sends until the killing is over; each message until it is acknowledged, with the same key each time.
+/// Sends messages until all kills are done. Retries each with the same idempotency key until it is acknowledged.
 async fn send(run: Arc<Run>, client: Client, channel: String, who: u64) -> Vec<Entry> {
     let mut ledger = Vec::new();
     for n in 0.. {
@@ -83,13 +84,13 @@ async fn send(run: Arc<Run>, client: Client, channel: String, who: u64) -> Vec<E
     ledger
 }
 
-/// A pause of some length: kills must meet the server in every state, and differ from run to run.
+/// Returns a random pause: kills must hit the server in every state, and at different times in each run.
 fn pause(chance: &mut u64) -> Duration {
     *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     Duration::from_millis(50 + (*chance >> 33) % 400)
 }
 
-/// Kills again and again; what was killed comes back by itself or is started anew.
+/// Kills repeatedly; PostgreSQL is restarted by the server, the server by this function.
 async fn kill_repeatedly(place: &Place, launch: &Launch, mut server: Process, kills: u32) -> Process {
     let mut chance = u64::from(std::process::id()) ^ 0x5DEE_CE66_D1CE_4E5B;
     println!("the seed of this run's pauses is {chance}");
@@ -97,10 +98,10 @@ async fn kill_repeatedly(place: &Place, launch: &Launch, mut server: Process, ki
     for kill in 0..kills {
         tokio::time::sleep(pause(&mut chance)).await;
         if kill % OF_POSTGRES == 1 {
-            // The server goes on and starts it again.
+            // The server keeps running and restarts PostgreSQL.
             assert!(place.kill_postgres());
             killed[1] += 1;
-            // Long enough for the server to notice, and sometimes not.
+            // Usually long enough for the server to notice, but not always.
             tokio::time::sleep(pause(&mut chance)).await;
             continue;
         }
@@ -146,7 +147,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     ];
     let mut readers = Vec::new();
     for path in paths {
-        // Open before anything is sent: they are to hear all of it.
+        // Opened before the first message, because they must receive all of them.
         let stream = Sse::open(&any, &path).await;
         readers.push(tokio::spawn(follow(Arc::clone(&run), server.client(KEY), path, stream)));
     }
@@ -179,8 +180,8 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice() {
     );
 }
 
-/// Requires that the channel has the ledger's messages and no others, each once, numbered without gaps, each client's in
-/// its own order; their ids in order.
+/// Asserts that the channel contains exactly the ledger's messages, each once, numbered without gaps and in each
+/// client's order. Returns their ids in order.
 async fn check_channel(client: &Client, channel: &str, ledger: &[Entry]) -> Vec<String> {
     let (mut cursor, mut listed): (String, Vec<Value>) = ("cur_0".to_owned(), Vec::new());
     loop {
@@ -237,10 +238,10 @@ fn check_reader(heard: &Heard, listed: &[String]) {
     assert!(heard.breaks > 0, "{}: it was never broken off: the test proves nothing", heard.who);
 }
 
-/// Requires that the chain verifies and has every message of the audited channel.
+/// Asserts that the hash chain verifies and contains every message of the audited channel.
 async fn check_log(client: &Client, intent: &str, messages: usize) {
     let verified = client.get(&format!("/intents/{intent}/events/verify")).await.ok();
     assert_eq!((&verified["chain_valid"], &verified["breaks"]), (&json!(true), &json!([])));
-    // And the intent's and the channel's own creation.
+    // Plus the creation of the intent and of the channel.
     assert_eq!(verified["event_count"], messages + 2);
 }

@@ -1,10 +1,11 @@
-//! The tests through the door: a real server on a real PostgreSQL, raw JSON over real sockets, time in the test's hand.
+//! Integration tests over the API: a real server on a real PostgreSQL, raw JSON over real sockets, and a
+//! clock that the tests control.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 #![expect(clippy::disallowed_methods, reason = "a test owns its tasks, and some follow the true clock")]
 #![expect(clippy::similar_names, reason = "`asked` and `asker` are what they are")]
 
-/// As in the program itself: servers that come and go are mostly allocations.
+/// The program's allocator: servers that start and stop mostly allocate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,5 @@
-//! The door of LLM agents, in raw JSON of both eras of MCP: what is asked, what is refused, and with which codes. The tools
-//! themselves are in `mcp/`.
+//! MCP endpoint, in raw JSON of both protocol generations: requests, refusals and their codes. The tools are tested
+//! in `mcp/`.
 
 mod events;
 mod moments;
@@ -8,18 +8,18 @@ mod tools;
 use crate::harness::{Client, Reply, Setup, Value, World, json};
 use crate::kernel::keys::key;
 
-/// The era of a client.
+/// A client's protocol generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// 2025-11-25 and before: a handshake, then calls.
+    /// 2025-11-25 and earlier: a handshake, then calls.
     Handshake,
-    /// 2026-07-28: each request says everything.
+    /// 2026-07-28: each request is self-contained.
     Stateless,
 }
 
 pub const ERAS: [Era; 2] = [Era::Handshake, Era::Stateless];
 
-/// A client of MCP.
+/// An MCP client.
 #[derive(Clone)]
 pub struct Mcp {
     pub http: Client,
@@ -32,7 +32,7 @@ impl Mcp {
         Self { http, era }
     }
 
-    /// Sends a request as a client of this era does.
+    /// Sends a request as a client of this generation does.
     pub async fn request(&self, method: &str, mut params: Value) -> Reply {
         let mut http = self.http.clone();
         match self.era {
@@ -49,7 +49,7 @@ impl Mcp {
         http.send("POST", "//mcp", Some(body.to_string())).await
     }
 
-    /// Calls a tool; its result.
+    /// Calls a tool and returns its result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         let reply = self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
         let answer = reply.is(200);
@@ -58,7 +58,7 @@ impl Mcp {
         answer["result"].clone()
     }
 
-    /// Calls a tool that must succeed; what it answers programs with.
+    /// Asserts that a result is a success and returns its structured content.
     #[track_caller]
     pub fn good(result: &Value) -> Value {
         assert_eq!(result["isError"], false, "{result}");
@@ -67,12 +67,12 @@ impl Mcp {
         result["structuredContent"].clone()
     }
 
-    /// Calls a tool that must succeed.
+    /// Calls a tool that must succeed and returns its structured content.
     pub async fn ok(&self, tool: &str, arguments: Value) -> Value {
         Self::good(&self.call(tool, arguments).await)
     }
 
-    /// Calls a tool that must be refused with a code; the text that a model reads.
+    /// Calls a tool that must be refused with this code; returns the text for the model.
     pub async fn refused(&self, tool: &str, arguments: Value, code: &str) -> String {
         let result = self.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
@@ -84,7 +84,7 @@ impl Mcp {
     }
 }
 
-/// What each request of the stateless era says of its client.
+/// Returns the `_meta` object that each request of the stateless generation carries about its client.
 pub fn meta(version: &str) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": version,
@@ -93,7 +93,7 @@ pub fn meta(version: &str) -> Value {
     })
 }
 
-/// Requires a JSON-RPC error.
+/// Asserts a JSON-RPC error.
 #[track_caller]
 fn failed(reply: &Reply, status: u16, code: i64) -> Value {
     let answer = reply.is(status);
@@ -148,17 +148,17 @@ async fn what_the_stateless_era_refuses() {
     };
     let good = json!({ "_meta": meta("2026-07-28") });
     send(&http, good.clone()).await.is(200);
-    // What ended with the sessions is not looked at.
+    // Headers of the removed sessions are ignored.
     let past = http.with("mcp-session-id", "gone").with("last-event-id", "7");
     send(&past, good.clone()).await.is(200);
-    // A header that says something else than the body, or nothing.
+    // A header that contradicts the body, or is missing.
     failed(&send(&http.with("mcp-method", "tools/call"), good.clone()).await, 400, -32020);
     failed(&send(&http.with("mcp-protocol-version", "2025-11-25"), good.clone()).await, 400, -32020);
     let call = json!({ "name": "whoami", "arguments": {}, "_meta": meta("2026-07-28") });
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call });
     let named = http.with("mcp-method", "tools/call").with("mcp-name", "send_message");
     failed(&named.send("POST", "//mcp", Some(body.to_string())).await, 400, -32020);
-    // A version that nobody speaks.
+    // An unsupported version.
     let future = http.with("mcp-protocol-version", "2099-01-01");
     let refused = failed(&send(&future, json!({ "_meta": meta("2099-01-01") })).await, 400, -32022);
     let supported = refused["error"]["data"]["supported"].as_array().unwrap();
@@ -166,7 +166,7 @@ async fn what_the_stateless_era_refuses() {
         supported.contains(&json!("2026-07-28")) && supported.contains(&json!("2025-11-25")),
         "{refused}"
     );
-    // A request that does not say who sends it.
+    // A request without its client's `_meta`.
     failed(&send(&http, json!({})).await, 400, -32602);
     let mut half = meta("2026-07-28");
     half.as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
@@ -180,7 +180,7 @@ async fn what_is_not_there_is_not_answered() {
     let ada = world.agent("agent.ada").await;
     for (era, status) in [(Era::Handshake, 200), (Era::Stateless, 404)] {
         let mcp = Mcp::new(&ada, era);
-        // Neither what was never declared nor what is no method.
+        // Capabilities that were not declared and unknown methods.
         for method in ["prompts/list", "resources/list", "resources/templates/list", "nobody/knows"] {
             let reply = mcp.request(method, json!({})).await;
             failed(&reply, status, -32601);
@@ -243,7 +243,7 @@ async fn pages_of_others_cannot_call_it() {
         let told = send(ada.with("origin", origin)).await.refused(403, "forbidden");
         assert!(told["message"].as_str().unwrap().contains("ENTENTE_MCP_ORIGINS"), "{told}");
     }
-    // A name that somebody pointed at this machine.
+    // DNS rebinding: a foreign name that points at this machine.
     for host in ["evil.example", "evil.example:8080", ""] {
         let reply = send(ada.with("host", host)).await;
         assert!([400, 403].contains(&reply.status), "{host}: {}", reply.text);
@@ -252,7 +252,7 @@ async fn pages_of_others_cannot_call_it() {
         assert_eq!(send(ada.with("host", host)).await.status, 200, "{host}");
     }
     world.end().await;
-    // Behind a name of its own.
+    // Behind its own public name.
     let settings = vec![
         ("ENTENTE_PUBLIC_URL", "https://Entente.example.com/"),
         ("ENTENTE_MCP_HOSTS", "inside"),
@@ -268,7 +268,7 @@ async fn pages_of_others_cannot_call_it() {
         assert_eq!(send(named.with("origin", origin)).await.status, 200, "{origin}");
     }
     send(named.with("origin", "http://app.example.com")).await.refused(403, "forbidden");
-    // A browser asks first, and reads the answer only when it is told that it may.
+    // A browser sends a preflight first, and reads the response only with CORS permission.
     let page = named.with("origin", "https://app.example.com");
     let preflight = page.send("OPTIONS", "//mcp", None).await;
     assert_eq!((preflight.status, preflight.header("access-control-allow-methods")), (204, "POST"));

@@ -1,6 +1,7 @@
-//! Binding moments through the door: an agent asks, its person answers, and nobody else can. What follows a refusal is
-//! `moments/vetoes.rs`, how long it lasts `moments/again.rs`, what time does `moments/time.rs`, jobs and intents `moments/work.rs`, who cannot answer
-//! `moments/powers.rs`, how everybody hears of it `moments/hearing.rs`, what is not asked at all `moments/carried.rs`.
+//! Binding moments over the API: an agent asks, its person answers, and nobody else can. `moments/vetoes.rs` covers
+//! the consequences of a veto, `moments/again.rs` how long they last, `moments/time.rs` time limits,
+//! `moments/work.rs` jobs and intents, `moments/powers.rs` keys that cannot answer, `moments/hearing.rs`
+//! notifications, and `moments/carried.rs` questions that are not asked at all.
 
 mod again;
 mod carried;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::{Client, Value, World, ids, json};
 
-/// A question to somebody, well put.
+/// Returns a well-formed question to a person.
 pub fn question(principal: &str) -> Value {
     json!({
         "principal_id": principal,
@@ -37,14 +38,15 @@ pub fn question(principal: &str) -> Value {
     })
 }
 
-/// A question with these members besides.
+/// Returns the question with these members added.
 pub fn with(mut question: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more} is no object") };
     question.as_object_mut().unwrap().extend(more);
     question
 }
 
-/// Asks; the moment. Where that question waits for its answer already, another one: it is not asked twice.
+/// Asks and returns the moment. If the same question is already open it asks a different one, because a question
+/// cannot be open twice.
 pub async fn ask(agent: &Client, more: Value) -> Value {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let mut asked = with(question("human.ada"), more);
@@ -59,17 +61,17 @@ pub async fn ask(agent: &Client, more: Value) -> Value {
     agent.post("/moments", asked).await.is(201)
 }
 
-/// The path of a moment.
+/// Returns the path of a moment.
 pub fn at(moment: &Value) -> String {
     format!("/moments/{}", moment["id"].as_str().unwrap())
 }
 
-/// Has what time has done to moments written down; how much that was.
+/// Applies the due effects to the moments and returns the number of changes.
 pub async fn pass_time(world: &World) -> u64 {
     entente_kernel::moments::pass_time(world.ctx(), 500).await.unwrap()
 }
 
-/// Asks so many questions, and lets their time pass.
+/// Asks `count` questions and advances the clock to their expiry.
 pub async fn lapsed(world: &World, count: u64) {
     let agent = world.agent("agent.a").await;
     world.human("human.ada").await;
@@ -79,14 +81,14 @@ pub async fn lapsed(world: &World, count: u64) {
     world.clock.advance(60);
 }
 
-/// An answer to it.
+/// Returns the body that answers a moment.
 pub fn answer(moment: &Value, resolution: Value) -> Value {
     let mut answer = json!({ "envelope_digest": moment["envelope_digest"] });
     answer["resolution"] = resolution;
     answer
 }
 
-/// Answers; the reply.
+/// Answers a moment and returns the response.
 pub async fn resolve(human: &Client, moment: &Value, resolution: Value) -> crate::harness::Reply {
     human.post(&format!("{}/resolution", at(moment)), answer(moment, resolution)).await
 }
@@ -103,7 +105,7 @@ pub fn dialogue(text: &str) -> Value {
     json!({ "kind": "dialogue", "objection": text })
 }
 
-/// The events of the house's log of this kind, the earliest first.
+/// Returns the payloads of all events of this type, oldest first.
 pub async fn told(world: &World, kind: &str) -> Vec<Value> {
     let text = "SELECT payload FROM events WHERE event_type = $1 ORDER BY xid, seq";
     let rows: Vec<String> = sqlx::query_scalar(text).bind(kind).fetch_all(&world.ctx().pool).await.unwrap();
@@ -119,7 +121,7 @@ async fn a_question_is_asked_and_answered() {
     assert_eq!(moment["agent_id"], "agent.a");
     assert_eq!(moment["expires_at"], "2026-11-21T09:00:00.000000Z");
     assert_eq!(moment["warnings"], json!([]));
-    // Hatches that were left out are open, and are there for whoever reads the question.
+    // Omitted hatches default to open, and the reader of the question sees them.
     let open = json!({ "free_text": true, "dialogue": true });
     assert_eq!(moment["binding_moment"]["question"]["hatches"], open);
     assert!(moment["envelope_digest"].as_str().unwrap().starts_with("sha256:"));
@@ -163,7 +165,7 @@ async fn the_three_answers_are_told_apart() {
         let others = ["option_idx", "answer", "objection"].into_iter().filter(|other| *other != member);
         others.for_each(|other| assert_eq!(found["resolution"].get(other), None, "{other}"));
     }
-    // Of what was said there is nothing in the log.
+    // The log contains nothing of the answers.
     let log: Vec<String> =
         sqlx::query_scalar("SELECT payload FROM events").fetch_all(&world.ctx().pool).await.unwrap();
     assert!(log.iter().all(|payload| !payload.contains("Monday") && !payload.contains("Nobody asked")));
@@ -192,7 +194,7 @@ async fn what_is_malformed_is_not_asked() {
         let refused = agent.post("/moments", bad.clone()).await.refused(422, "invalid_moment");
         assert!(!refused["errors"].as_array().unwrap().is_empty(), "{bad}");
     }
-    // Nobody who is no person, and nobody who stands for several (binding moment §7.4).
+    // Neither a non-person nor an address that stands for several people (binding moment §7.4).
     for nobody in ["human.nobody", "bus.ops", "*", "role:reviewer", "agent.a"] {
         let refused = agent.post("/moments", question(nobody)).await;
         assert_eq!(refused.status, 422, "{nobody}: {}", refused.text);
@@ -213,7 +215,7 @@ async fn a_retry_is_done_once() {
     let path = format!("{}/resolution", at(&first));
     let said = answer(&first, free_text("On Monday."));
     let done = ada.once("k2").post(&path, said.clone()).await.is(200);
-    // With the key, and without it: the first answer.
+    // With the idempotency key and without it, the first answer is returned.
     assert_eq!(ada.once("k2").post(&path, said.clone()).await.is(200), done);
     assert_eq!(ada.post(&path, said).await.is(200), done);
     let otherwise = answer(&first, free_text("On Tuesday."));
@@ -240,7 +242,7 @@ async fn an_answer_is_to_the_question_that_was_seen() {
     }
     let both = json!({ "kind": "option", "option_idx": 0, "answer": "and this" });
     assert_eq!(resolve(&ada, &moment, both).await.status, 422);
-    // A hatch that is closed cannot be taken; that it is closed needs a reason, and is told.
+    // A closed hatch cannot be used. Closing one requires a justification, which is logged.
     let mut narrow = question("human.ada");
     narrow["binding_moment"]["question"]["stem"] = json!("Which channel does release 1.4 take?");
     narrow["binding_moment"]["question"]["hatches"] = json!({ "free_text": false, "dialogue": true });
@@ -278,7 +280,7 @@ async fn lists_show_what_is_ones_own() {
         ada.get(&format!("/moments?limit=2&cursor={}", page["next_cursor"].as_str().unwrap())).await.ok();
     assert_eq!((of(&page), of(&rest), &rest["next_cursor"]), (2, 1, &Value::Null));
     ada.get("/moments?state=approved").await.refused(422, "invalid_parameter");
-    // Who looks after the server sees that there was an answer, not which.
+    // An admin sees that the question was answered, but not the answer.
     let admin = world.admin().await;
     let seen = admin.get(&at(&asked[0])).await.ok();
     assert_eq!((&seen["state"], &seen["resolution"]["kind"]), (&json!("resolved"), &json!("free_text")));

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what is served is what is checked in, and every operation is documented.
+//! The OpenAPI document: the served one equals the checked-in one, and every operation is documented.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use entente_api::http::openapi::Document;
 
 use super::harness::{Value, World, conformity};
 
-/// The operations of a document: path, method, operation.
+/// Returns the operations of a document: path, method, operation.
 pub fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let each = paths.iter().flat_map(|(path, item)| {
@@ -76,7 +76,7 @@ fn every_operation_is_documented() {
     assert!(ids.len() > 50, "only {} operations were found", ids.len());
 }
 
-/// What everything in front of a handler answers with, and what each write can meet.
+/// Returns the statuses that the middleware can answer with, and those that every write can.
 fn around(path: &str, method: &str, operation: &Value) -> Vec<&'static str> {
     if !path.starts_with("/api/") {
         return Vec::new();
@@ -126,7 +126,7 @@ fn failures_are_said_in_the_form_that_they_have() {
     assert!(seen > 1_500, "only {seen} failures were found");
 }
 
-/// The words of the closed lists are those that are sent, and not the names that they have in the code.
+/// The document lists enum values as they are on the wire, not by their names in the code.
 #[test]
 fn words_are_written_as_they_are_sent() {
     let document: Value = serde_json::from_str(&Document::get().json).unwrap();
@@ -146,7 +146,7 @@ fn words_are_written_as_they_are_sent() {
     assert!(lists > 60, "only {lists} lists were found");
 }
 
-/// `allOf` of closed objects admits nothing, because each part refuses the members of the others.
+/// `allOf` of closed objects accepts nothing, because each part refuses the members of the others.
 #[test]
 fn no_form_is_put_together_of_parts() {
     let document: Value = serde_json::from_str(&Document::get().json).unwrap();
@@ -162,7 +162,7 @@ fn no_form_is_put_together_of_parts() {
     }
 }
 
-/// Every example fits the form that it is one of.
+/// Every example matches its schema.
 #[test]
 fn examples_are_what_they_are_examples_of() {
     let document: Value = serde_json::from_str(&Document::get().json).unwrap();
@@ -176,7 +176,7 @@ fn examples_are_what_they_are_examples_of() {
             }
             continue;
         };
-        // Of a form its own examples; of a parameter or a body those beside its form.
+        // A schema has its own examples; a parameter or body has them beside its schema.
         let (form, inside) = match members.get("schema") {
             Some(_) => (format!("{place}/schema"), true),
             None => (place.clone(), false),
@@ -200,7 +200,7 @@ fn examples_are_what_they_are_examples_of() {
     assert!(seen > 200, "only {seen} examples were found");
 }
 
-/// Follows references until there is an example.
+/// Follows references until it finds an example.
 fn has_example(document: &Value, schema: &Value) -> bool {
     if schema.get("example").is_some() || schema.get("examples").is_some() {
         return true;
@@ -233,7 +233,7 @@ fn every_reference_leads_somewhere() {
     assert!(seen > 100, "only {seen} references were found");
 }
 
-/// Bodies are required where the document says so, and nowhere else; what speaks of no body reads none.
+/// A body is required exactly where the document says so, and an operation without a documented body reads none.
 #[tokio::test]
 async fn bodies_are_required_where_they_are_said_to_be() {
     let world = World::start().await;
@@ -241,11 +241,11 @@ async fn bodies_are_required_where_they_are_said_to_be() {
     let document: Value = serde_json::from_str(&Document::get().json).unwrap();
     let mut faults = Vec::new();
     for (path, method, operation) in operations(&document) {
-        // A webhook's body is read when its trigger is known.
+        // A webhook's body is read only after its trigger is found.
         if method == "GET" || path.starts_with("/api/v1/hooks/") {
             continue;
         }
-        // A body is read before it is looked whether the path leads anywhere.
+        // A body is read before the path's ids are looked up.
         let nowhere: Vec<&str> =
             path.split('/').map(|part| if part.starts_with('{') { "nowhere" } else { part }).collect();
         let nowhere = format!("/{}", nowhere.join("/"));
@@ -255,7 +255,7 @@ async fn bodies_are_required_where_they_are_said_to_be() {
             None => ("none", Some("{".to_owned())),
         };
         let reply = admin.send(&method, &nowhere, sent).await;
-        // Those of envelopes say it in words of their own.
+        // Envelopes have error codes of their own.
         let refused = [400, 401, 422].contains(&reply.status);
         let unread = reply.status == 400;
         if (body == "required" && !refused) || (body != "required" && unread) {

@@ -1,4 +1,4 @@
-//! When PostgreSQL is away, and when servers stop and start: clear answers meanwhile, and everything by itself afterwards.
+//! Outages of PostgreSQL and restarts of servers: clear errors meanwhile, and automatic recovery afterwards.
 
 mod frozen;
 mod locked;
@@ -20,7 +20,8 @@ use sqlx::ConnectOptions as _;
 use crate::harness::process::{KEY, Place, key_of};
 use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, talk};
 
-/// A server in this process on a PostgreSQL that the test stops and starts; the test's own, because the others' must stay.
+/// Starts an in-process server on a PostgreSQL that the test stops and starts. It is not the shared one, which
+/// other tests need.
 async fn on_own_postgres(place: &Place) -> (Server, Private) {
     let private = Private::start(&place.0, None, &[]).await.unwrap();
     let config = Config::read(&|name| match name {
@@ -44,7 +45,7 @@ async fn send(client: &Client, channel: &str, n: u64) -> Value {
     client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
 }
 
-/// Waits until `/readyz` has this status; its body and how long it took.
+/// Waits until `/readyz` has this status; returns its body and the time that this took.
 async fn until_ready_is(client: &Client, status: u16, within: Duration) -> (Value, Duration) {
     let began = Instant::now();
     loop {
@@ -57,7 +58,7 @@ async fn until_ready_is(client: &Client, status: u16, within: Duration) -> (Valu
     }
 }
 
-/// One of every kind of request; all of them need the database.
+/// Sends one request of every kind; all of them need the database.
 async fn ask_everything(
     ada: &Client,
     intent: &str,
@@ -90,7 +91,7 @@ async fn ask_everything(
     answers
         .into_iter()
         .map(|(method, reply)| {
-            // Whoever comes with a key that is not known yet may be anybody: not 401.
+            // A key that is not cached cannot be checked, so the answer is 503 and not 401.
             reply.refused(503, "unavailable");
             let after: u64 = reply.header("retry-after").parse().unwrap();
             assert!((1..=5).contains(&after));
@@ -99,7 +100,7 @@ async fn ask_everything(
         .collect()
 }
 
-/// Waits until the metrics have a line: the pulse looks by itself, within its period and the limit of one look.
+/// Waits until the metrics contain this line: the health probe runs on its own, within its period and its timeout.
 async fn until_metrics_say(client: &Client, line: &str) {
     let began = Instant::now();
     while !client.get("//metrics").await.text.contains(line) {
@@ -125,7 +126,7 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     for stream in &mut streams {
         assert_eq!(stream.next().await.data["payload"]["n"], 1);
     }
-    // Now they are silent: none is still about to read the database for what it has just shown.
+    // Now the streams are idle: none is still about to read the database for the messages it has just sent.
     for stream in &mut streams {
         stream.idle(Duration::from_millis(1_200)).await;
     }
@@ -140,7 +141,7 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     let (ready, _) = until_ready_is(&ada, 503, Duration::from_secs(4)).await;
     assert_eq!(ready["status"], "database_unreachable");
     assert_eq!(ada.get("//healthz").await.is(200)["status"], "ok");
-    // Silent streams live on: nothing is wrong with them.
+    // Idle streams stay open.
     for stream in &mut streams {
         stream.other.clear();
         stream.idle(Duration::from_millis(1_200)).await;
@@ -154,14 +155,14 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     for n in 2..5 {
         send(&ada, &channel, n).await;
     }
-    // Who was waiting is answered; if it had to look into the database meanwhile, that it is away.
+    // The long poll is answered; if it had to read the database meanwhile, it gets 503.
     let answer = waiting.await.unwrap();
     match answer.status {
         200 => assert_eq!(answer.json()[0]["payload"]["n"], 2),
         _ => drop(answer.refused(503, "unavailable")),
     }
     for (path, mut stream) in paths.iter().zip(streams) {
-        // A stream that had to read the database meanwhile may have broken; then it resumes.
+        // A stream that had to read the database meanwhile may have broken; then the client resumes it.
         for n in 2..5 {
             let event = if let Some(event) = stream.try_next().await {
                 event
@@ -179,7 +180,8 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     private.stop().await.unwrap();
 }
 
-/// Sends until it is over; each message until it is acknowledged. How many, and how often the answer was 503.
+/// Sends messages until `over` is set and retries each until it is acknowledged. Returns the number of messages and
+/// of 503 responses.
 async fn talk_on(client: Client, channel: &str, who: u64, over: &AtomicBool) -> (u64, u64) {
     let (mut sent, mut refused) = (0, 0);
     while !over.load(Ordering::Relaxed) {
@@ -198,7 +200,7 @@ async fn talk_on(client: Client, channel: &str, who: u64, over: &AtomicBool) -> 
     (sent, refused)
 }
 
-/// Cuts every connection to the database, again and again; how many.
+/// Repeatedly terminates all connections to the database; returns how many.
 async fn cut_connections(world: &World) -> i64 {
     let options = Cluster::get().options(&world.database);
     let mut cutter = options.connect().await.unwrap();
@@ -247,7 +249,8 @@ async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
     }
     assert!(sent.iter().map(|(sent, _)| *sent).eq(heard));
     stream.silent(Duration::from_millis(100)).await;
-    // Connections that lay idle for half a second are tested before they are used: from then on nobody meets a dead one.
+    // The pool tests connections that were idle for half a second before it uses them, so no request meets a dead
+    // one any more.
     tokio::time::sleep(Duration::from_millis(600)).await;
     join_all((0..20).map(async |_| any.get(&format!("/intents/{intent}")).await.ok())).await;
     world.end().await;
@@ -262,12 +265,12 @@ async fn a_crash_of_postgres_that_turns_its_count_of_transactions_back_loses_no_
     let mut early = Sse::open(&ada, "/subscribe").await;
     send(&ada, &channel, 0).await;
     assert_eq!(early.next().await.data["payload"]["n"], 0);
-    // Transactions that take a number and write nothing: after a crash nobody knows of them.
+    // Transactions that take a transaction id and write nothing: they leave no trace after a crash.
     for _ in 0..300 {
         sqlx::query("SELECT pg_current_xact_id()").execute(&server.ctx.pool).await.unwrap();
     }
     let mut late = Sse::open(&ada, "/subscribe").await;
-    // Both have looked since, and nothing was written that would make the count last.
+    // Both streams have polled since, and nothing was written that would make the transaction count durable.
     tokio::time::sleep(Duration::from_millis(280)).await;
     assert!(place.kill_postgres());
     drop(private);

@@ -1,36 +1,36 @@
-//! The pages as HTTP shows them: who gets them, what they say, what they never do. In a real browser they are tried by
-//! `tests/web`.
+//! The HTML pages over HTTP: who gets them, their contents, and their security properties. `tests/web` tests them
+//! in a real browser.
 
 use std::net::SocketAddr;
 
 use super::harness::{World, http, json, send, talk};
 use crate::kernel::people::logged_in;
 
-/// A browser without a window: it keeps its cookie, and says where its forms come from.
+/// A headless browser: it keeps its cookie, and sends the site that its forms come from.
 pub struct Browser {
     http: reqwest::Client,
     base: String,
     site: String,
     host: Option<String>,
-    /// The key of its login.
+    /// Its login cookie.
     pub cookie: Option<String>,
 }
 
-/// What a browser got.
+/// A response to the browser.
 #[derive(Debug)]
 pub struct Page {
     pub status: u16,
     pub text: String,
-    /// Where it leads.
+    /// The `Location` header.
     pub location: String,
-    /// The cookie that it gives, as it stands in the header.
+    /// The `Set-Cookie` header.
     pub cookie: String,
     pub retry_after: u64,
     pub headers: reqwest::header::HeaderMap,
 }
 
 impl Page {
-    /// What stands between two texts.
+    /// Returns the text between two others.
     pub fn between(&self, from: &str, to: &str) -> String {
         let rest = self.text.split_once(from).unwrap_or_else(|| panic!("no `{from}` in {}", self.text)).1;
         rest.split_once(to).unwrap().0.trim().to_owned()
@@ -47,13 +47,13 @@ impl Browser {
         Self { http: http(), base, site, host: None, cookie: None }
     }
 
-    /// The same, on a page of another site, or of this one.
+    /// Sets the site of the browser's forms: another site, or this one.
     pub fn from(&mut self, site: &str) -> &mut Self {
         site.clone_into(&mut self.site);
         self
     }
 
-    /// The same, calling the server by another name.
+    /// Makes the browser address the server by another host name.
     pub fn called(self, host: &str) -> Self {
         Self { host: Some(host.to_owned()), ..self }
     }
@@ -63,7 +63,7 @@ impl Browser {
         self.send(request).await
     }
 
-    /// Sends a form.
+    /// Submits a form.
     pub async fn post(&mut self, path: &str, pairs: &[(&str, &str)]) -> Page {
         let body: Vec<String> =
             pairs.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
@@ -74,7 +74,7 @@ impl Browser {
         self.send(request).await
     }
 
-    /// Sends a form that a page shows, with the token that stands in it.
+    /// Submits a form from the page `on`, with that page's token.
     pub async fn act(&mut self, path: &str, on: &str, pairs: &[(&str, &str)]) -> Page {
         let page = self.get(on).await;
         let token = page.between("name=\"token\" value=\"", "\"");
@@ -164,11 +164,11 @@ async fn a_form_of_elsewhere_does_nothing() {
     browser.from("same-origin");
     assert_eq!(browser.post("/logout", &[]).await.status, 422);
     assert_eq!(browser.post("/logout", &[("token", "")]).await.status, 403);
-    // Nor does the token of another login.
+    // The token of another login is refused too.
     let mut other = logged_in(&world, "human.ben", false).await;
     let foreign = other.get("/dashboard").await.between("name=\"token\" value=\"", "\"");
     assert_eq!(browser.post("/logout", &[("token", &foreign)]).await.status, 403);
-    // A browser that says nothing of the site says at least the origin.
+    // A browser that sends no `Sec-Fetch-Site` header sends at least the origin.
     let client =
         reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let cookie = format!("entente={}", browser.cookie.clone().unwrap());
@@ -305,7 +305,7 @@ async fn a_question_that_cannot_be_read_is_never_shown_as_one() {
         for part in [hidden, "type=\"radio\"", "name=\"kind\""] {
             assert!(!page.text.contains(part), "{case} shows `{part}`");
         }
-        // Nor does it take the others with it.
+        // And it does not break the other questions.
         let inbox = browser.get("/inbox").await;
         assert_eq!(inbox.status, 200, "{case}");
         assert!(
@@ -333,11 +333,11 @@ async fn only_the_person_who_is_asked_gets_the_form() {
         [("kind", "option"), ("option", "0"), ("digest", moment["envelope_digest"].as_str().unwrap())];
     assert_eq!(ben.act(&format!("{path}/answer"), "/inbox", &answer).await.status, 404);
     assert_eq!(root.act(&format!("{path}/answer"), "/inbox", &answer).await.status, 403);
-    // Looking at it, however often, is no answer, and is not noted either.
+    // Viewing a question, however often, neither answers nor records anything.
     let before = agent.get(&crate::moments::at(&moment)).await.ok();
     assert_eq!(ada.get(&path).await.status, 200);
     assert_eq!(agent.get(&crate::moments::at(&moment)).await.ok(), before);
-    // Another question than the one that was seen is not answered.
+    // An answer to a different version of the question is refused.
     let stale = [("kind", "option"), ("option", "0"), ("digest", "sha256:00")];
     let page = ada.act(&format!("{path}/answer"), &path, &stale).await;
     assert_eq!(page.status, 409);
@@ -364,7 +364,7 @@ async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
         let next = |chunk: Option<bytes::Bytes>| String::from_utf8(chunk.unwrap().to_vec()).unwrap();
         let first = next(stream.chunk().await.unwrap());
         assert!(first.contains("event: changed"), "{first}");
-        // It says that something went on and nothing of it.
+        // The event says that something changed, but not what.
         crate::moments::ask(&ann, json!({ "corr": path })).await;
         let second = next(stream.chunk().await.unwrap());
         assert!(second.contains("event: changed") && !second.contains("agent.ann"), "{second}");
@@ -372,7 +372,7 @@ async fn a_page_hears_that_it_is_no_longer_true_until_its_login_ends() {
         browser.act("/logout", "/inbox", &[]).await;
         assert!(stream.chunk().await.is_err(), "{path} goes on after the login has ended");
     }
-    // One question is heard by who may see it, asked or not, and by nobody else.
+    // Everyone with access to a question can follow it, asked or not; nobody else can.
     let moment = crate::moments::ask(&ann, json!({ "corr": "one" })).await;
     let path = format!("/inbox/{}/stream", moment["id"].as_str().unwrap());
     assert_eq!(logged_in(&world, "human.ben", false).await.get(&path).await.status, 404);

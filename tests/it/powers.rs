@@ -1,5 +1,5 @@
-//! What a key may do (design §3): its scopes, the agents that it may act as, and that it can make no key with more power
-//! than it has itself.
+//! The powers of a key: its scopes, the agents that it may act as, and that it cannot create a key with
+//! more power than its own.
 
 mod opened;
 
@@ -7,7 +7,7 @@ use self::opened::OPENED;
 use crate::harness::{Client, Value, World, json, talk};
 use crate::kernel::keys::{Made, key};
 
-/// A key with every scope but one.
+/// Creates a key with every scope but one.
 async fn without(world: &World, admin: &Client, scope: &str) -> Made {
     let scopes = [
         "intents:read",
@@ -50,7 +50,7 @@ async fn each_scope_opens_what_it_is_for() {
             assert!(word.contains(&format!("`{scope}`")), "{request}: {word}");
         }
     }
-    // A scope opens only its own: with it alone, everything else is shut.
+    // A scope opens only its own operations; all others are refused.
     let reader = key(&world, &admin, "agent.ada", json!({ "scopes": ["intents:read"] })).await.client;
     reader.get(&format!("/intents/{intent}")).await.ok();
     for (scope, requests) in OPENED.iter().filter(|(scope, _)| *scope != "intents:read") {
@@ -59,7 +59,7 @@ async fn each_scope_opens_what_it_is_for() {
         let refused = reader.get(&path).await.refused(403, "scope_missing");
         assert!(refused["message"].as_str().unwrap().contains(scope));
     }
-    // Nothing of this was done.
+    // None of these requests had an effect.
     assert_eq!(whole.get(&format!("/intents/{intent}")).await.ok()["version"], 1);
     assert_eq!(whole.get(&format!("/channels/{channel}")).await.ok()["message_count"], 1);
     world.end().await;
@@ -89,7 +89,7 @@ async fn a_key_without_a_word_may_do_all_but_manage() {
     ]);
     assert_eq!(made.record["scopes"], ordinary);
     assert_eq!(made.record["act_as"], json!([]));
-    // It sees itself and its own keys, and nobody else's.
+    // The key sees its own principal and keys, and no others.
     assert_eq!(made.client.get("/principals/agent.ada").await.ok()["id"], "agent.ada");
     assert_eq!(made.client.get("/principals/agent.ada/keys").await.ok().as_array().unwrap().len(), 1);
     made.client.get("/principals/service.dev/keys").await.refused(403, "scope_missing");
@@ -132,7 +132,7 @@ async fn globs_say_whom_a_key_may_act_as() {
     }
     for no_name in ["*", "role:x", " agent.one"] {
         let status = made.acting_as(no_name).get("/principals/me").await.status;
-        // The client library trims blanks before it sends them.
+        // The client library trims leading blanks before it sends them.
         assert!(status == 422 || no_name.starts_with(' '), "{no_name}: {status}");
     }
     world.end().await;
@@ -164,7 +164,7 @@ async fn nobody_is_taken_from_a_body_unchecked() {
     for (path, body) in posts("agent.bob") {
         ada.post(&path, body.clone()).await.refused(403, "may_not_act_as");
         some.post(&path, body.clone()).await.refused(403, "may_not_act_as");
-        // A request that names its agent is held to it, even where the key could act as the other.
+        // A request that names its agent is bound to it, even where the key could act as the other one.
         some.acting_as("agent.ada").post(&path, body).await.refused(403, "may_not_act_as");
     }
     for (path, body) in posts("agent.abel") {
@@ -181,7 +181,7 @@ async fn nobody_is_taken_from_a_body_unchecked() {
         };
         ada.send(method, path, body).await.refused(403, "may_not_act_as");
     }
-    // Within the globs the body may say who speaks.
+    // Within the globs, the body may name the sender.
     let sent = some.post(&messages, json!({ "sender": "agent.abel", "payload": {} })).await.is(201);
     assert_eq!(sent["sender"], "agent.abel");
     world.end().await;
@@ -199,18 +199,19 @@ async fn no_key_makes_a_stronger_one() {
     let make =
         async |principal: &str, ask: Value| clerk.post(&format!("/principals/{principal}/keys"), ask).await;
     let weak = |act_as: Value| json!({ "scopes": ["channels:read"], "act_as": act_as });
-    // No scope that it lacks; saying nothing asks for all but `admin`.
+    // It cannot give a scope that it lacks; omitted scopes default to all but `admin`.
     let refused = make("agent.abel", json!({ "scopes": ["channels:read", "channels:write"] })).await;
     assert!(refused.refused(403, "scope_missing")["message"].as_str().unwrap().contains("`channels:write`"));
     make("agent.abel", json!({})).await.refused(403, "scope_missing");
-    // Nobody whom it may not act as, neither by a glob nor by being that principal's key.
+    // It cannot give the right to act as agents outside its own globs, neither by a glob nor as a key of that
+    // principal.
     for wide in ["*", "agent.*", "agent.b", "a*", "service.dev", "human.eve"] {
         make("agent.abel", weak(json!([wide]))).await.refused(403, "may_not_act_as");
     }
     for stranger in ["agent.bob", "human.eve", "service.dev"] {
         make(stranger, weak(json!([]))).await.refused(403, "may_not_act_as");
     }
-    // Nor is one handed over by a rotation.
+    // A rotation cannot hand over such a key either.
     let me = admin.get("/principals/me").await.ok();
     let rotate = format!("/keys/{}/rotate", me["key"]["id"].as_str().unwrap());
     clerk.post(&rotate, json!({})).await.refused(403, "scope_missing");
@@ -218,7 +219,7 @@ async fn no_key_makes_a_stronger_one() {
     let rotate = format!("/keys/{}/rotate", bobs[0]["id"].as_str().unwrap());
     clerk.post(&rotate, json!({})).await.refused(403, "scope_missing");
     admin.post(&rotate, json!({})).await.is(201);
-    // What it has itself, it may give.
+    // It may give the rights that it has itself.
     let given = weak(json!(["agent.a*", "agent.abc*", "agent.a*c", "agent.ann", "service.clerk"]));
     make("agent.abel", given).await.is(201);
     make("service.clerk", json!({ "scopes": ["admin"] })).await.is(201);
@@ -231,16 +232,17 @@ async fn a_weak_key_does_not_become_its_principals_strong_one() {
     let admin = world.admin().await;
     let strong = key(&world, &admin, "service.ci", json!({ "scopes": ["admin"], "act_as": ["*"] })).await;
     let weak = key(&world, &admin, "service.ci", json!({ "scopes": ["intents:read"] })).await;
-    // It sees the other's record; rotating it would hand it the other's powers.
+    // It sees the other key's record, but rotating that key would give it the other's powers.
     let seen = weak.client.get("/principals/service.ci/keys").await.ok();
     assert!(seen.as_array().unwrap().contains(&strong.record));
     let refused = weak.client.post(&format!("{}/rotate", strong.path()), json!({})).await;
     refused.refused(403, "scope_missing");
     assert_eq!(admin.get("/principals/service.ci/keys").await.ok().as_array().unwrap().len(), 2);
-    // Its own it may rotate; that gives it nothing new.
+    // It may rotate itself, which gives it nothing new.
     let made = weak.client.post(&format!("{}/rotate", weak.path()), json!({})).await.is(201);
     assert_eq!(made["record"]["scopes"], json!(["intents:read"]));
-    // Any key of the principal can end another: a leaked one must end even when only the weak one is at hand.
+    // Any key of the principal can revoke another: a leaked key must be revocable even when only the weak one is at
+    // hand.
     weak.client.delete(&strong.path()).await.is(200);
     strong.client.get("/intents").await.refused(401, "unauthenticated");
     world.end().await;

@@ -1,5 +1,5 @@
-//! The rate of a key (design §6): how often it may ask, what the headers say, and that it recovers. The rate is measured
-//! on the steady clock of the machine, not on the one that tests turn.
+//! The rate limit of a key: its size, the headers and the recovery. The limit uses the machine's
+//! monotonic clock, not the test's clock.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ async fn a_key_that_asks_too_often_is_told_when_to_come_back() {
     let burst = (0..20).map(|_| made.get("/principals/me"));
     let replies = futures_util::future::join_all(burst).await;
     let (passed, waiting): (Vec<_>, Vec<_>) = replies.into_iter().partition(|reply| reply.status == 200);
-    // A burst of two seconds' worth, and one more for each second that the machine took over it.
+    // A burst of two seconds' worth, and one more for each second that the machine took for the requests.
     assert!(!waiting.is_empty() && passed.len() < 10, "{} passed", passed.len());
     for reply in &waiting {
         reply.refused(429, "rate_limited");
         assert!((1..=2).contains(&number(reply, "retry-after")), "{}", reply.header("retry-after"));
         assert_eq!((number(reply, "ratelimit-limit"), number(reply, "ratelimit-remaining")), (1, 0));
     }
-    // Another key of the same principal has a rate of its own.
+    // Another key of the same principal has its own limit.
     let other = key(&world, &admin, "agent.ada", json!({ "rate_per_second": 0 })).await.client;
     for _ in 0..20 {
         assert!(!other.get("/principals/me").await.headers.contains_key("ratelimit-limit"), "no limit");
     }
-    // Having waited as long as it was told, it passes.
+    // After the `Retry-After` delay the request passes.
     let told = made.get("/principals/me").await;
     if told.status == 429 {
         tokio::time::sleep(Duration::from_secs(number(&told, "retry-after"))).await;
@@ -52,7 +52,7 @@ async fn a_key_without_a_rate_has_the_servers() {
     assert_eq!((number(&usual, "ratelimit-limit"), number(&usual, "ratelimit-remaining")), (7, 13));
     let own = key(&world, &admin, "agent.ada", json!({ "rate_per_second": 3 })).await.client;
     assert_eq!(number(&own.get("/principals/me").await, "ratelimit-limit"), 3);
-    // A seeded key is not limited (design §7), and who is unknown has no rate to tell.
+    // A seeded key has no limit, and an unauthenticated caller has none to report.
     let seeded = world.agent("agent.bob").await.get("/principals/me").await;
     assert!(!seeded.headers.contains_key("ratelimit-limit"));
     let nobody = world.anon().get("/principals/me").await;

@@ -55,7 +55,7 @@ async fn cursors_continue_whatever_they_are_made_of() {
         sent[..2]
     );
     assert_eq!(ids(&ada.get(&format!("{messages}?since=2027-01-01T00:00:00Z")).await.ok()), [""; 0]);
-    // Page by page with the cursor of the page before.
+    // Page by page, with the previous page's cursor.
     let (mut cursor, mut seen) = ("cur_0".to_owned(), Vec::new());
     loop {
         let page = ada.get(&format!("{messages}?since={cursor}&limit=4")).await;
@@ -99,7 +99,7 @@ async fn the_oldest_are_evicted_and_cursors_survive_it() {
         sent.push(message["id"].as_str().unwrap().to_owned());
     }
     for _ in 0..2 {
-        // Before the sweep and after: the same.
+        // The same before and after the sweep.
         assert_eq!(ids(&ada.get(&messages).await.ok()), sent[5..]);
         assert_eq!(
             ids(&ada.get(&format!("{messages}?since={}", sent[0])).await.ok()),

@@ -1,4 +1,4 @@
-//! The README's tour, run as it stands there: every command of it, in one shell, against a real server.
+//! The README's tour, run as written: every command, in one shell, against a real server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::process::Command;
 
 use super::harness::{Setup, World};
 
-/// How long the whole tour may take.
+/// Upper bound for the whole tour.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The commands of the tour: the `bash` blocks between its marks.
+/// Returns the tour's commands: the `bash` blocks between its markers.
 fn tour() -> String {
     let readme = include_str!("../../README.md");
     let tour = readme.split("<!-- tour -->").nth(1).unwrap().split("<!-- end of tour -->").next().unwrap();
@@ -23,7 +23,7 @@ fn tour() -> String {
 async fn the_tour_works_as_pasted() {
     let world = World::with(Setup { live: true, ..Setup::default() }).await;
     let admin = world.admin().await;
-    // As `entente dev` prints them: one for agents, and apart from it the operator's.
+    // The keys that `entente dev` prints: one for agents and a separate one for the operator.
     let agents = seeds::development_agents(world.ctx()).await.unwrap().unwrap().secret.unwrap();
     let dir = std::env::temp_dir().join(format!("entente-tour-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();

@@ -1,5 +1,5 @@
-//! What is done for secrets on their way: nobody between keeps an answer, every page says what it may load, and the log says
-//! when something that was presented opened nothing, without what it was.
+//! Protection of secrets in transit: responses must not be cached, every page has a content security policy, and
+//! refused credentials are logged without their value.
 
 use serde_json::from_str;
 
@@ -45,14 +45,14 @@ async fn the_documentation_keeps_to_itself_like_every_page() {
         assert_eq!(page.header("x-frame-options"), "DENY");
         assert_eq!(page.header("referrer-policy"), "same-origin");
         assert_eq!(page.header("cross-origin-opener-policy"), "same-origin");
-        // Nothing of it stands inline, so that it works under that policy.
+        // No inline scripts, so that the page works under that policy.
         let is_page = page.header("content-type").starts_with("text/html");
         assert!(!is_page || !(page.text.contains("<script>") || page.text.contains(" onload=")), "{path}");
     }
     world.end().await;
 }
 
-/// Lines of a log that tell of what opened nothing.
+/// Returns the log lines about refused credentials.
 fn told(log: &str) -> Vec<Value> {
     let lines = log.lines().filter_map(|line| from_str::<Value>(line).ok());
     lines.filter(|line| line["event"] == "credential_refused").collect()
@@ -83,7 +83,7 @@ async fn what_opens_nothing_leaves_a_line_and_no_secret() {
         assert_eq!(answer.status().as_u16(), 401);
     };
     log_in("human.ada").await;
-    // A password in the field of the name.
+    // A password typed into the user name field.
     log_in("my-dear-secret").await;
     let link = http().get(format!("http://{}/l/{}", server.address, "A".repeat(43))).send().await.unwrap();
     assert_eq!(link.status().as_u16(), 404);
@@ -116,7 +116,7 @@ async fn what_opens_nothing_leaves_a_line_and_no_secret() {
     ] {
         assert!(!log.contains(secret), "{secret} stands in {log}");
     }
-    // A flood is a few lines and a count.
+    // A flood of failures is logged as a few lines and a count.
     let guesser: Client = server.client("nonsense");
     for n in 0..100 {
         guesser

@@ -1,6 +1,6 @@
-//! No key starves the others: pages have a size, few large answers of one key are under way at once, whoever does not read is
-//! cut off, a body has to come in time, and a key has so many requests under way. What that does for the memory of a server
-//! is `shares/unread.rs`; what it does for those who log in, `shares/guesses.rs`.
+//! No key starves the others: pages are bounded, a key has few large responses under way, a client that does not
+//! read is cut off, a body must arrive in time, and the number of concurrent requests per key is limited.
+//! `shares/unread.rs` covers the server's memory, `shares/guesses.rs` logins.
 
 mod guesses;
 mod unread;
@@ -15,7 +15,8 @@ use tokio::time::sleep;
 
 use crate::harness::{ANY, Client, Setup, Value, World, ids, json, talk};
 
-/// Bytes that a page may have, and one that is read while others are not; a little for what is around the items.
+/// Maximum bytes of a page, and of a page that is read while other large ones are under way; including a little for
+/// the JSON around the items.
 const PAGE: usize = 4 * 1024 * 1024 + 600 * 1024;
 const SMALL_PAGE: usize = 560 * 1024;
 
@@ -23,7 +24,7 @@ async fn world(settings: &[(&'static str, &'static str)]) -> World {
     World::with(Setup { settings: settings.to_vec(), ..Setup::default() }).await
 }
 
-/// Sends so many messages of 200 KiB; their ids.
+/// Sends `count` messages of 200 KiB and returns their ids.
 async fn fill(client: &Client, channel: &str, count: usize) -> Vec<String> {
     let mut sent = Vec::new();
     for n in 0..count {
@@ -35,13 +36,13 @@ async fn fill(client: &Client, channel: &str, count: usize) -> Vec<String> {
     sent
 }
 
-/// A connection on which something was asked, and nothing is read.
+/// Opens a connection, sends a request and reads nothing.
 pub fn unread(address: SocketAddr, key: &str, path: &str) -> TcpStream {
     asked(address, &format!("GET /api/v1{path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n"))
 }
 
 fn asked(address: SocketAddr, text: &str) -> TcpStream {
-    // It takes little by itself: what the system of the other end reads ahead was read.
+    // A small receive buffer, because data that the kernel buffers counts as read.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
     socket.connect(&address.into()).unwrap();
@@ -51,8 +52,8 @@ fn asked(address: SocketAddr, text: &str) -> TcpStream {
     stream
 }
 
-/// A connection on which a large answer has begun to come, and is not read. An answer before it may hold its place for a moment
-/// after it was read; then a small one comes, which does not count.
+/// Opens a connection, waits for the head of a large response and does not read it. A previous response may hold
+/// its slot for a moment after it was read; until then a small page comes, and the request is repeated.
 async fn large(address: SocketAddr, key: &str, path: &str) -> TcpStream {
     for _ in 0..100 {
         let stream = unread(address, key, path);
@@ -68,7 +69,7 @@ async fn large(address: SocketAddr, key: &str, path: &str) -> TcpStream {
     panic!("no large answer came");
 }
 
-/// Looks again and again until something is so.
+/// Polls until a condition holds.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !so().await {
@@ -96,14 +97,14 @@ async fn a_page_of_messages_has_a_size_and_goes_on_behind_it() {
     }
     assert_eq!(read, sent, "nothing is passed over and nothing is there twice");
     assert!((3..=4).contains(&pages), "large pages, as far as they may be: {pages}");
-    // Those who ask for no place get the newest, and go on behind them.
+    // Readers without a cursor get the newest messages and continue after them.
     let newest = ada.get(&path).await;
     let found = ids(&newest.ok());
     assert!(newest.text.len() <= PAGE && sent.ends_with(&found) && found.len() > 10);
     assert_eq!(newest.header("entente-has-more"), "true");
     let next = newest.header("entente-next-cursor").to_owned();
     assert_eq!(ada.get(&format!("{path}?since={next}")).await.ok(), json!([]));
-    // What fits is there as a whole, and says nothing more.
+    // A complete page has no `Entente-Has-More` header.
     let few = ada.get(&format!("{path}?limit=5")).await;
     assert_eq!(ids(&few.ok()), sent[45..]);
     assert!(!few.headers.contains_key("entente-has-more"));
@@ -132,7 +133,7 @@ async fn every_list_of_large_things_has_a_size() {
         let task = json!({ "name": format!("{n}"), "input": { "text": "x".repeat(200 * 1024) } });
         ada.post(&format!("/intents/{parent}/tasks"), task).await.ok();
     }
-    // By how many of the first to pass over.
+    // Paged by offset.
     let trace = "0af7651916cd43dd8448eb211c80319c";
     for (path, all) in [
         (format!("/intents/{parent}/events?event_type=note&limit=1000"), 30),
@@ -150,7 +151,7 @@ async fn every_list_of_large_things_has_a_size() {
         }
         assert_eq!(read.len(), all, "{path}");
     }
-    // By a cursor.
+    // Paged by cursor.
     let (mut read, mut before) = (Vec::new(), String::new());
     while read.len() < 13 {
         let page = ada.get(&format!("/intents?limit=1000{before}")).await;
@@ -186,7 +187,7 @@ async fn a_key_whose_answers_are_not_read_gets_small_ones() {
         held.push(large(world.address, "key-of-agent.ada", &path).await);
     }
     until("a fifth large answer is given", async || size(&ada).await <= SMALL_PAGE).await;
-    // The small one goes on behind itself, to the end.
+    // The small page's cursor continues after it, to the end.
     let (mut cursor, mut read) = ("cur_0".to_owned(), 0);
     while read < 30 {
         let page = ada.get(&format!("/channels/{channel}/messages?since={cursor}&limit=1000")).await;
@@ -207,11 +208,11 @@ async fn whoever_does_not_read_is_cut_off() {
     fill(&ada, &channel, 30).await;
     let path = format!("/channels/{channel}/messages?since=cur_0&limit=1000");
     let mut shortest = usize::MAX;
-    // On a machine with much to do the answer may come late.
+    // On a busy machine the response may come late.
     for patience in [10, 20, 40] {
         let mut stream = unread(world.address, "key-of-agent.ada", &path);
         sleep(Duration::from_secs(patience)).await;
-        // What had come is there to be read, and then the connection breaks off.
+        // The data sent so far can be read, then the connection ends.
         let mut text = Vec::new();
         let _broken = stream.read_to_end(&mut text);
         shortest = shortest.min(text.len());
@@ -246,7 +247,7 @@ async fn a_half_sent_body_ends_in_time_and_holds_nobody_up() {
         assert!(text.starts_with("HTTP/1.1 408") && text.contains("request_timeout"), "{text}");
     }
     ada.get("/intents").await.ok();
-    // The other doors for bodies: forms of strangers, MCP, raw bytes.
+    // The other endpoints with bodies: forms without a login, MCP, raw bytes.
     for path in ["/login", "/mcp", "/api/v1/aee/logs", "/v1/intents"] {
         let began = Instant::now();
         let mut text = String::new();
@@ -276,7 +277,7 @@ async fn those_who_wait_are_no_open_requests() {
             .await
             .is(201)
     };
-    // One after the other, so that they are never many before they wait.
+    // One after the other, so that only a few of them are running before they wait.
     let polls = (0..10_u64).map(|n| async move {
         sleep(Duration::from_millis(60 * n)).await;
         n
@@ -309,7 +310,7 @@ async fn a_principal_listens_to_so_many_channels_in_all() {
         .execute(&world.ctx().pool)
         .await
         .unwrap();
-    // Of several at once only one has the last place.
+    // Of several concurrent requests, only one gets the last free slot.
     let many = (0..6).map(|n| {
         let path = format!("/aee/buses/bus.more-{n}/subscriptions/agent.ada");
         let ada = ada.clone();

@@ -1,4 +1,4 @@
-//! Spans (RFC-0020): what a collector of OpenTelemetry is told of requests, over a real socket.
+//! Spans (RFC-0020): the spans that an OpenTelemetry collector receives over a real socket.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::harness::{Setup, World, json};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// What came in: the header that a key stands in, and the spans.
+/// Received spans, each with the value of the collector's key header.
 type Heard = Arc<Mutex<Vec<(String, Span)>>>;
 
 async fn take(request: HttpRequest, body: web::Bytes, heard: web::Data<Heard>) -> HttpResponse {
@@ -24,7 +24,7 @@ async fn take(request: HttpRequest, body: web::Bytes, heard: web::Data<Heard>) -
     HttpResponse::Ok().finish()
 }
 
-/// A collector that listens; its address, and what it hears.
+/// Starts a collector; returns its address, the received spans and its handle.
 fn collector() -> (String, Heard, actix_web::dev::ServerHandle) {
     let heard = Heard::default();
     let data = web::Data::new(Arc::clone(&heard));
@@ -69,7 +69,7 @@ async fn a_request_is_a_span_of_its_trace() {
     ada.get(&format!("/intents/{intent}")).await.ok();
     ada.post("/intents", json!({})).await.refused(422, "invalid_request");
     ada.get("//healthz").await.ok();
-    // One that comes without a trace begins one, and what it records says which.
+    // A request without a trace starts one, and the event records its id.
     let posted = ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" })).await.ok();
     world.end().await;
 

@@ -1,5 +1,5 @@
-//! Sweeps (design §4): each does what time has made due, in bounded steps, once however often and by however many it is run,
-//! and counts it. That what is due is true before any sweep is proved with its noun.
+//! Sweeps: each processes due rows in bounded steps, once even if it runs repeatedly or on several
+//! servers, and counts them. The tests of each resource prove that a due change is in effect before any sweep runs.
 
 mod abreast;
 mod rest;
@@ -25,16 +25,16 @@ use crate::harness::socket::Socket;
 use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 use crate::kernel::agents::registered;
 
-/// How many things each preparation makes due.
+/// Number of due rows per preparation.
 const DUE: u64 = 5;
 
-/// What memory holds bounds two.
+/// These two are bounded by the data held in memory.
 const UNBOUNDED: [Sweep; 2] = [Sweep::Heartbeats, Sweep::KeyUses];
 
-/// What needs a set-up of its own, and is tested where that is: `triggers/hearing.rs`, `federation.rs`, `vaults.rs`.
+/// These need a special set-up and are tested in `triggers/hearing.rs`, `federation.rs` and `vaults.rs`.
 const ELSEWHERE: [Sweep; 4] = [Sweep::TriggerEvents, Sweep::Reports, Sweep::Federation, Sweep::Vaults];
 
-/// Brings about five things that the sweep has to do.
+/// Creates five due rows for the sweep.
 async fn prepare(world: &World, sweep: Sweep) {
     let ada = world.agent("agent.ada").await;
     let soon = rfc3339(plus_seconds(world.clock.now(), 60));
@@ -105,7 +105,7 @@ async fn prepare(world: &World, sweep: Sweep) {
     }
 }
 
-/// As [`prepare`], with what is done on intents, and who is told of it.
+/// Like [`prepare`], for work on intents and its notifications.
 async fn prepare_work(world: &World, sweep: Sweep) {
     let ada = world.agent("agent.ada").await;
     match sweep {
@@ -149,19 +149,19 @@ async fn prepare_work(world: &World, sweep: Sweep) {
     }
 }
 
-/// As [`prepare`], with sessions that were left.
+/// Like [`prepare`], for abandoned sessions.
 async fn prepare_sessions(world: &World) {
     for _ in 0..DUE {
         let mut socket = Socket::open(world, "key-of-agent.ada").await;
         socket.say("session.bye", json!({})).await;
         socket.closed().await;
     }
-    // That they were left is noted behind their backs.
+    // The server records the disconnects asynchronously.
     tokio::time::sleep(Duration::from_millis(300)).await;
     world.clock.advance(3_600);
 }
 
-/// As [`prepare`], with jobs.
+/// Like [`prepare`], for jobs.
 async fn prepare_jobs(world: &World, sweep: Sweep) {
     let any = world.any();
     any.put("/arcp/agents/echo/versions/1", json!({})).await.ok();
@@ -175,7 +175,7 @@ async fn prepare_jobs(world: &World, sweep: Sweep) {
     world.clock.advance(if sweep == Sweep::Jobs { 60 } else { 24 * 3600 + 1 });
 }
 
-/// As [`prepare`], with agents.
+/// Like [`prepare`], for agents.
 async fn prepare_agents(world: &World, sweep: Sweep) {
     let beat = json!({ "interval_seconds": 1, "unhealthy_after_seconds": 30, "dead_after_seconds": 60 });
     for n in 0..DUE {
@@ -212,7 +212,7 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
     count.try_into().unwrap()
 }
 
-/// One step of the sweep, over at most so many things.
+/// Runs one step of the sweep, over at most `limit` rows.
 async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
     let done = match sweep {
         Sweep::Messages => pending::expire_due(ctx, limit).await,
@@ -255,12 +255,12 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
     done.unwrap()
 }
 
-/// A world in which every sweep may have something to do.
+/// Starts a server in which every sweep can have work.
 async fn ready() -> World {
     World::with(Setup { settings: vec![("ENTENTE_CHECKPOINT_EVERY", "10")], live: false }).await
 }
 
-/// What the metrics say that the sweep has dealt with.
+/// Returns the number of rows that the sweep has processed, from the metrics.
 async fn counted(world: &World, sweep: Sweep) -> u64 {
     let text = world.anon().send("GET", "//metrics", None).await.text;
     let name = format!("entente_swept_rows_total{{sweep=\"{}\"}} ", sweep.name());
@@ -373,7 +373,7 @@ async fn one_line_that_is_broken_keeps_none_of_the_others_waiting() {
         ada.post(&format!("/intents/{intent}/leases"), hold).await.ok();
         lines.push(intent);
     }
-    // One head has no longer the length of a hash: nothing can be written on that line until somebody mends it.
+    // A head hash of the wrong length: nothing can be appended to that log until it is repaired.
     let broken: IntentId = lines[0].parse().unwrap();
     let whole: Vec<u8> = sqlx::query_scalar("SELECT head_hash FROM intent_clock WHERE intent_id = $1")
         .bind(broken.uuid())

@@ -1,5 +1,5 @@
-//! The sweep over every operation of the OpenAPI document: without a key, with a key of the wrong scope, and as a
-//! stranger, nobody gets in. A new operation is covered without a line here.
+//! Calls every operation of the OpenAPI document without a key, with a key of the wrong scope and as a stranger;
+//! all are refused. A new operation is covered without a line here.
 
 mod bodies;
 mod coord;
@@ -19,7 +19,7 @@ use self::places::Places;
 use super::harness::{Client, Value, World, json};
 use super::openapi::operations;
 
-/// Operations that say nothing about anybody and need no key. At `/arcp` the first frame has it (`arcp_sessions.rs`).
+/// Public operations that need no key. At `/arcp` the first frame carries it (`arcp_sessions.rs`).
 const OPEN: &[&str] = &[
     "/healthz",
     "/health",
@@ -27,7 +27,7 @@ const OPEN: &[&str] = &[
     "/metrics",
     "/api/v1/server/keys",
     "/arcp",
-    // What other servers look for, and what they send: that is signed (`federation/hostile.rs`).
+    // Discovery by other servers and their requests, which are signed (`federation/hostile.rs`).
     "/.well-known/openintent-federation.json",
     "/.well-known/did.json",
     "/api/v1/federation/receive",
@@ -35,31 +35,32 @@ const OPEN: &[&str] = &[
     "/.well-known/openintent.json",
     "/.well-known/openintent-compat.json",
     "/api/v1/server/config",
-    // Who sends webhooks has no key and shows that it knows a trigger's secret (`triggers/hooks.rs`).
+    // A webhook's sender has no key and proves that it knows the trigger's secret (`triggers/hooks.rs`).
     "/api/v1/hooks/{trigger_id}",
     "/api/v1/hooks/{trigger_id}/{token}",
 ];
 
-/// Operations about the caller itself or the directory of agents, which every key with the right scope may see; the
-/// stranger's sweep leaves them out.
+/// Operations on the caller itself or on the directory of agents, open to every key with the right scope. The test
+/// with a stranger skips them.
 const NOBODYS: &[&str] = &[
-    // One's own mailbox and channels, when none is named.
+    // The caller's own mailbox and channels, if none is named.
     "GET /api/v1/aee/stream",
     "GET /api/v1/aee/subscriptions",
-    // Each of a batch is answered for itself.
+    // Each item of a batch has its own result.
     "POST /api/v1/aee/envelopes/batch",
     "GET /api/v1/agents",
-    // Who is exported is there to be seen; of what goes on everybody counts its own.
+    // Exported agents are public; the status counts only the caller's own dispatches.
     "GET /api/v1/federation/agents",
     "GET /api/v1/federation/status",
-    // One's own, and what others share on intents that one can read; all else is not listed.
+    // The caller's own entries, and shared ones on intents that it can read; others are not listed.
     "GET /api/v1/agents/{agent_id}/memory",
-    // Schemas are there to be written by, by everybody.
+    // Schemas are public.
     "GET /api/v1/aee/conformance",
     "GET /api/v1/aee/schemas",
     "GET /api/v1/aee/schemas/envelope/aee-v1.schema.json",
     "GET /api/v1/aee/schemas/intents/{file}",
-    // Which agents run jobs everybody may know who may submit some; jobs and workers of others are not listed.
+    // Every caller that may submit jobs may list the agents that run them. Jobs and workers of others are not
+    // listed.
     "GET /api/v1/arcp/agents",
     "GET /api/v1/jobs",
     "GET /api/v1/jobs/events",
@@ -71,7 +72,7 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/agents/{agent_id}",
     "GET /api/v1/agents/{agent_id}/record",
     "GET /api/v1/events",
-    // Identities are there to be checked with, by everybody.
+    // Identities are public, so that everyone can verify with them.
     "GET /api/v1/agents/{agent_id}/identity",
     "POST /api/v1/agents/{agent_id}/identity/verify",
     // Those of others' intents are not listed.
@@ -83,14 +84,14 @@ const NOBODYS: &[&str] = &[
     "GET /api/v1/subscribe",
     "GET /api/v1/subscribe/agents/{agent_id}",
     "GET /api/v1/agents/{agent_id}/subscribe",
-    // Anybody may ask for access to a closed intent: that is what the route is for (RFC-0011).
+    // Anybody may request access to a closed intent: that is the purpose of the route (RFC-0011).
     "POST /api/v1/intents/{intent_id}/access-requests",
-    // And may see what became of the own request; those of others are not listed.
+    // Requesters see their own requests; those of others are not listed.
     "GET /api/v1/intents/{intent_id}/access-requests",
-    // Refused for want of the scope `admin`, which the sweep over scopes shows.
+    // Refused for the missing scope `admin`, which the test of scopes covers.
     "GET /api/v1/audit",
     "GET /api/v1/credentials",
-    // One's own; those of others are not listed.
+    // The caller's own; those of others are not listed.
     "GET /api/v1/vaults",
     "POST /api/v1/vaults",
     "GET /api/v1/agents/{agent_id}/grants",
@@ -98,19 +99,19 @@ const NOBODYS: &[&str] = &[
     "POST /api/v1/subscriptions",
     "GET /api/v1/portfolios",
     "POST /api/v1/portfolios",
-    // One's own; of another's entity there are none.
+    // The caller's own; for another's entity the list is empty.
     "GET /api/v1/aee/keys",
     "GET /api/v1/aee/logs",
     "POST /api/v1/aee/logs",
-    // One's own; those of others are not listed.
+    // The caller's own; those of others are not listed.
     "GET /api/v1/moments",
     "GET /api/v1/moments/inbox",
     "GET /api/v1/moments/rates",
     "GET /api/v1/moments/stream",
-    // One's own; those of others are not listed.
+    // The caller's own; those of others are not listed.
     "GET /api/v1/triggers",
     "POST /api/v1/triggers",
-    // Whoever is an agent may ask a person.
+    // Every agent may ask a person.
     "POST /api/v1/moments",
     "POST /api/v1/moments/deliberations",
 ];
@@ -140,7 +141,7 @@ async fn nobody_gets_in_without_a_key() {
     for (path, method) in all() {
         for client in &strangers {
             let reply = call(client, &method, &places, &path).await;
-            // The resources of jobs say it in ARCP's words (§12).
+            // The job resources use ARCP's error codes (§12).
             let jobs = ["jobs", "workers", "arcp", "credentials"].map(|first| format!("/api/v1/{first}"));
             let own = path.starts_with("/api/v1/credentials") && !vaults::of_jobs(&method, &path);
             let words = if jobs.iter().any(|first| path.starts_with(first)) && !own {
@@ -165,7 +166,7 @@ async fn a_key_opens_only_what_its_scopes_say() {
     let places = Places::make(&world).await;
     let admin = world.admin().await;
     admin.post("/principals", json!({ "id": "agent.narrow", "kind": "agent" })).await.is(201);
-    // The scopes are a closed list; this key has the one that opens the least.
+    // The scopes are a closed list; this key has the least powerful one.
     let made =
         admin.post("/principals/agent.narrow/keys", json!({ "scopes": ["agents:read"] })).await.is(201);
     let narrow = world.client(made["key"].as_str().unwrap());

@@ -153,6 +153,7 @@ async fn list(api: &Api, query: Vec<(&str, String)>, limit: u32) -> Result<Value
 }
 
 /// Returns the path of a moment.
+#[must_use]
 pub fn path(moment: &str) -> String {
     format!("/moments/{}", segment(moment))
 }

@@ -77,6 +77,7 @@ pub enum Failure {
 
 impl Failure {
     /// Returns the code of a refusal.
+    #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { code, .. } => Some(code),
@@ -85,7 +86,7 @@ impl Failure {
     }
 
     /// Returns whether a retry may succeed: the server is unreachable or overloaded.
-    pub fn may_pass(&self) -> bool {
+    pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Away { .. } | Self::Refused { status: 429 | 503, .. })
     }
 }
@@ -148,6 +149,7 @@ impl Api {
     }
 
     /// Returns the same client with another key.
+    #[must_use]
     pub fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self.clone() }
     }
@@ -207,11 +209,17 @@ impl Api {
     }
 
     /// Sends a GET request.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
         self.body(self.request(Method::GET, path).query(query)).await
     }
 
     /// Sends a POST request with typed bodies, so that numbers keep their notation.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn ask<T: DeserializeOwned + Default>(
         &self,
         path: &str,
@@ -221,33 +229,45 @@ impl Api {
     }
 
     /// Sends a GET request and returns the raw response, which need not be JSON.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn open(&self, path: &str) -> Result<Response, Failure> {
         self.answer(self.request(Method::GET, path)).await
     }
 
     /// Sends a request with a JSON body.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn act(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
         self.body(self.request(method, path).json(body)).await
     }
 
     /// Sends a POST request.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.act(Method::POST, path, body).await
     }
 
     /// Sends a POST request with a JSON text, byte for byte: signed content must not be serialised anew.
-    pub async fn post_text(&self, path: &str, text: Vec<u8>) -> Result<Value, Failure> {
+    pub(crate) async fn post_text(&self, path: &str, text: Vec<u8>) -> Result<Value, Failure> {
         let request = self.request(Method::POST, path).header("Content-Type", "application/json");
         self.body(request.body(text)).await
     }
 
     /// Sends a POST request that the server executes once, however often it is sent with the same key.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn post_once(&self, path: &str, body: &Value, once: &str) -> Result<Value, Failure> {
         self.body(self.request(Method::POST, path).header("Idempotency-Key", once).json(body)).await
     }
 
     /// Sends a PUT request with typed bodies.
-    pub async fn put<T: DeserializeOwned + Default>(
+    pub(crate) async fn put<T: DeserializeOwned + Default>(
         &self,
         path: &str,
         body: &(impl Serialize + Sync + ?Sized),
@@ -256,11 +276,17 @@ impl Api {
     }
 
     /// Sends a DELETE request.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.body(self.request(Method::DELETE, path)).await
     }
 
     /// Sends a POST request conditional on `version`, or on the current version of `record`.
+    ///
+    /// # Errors
+    /// The request failed, or the server refused it.
     pub async fn post_versioned(
         &self,
         record: &str,
@@ -276,12 +302,17 @@ impl Api {
     }
 
     /// Sends a PATCH request conditional on a version.
-    pub async fn patch_versioned(&self, path: &str, body: &Value, version: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn patch_versioned(
+        &self,
+        path: &str,
+        body: &Value,
+        version: &Value,
+    ) -> Result<Value, Failure> {
         self.body(self.request(Method::PATCH, path).header("If-Match", version.to_string()).json(body)).await
     }
 
     /// Opens a stream of server-sent events, after the frame with the id `last`.
-    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Response, Failure> {
+    pub(crate) async fn stream(&self, path: &str, last: Option<&str>) -> Result<Response, Failure> {
         let mut request = self.request(Method::GET, path).header("Accept", "text/event-stream");
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
@@ -290,14 +321,14 @@ impl Api {
     }
 
     /// Returns the agent that this client acts as.
-    pub async fn speaker(&self) -> Result<String, Failure> {
+    pub(crate) async fn speaker(&self) -> Result<String, Failure> {
         let me = self.get("/principals/me", &[]).await?;
         Ok(me["agent_id"].as_str().unwrap_or_default().to_owned())
     }
 }
 
 /// Encodes a path segment: reserved characters are escaped.
-pub fn segment(text: &str) -> String {
+pub(crate) fn segment(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().fold(String::with_capacity(text.len()), |mut path, byte| {
         if keep(byte) {

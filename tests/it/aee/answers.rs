@@ -1,4 +1,4 @@
-//! What the server itself answers to tasks that are addressed to it (AEE §9.2).
+//! The server's own replies to tasks that are addressed to it (AEE §9.2).
 
 use entente_domain::aee::envelopes;
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType};
@@ -11,7 +11,7 @@ use crate::aee::envelopes::{letter, mail, two, with};
 use crate::aee::rules::envelope;
 use crate::harness::{Value, World, json};
 
-/// The server's name in these tests.
+/// The server's entity name in these tests.
 const SERVER: &str = "service.entente";
 
 async fn caller(world: &World, agent: &str) -> Caller {
@@ -25,14 +25,14 @@ async fn ask(world: &World, caller: &Caller, intent: &str, payload: Value) -> An
     answer(world.ctx(), caller, SERVER, &asked).await.unwrap()
 }
 
-/// As [`ask`]; the payload of the result.
+/// Like [`ask`], but asserts a result and returns its payload.
 async fn told(world: &World, caller: &Caller, intent: &str, payload: Value) -> Value {
     let answer = ask(world, caller, intent, payload).await;
     assert_eq!(answer.kind, EnvelopeType::Result, "{}", answer.payload);
     answer.payload
 }
 
-/// As [`ask`]; the code of the error, which is complete.
+/// Like [`ask`], but asserts a complete error and returns its code.
 async fn failed(world: &World, caller: &Caller, intent: &str, payload: Value) -> Value {
     let answer = ask(world, caller, intent, payload).await;
     assert_eq!(answer.kind, EnvelopeType::Error, "{}", answer.payload);
@@ -44,7 +44,7 @@ async fn failed(world: &World, caller: &Caller, intent: &str, payload: Value) ->
     answer.payload["code"].clone()
 }
 
-/// An envelope from agent.a to agent.b that is kept; its id and its hash.
+/// Stores an envelope from agent.a to agent.b; returns its id and hash.
 async fn kept(world: &World) -> (String, String) {
     world.agent("agent.b").await;
     let said = letter(world, "01JFB2R1JZKQ9V3K8W8Y9W1F2A", ("agent.a", "agent.b"));
@@ -133,7 +133,7 @@ async fn an_envelope_is_fetched_by_its_parties_only() {
         assert_eq!(found["envelope"]["payload"]["cluster"], "private");
     }
     let none = json!({ "found": false });
-    // A stranger hears the same as of what is not there, whatever it knows of it.
+    // A stranger gets the same reply as for an unknown envelope, even with its id or hash.
     for payload in [
         json!({ "id": id }),
         json!({ "id": id, "hash": "sha256:x" }),
@@ -143,7 +143,7 @@ async fn an_envelope_is_fetched_by_its_parties_only() {
     }
     let wrong = json!({ "id": id, "hash": "sha256:a1b2c3" });
     assert_eq!(failed(&world, &one, "aee.context.fetch", wrong).await, "E_HASH_MISMATCH");
-    // Whoever hands in a task for another asks with that one's eyes, whatever it may see itself.
+    // Whoever submits a task for another entity gets that entity's view, not its own.
     let for_another = Envelope {
         sender: "agent.c".to_owned(),
         ..envelope("task", "aee.context.fetch", json!({ "id": id, "hash": hash }))
@@ -185,14 +185,14 @@ async fn a_refutation_is_told_to_whoever_said_it() {
         (kept.envelope_id, kept.entity.as_str(), kept.reason.as_str()),
         (id.clone(), "agent.b", "it is not so")
     );
-    // It counts with its task, and not before: what is refused rejects nothing.
+    // A refutation takes effect together with its task: a refused task refutes nothing.
     let bob = world.agent("agent.b").await;
     let task = |task: &str, reason: &str| {
         let more = json!({ "intent": "aee.context.refute", "payload": { "id": id, "reason": reason } });
         with(letter(&world, task, ("agent.b", SERVER)), more)
     };
     bob.post("/aee/envelopes", task("envelope-r1", "it is not so")).await.is(200);
-    // Again it takes the place of the first.
+    // A second refutation by the same entity replaces the first.
     bob.post("/aee/envelopes", task("envelope-r2", "it was never so")).await.is(200);
     bob.post("/aee/envelopes", task("envelope-r1", "it is as I like")).await.refused(409, "duplicate_id");
     let denied = ask(&world, &stranger, "aee.context.refute", json!({ "id": id, "reason": "mine" })).await;
@@ -223,7 +223,7 @@ async fn a_payload_is_validated_by_what_is_published() {
     assert_eq!(validate(Some("result"), json!({ "n/m": 1 })).await, json!({ "valid": true, "errors": [] }));
     let wrong = validate(Some("result"), json!({ "n/m": "x" })).await;
     assert_eq!((&wrong["valid"], &wrong["errors"][0]["path"]), (&json!(false), &json!("/n~1m")));
-    // Nothing is said of tasks, which is what is meant when nothing is said.
+    // The message type defaults to `task`, and no task schema exists.
     let none = validate(None, json!({})).await;
     assert_eq!((&none["valid"], &none["errors"][0]["type"]), (&json!(false), &json!("no_schema")));
     world.end().await;
@@ -237,7 +237,7 @@ async fn the_claim_names_its_tests() {
     let clauses = claim["clauses"].as_array().unwrap();
     assert!(clauses.len() >= 10, "{claim}");
     let named: Vec<&Value> = clauses.iter().flat_map(|clause| clause["tests"].as_array().unwrap()).collect();
-    // That each of them exists, `house_rules.rs` shows: the claim is the section of CONFORMANCE.md.
+    // `house_rules.rs` checks that each of them exists, because the claim is the section of CONFORMANCE.md.
     assert!(named.iter().any(|test| **test == "answers::the_claim_names_its_tests"), "{claim}");
     assert!(clauses.iter().all(|clause| clause["status"].as_str().is_some_and(|status| !status.is_empty())));
     world.end().await;
@@ -255,12 +255,12 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
         .await
         .is(200);
     assert!(pong.to_string().contains(r#""pong":true"#), "{pong}");
-    // Its own letters carry the trace of the request (AEE §6.9).
+    // The server's own envelopes carry the trace of the request (AEE §6.9).
     let traced = ada.with("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     let ping = ask("envelope-p", "agent.ada", "aee.status.ping", json!({}));
     let pong = traced.post("/aee/envelopes", ping).await.is(200);
     assert_eq!(pong["reply"]["trace"]["trace_id"], "0af7651916cd43dd8448eb211c80319c", "{pong}");
-    // A refutation reaches whoever said it, once: a retry is a duplicate, and nobody hears of it again.
+    // The sender is notified of a refutation once: a retry is a duplicate and notifies nobody.
     ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     let refute = json!({ "id": "envelope-2", "reason": "it is not so" });
     let refute = ask("envelope-3", "agent.bob", "aee.context.refute", refute);
@@ -270,7 +270,7 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     let heard = mail(&ada, "agent.ada").await;
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert_eq!((&heard[0].1["intent"], &heard[0].1["payload"]["by"]), (&json!(REFUTED), &json!("agent.bob")));
-    // Rules and schemas hold from the moment they are set.
+    // Rules and schemas take effect as soon as they are set.
     let send = async |id: &str| {
         ada.post(
             "/aee/envelopes",

@@ -1,4 +1,4 @@
-//! Tasks that wait for a person to agree (`requires.human_approval`, AEE §3).
+//! Tasks that wait for a person's approval (`requires.human_approval`, AEE §3).
 
 use entente_domain::identity::principals::Kind;
 use entente_kernel::identity::seeds;
@@ -9,14 +9,14 @@ use crate::kernel::keys::key;
 use crate::kernel::people::logged_in;
 use crate::pages::Browser;
 
-/// Somebody with a key of their own.
+/// Returns a client with its own key for a person.
 async fn person(world: &World, id: &str) -> Client {
     let secret = format!("key-of-{id}");
     seeds::seed(world.ctx(), Kind::Human, id, &secret).await.unwrap();
     world.client(&secret)
 }
 
-/// A task that a person has to agree to.
+/// Returns a task that requires a person's approval.
 fn asked(world: &World, id: &str, link: (&str, &str)) -> Value {
     with(letter(world, id, link), json!({ "requires": { "human_approval": true, "timeout_ms": 60_000 } }))
 }
@@ -40,7 +40,7 @@ async fn a_task_is_handed_out_when_a_person_agrees() {
     let receipt = ada.post("/aee/envelopes", task.clone()).await.is(202);
     assert_eq!((&receipt["status"], &receipt["delivered"]), (&json!("held"), &json!(0)));
     assert!(receipt["seq"].is_null());
-    // It is nowhere but with its sender and who decides.
+    // Only its sender and its approver see the task.
     assert_eq!(mail(&bob, "agent.bob").await, []);
     bob.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
     bob.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
@@ -70,7 +70,7 @@ async fn a_task_is_handed_out_when_a_person_agrees() {
     world.end().await;
 }
 
-/// Held tasks are in the inbox of whoever may decide, with what they say, and nowhere else.
+/// A held task is in its approver's inbox, with its content, and in no other inbox.
 #[tokio::test]
 async fn what_waits_is_in_the_inbox_of_who_decides_and_in_no_other() {
     let settings = vec![("ENTENTE_AEE_APPROVER", "human.eve")];
@@ -135,7 +135,7 @@ async fn a_task_that_a_person_declines_ends_with_an_error() {
         .await
         .refused(409, "task_closed");
     decide(&eve, "envelope-1", "approve").await.refused(409, "invalid_transition");
-    // Its time does not run out any more.
+    // Its timeout no longer applies.
     world.pass(61).await;
     assert_eq!(mail(&ada, "agent.ada").await.len(), 1);
     world.end().await;
@@ -196,7 +196,7 @@ async fn what_is_for_a_person_or_the_server_waits_for_nobody() {
         let receipt = ada.post("/aee/envelopes", asked(&world, id, ("agent.ada", to))).await.is(202);
         assert_eq!(receipt["status"], "accepted", "{to}");
     }
-    // A name alone makes nobody a person.
+    // A name alone does not make a principal a person.
     world.agent("human.robot").await;
     let receipt = ada.post("/aee/envelopes", asked(&world, "envelope-3", ("agent.ada", "human.robot"))).await;
     assert_eq!(receipt.is(202)["status"], "held");
@@ -219,7 +219,7 @@ async fn a_task_that_waits_runs_out_like_any() {
     let eve = person(&world, "human.eve").await;
     ada.post("/aee/envelopes", asked(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     world.clock.advance(60);
-    // The instant it is over, not when it is written down.
+    // The timeout applies at once, before the sweep records it.
     assert_eq!(waiting(&eve).await, [] as [&str; 0]);
     decide(&eve, "envelope-1", "approve").await.refused(409, "task_closed");
     world.sweep().await;

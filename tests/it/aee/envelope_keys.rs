@@ -1,5 +1,5 @@
-//! The keys that envelopes are signed with (AEE §8, §11.2): registered, listed, rotated with an overlap, revoked at once and
-//! everywhere; whose they are; and that no secret is ever told again.
+//! Envelope signing keys (AEE §8, §11.2): registration, listing, rotation with an overlap, immediate revocation on
+//! all servers, ownership, and that a secret is shown only once.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -20,7 +20,7 @@ fn private(signer: &Signer) -> SigningKey {
     SigningKey::Ed25519(Box::new(signer.clone()))
 }
 
-/// An envelope of `from`, signed.
+/// Returns a signed envelope from `from` with its signature.
 fn signed(from: &str, kid: &str, key: &SigningKey) -> (Envelope, Sig) {
     let letter = json!({
         "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T08:00:00Z", "type": "task", "from": from,
@@ -33,12 +33,12 @@ fn signed(from: &str, kid: &str, key: &SigningKey) -> (Envelope, Sig) {
     (check(letter).unwrap(), sig)
 }
 
-/// What a server says of a signature: nothing, or why not.
+/// Returns the server's verdict on a signature: the reason if it is refused.
 async fn judged(world: &World, (envelope, sig): &(Envelope, Sig)) -> Result<(), String> {
     verify(world.ctx(), envelope, sig).await.map_err(|e| e.to_string())
 }
 
-/// Which of an entity's keys still count in a transaction.
+/// Returns the keys of an entity that are in force within a transaction.
 async fn counting(world: &World, entity: &str, kids: &[&str]) -> Vec<String> {
     let asked: Vec<(String, String)> =
         kids.iter().map(|kid| (entity.to_owned(), (*kid).to_owned())).collect();
@@ -143,11 +143,11 @@ async fn a_revocation_counts_on_every_server_at_once() {
     assert_eq!(send("envelope-1", "one").await.is(202)["verified"]["kid"], "one");
     assert_eq!(counting(&two, "agent.ada", &["one"]).await, ["one"]);
     ada.delete("/aee/keys/one").await.is(200);
-    // That server remembers what the key is, and asks whether it counts.
+    // That server has the key cached, and checks whether it is still in force.
     let refused = send("envelope-2", "one").await;
     refused.refused(403, "bad_signature");
     assert!(counting(&two, "agent.ada", &["one"]).await.is_empty());
-    // Word for word what is said of a key that never was.
+    // The same message as for an unknown key.
     let unknown = send("envelope-3", "never").await;
     unknown.refused(403, "bad_signature");
     assert_eq!(unknown.json()["message"], refused.json()["message"]);
@@ -163,7 +163,7 @@ async fn an_entitys_keys_are_whoevers_may_act_as_it() {
     ada.post("/aee/keys", pair("one", &key(1))).await.is(201);
     let mut theirs = pair("two", &key(2));
     theirs["entity"] = json!("agent.ada");
-    // The same for what is there, what is not, and who is nobody.
+    // The same response for existing and missing keys and for unknown entities.
     for entity in ["agent.ada", "agent.nobody"] {
         theirs["entity"] = json!(entity);
         eve.post("/aee/keys", theirs.clone()).await.refused(404, "not_found");
@@ -172,13 +172,13 @@ async fn an_entitys_keys_are_whoevers_may_act_as_it() {
     }
     eve.delete("/aee/keys/one").await.refused(404, "not_found");
     assert_eq!(eve.get("/aee/keys").await.ok(), json!([]));
-    // The same name and even the same key at another entity are another key.
+    // The same name, or even the same key, at another entity is a separate registration.
     eve.post("/aee/keys", pair("one", &key(1))).await.is(201);
     assert_eq!(judged(&world, &signed("agent.eve", "one", &private(&key(1)))).await, Ok(()));
     eve.delete("/aee/keys/one").await.is(200);
     assert_eq!(judged(&world, &signed("agent.ada", "one", &private(&key(1)))).await, Ok(()));
     assert!(judged(&world, &signed("agent.eve", "one", &private(&key(1)))).await.is_err());
-    // Who acts as it, and an admin.
+    // A principal that may act as the entity, and an admin.
     let any = world.any();
     assert_eq!(any.acting_as("agent.ada").get("/aee/keys").await.ok()[0]["kid"], "one");
     theirs["entity"] = json!("agent.ada");
@@ -229,10 +229,10 @@ async fn a_shared_secret_is_shown_once_and_told_to_nobody() {
     world.end().await;
 }
 
-/// The same client, reaching the server by an address that is not the loopback one; none on a machine without a network.
+/// Returns a client of the agent that connects over a non-loopback address; `None` on a machine without a network.
 fn from_elsewhere(world: &World, agent: &str) -> Option<Client> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent: the system only says from which of its addresses it would be.
+    // This sends nothing: it only determines the local address of that route.
     socket.connect("192.0.2.77:9").ok()?;
     let own = socket.local_addr().unwrap().ip();
     let key = format!("key-of-{agent}");
@@ -250,7 +250,7 @@ async fn over_plain_http_from_elsewhere_nothing_is_believed_that_nobody_signed()
             let reply = far.post("/aee/keys", pair("far", &key(2))).await;
             reply.is(status);
             assert_eq!(status == 403, reply.text.contains("ENTENTE_TLS_TERMINATED"), "{}", reply.text);
-            // Nor is an envelope that nobody signed; a signature holds over any connection.
+            // An unsigned envelope is refused too; a signature is valid over any connection.
             let said = letter(&world, "envelope-1", ("agent.ada", "agent.ada"));
             let plain = far.post("/aee/envelopes", said).await;
             plain.is(if status == 403 { 403 } else { 202 });
@@ -258,7 +258,7 @@ async fn over_plain_http_from_elsewhere_nothing_is_believed_that_nobody_signed()
             let mut said = letter(&world, "envelope-2", ("agent.ada", "agent.ada"));
             sign(said.as_object_mut().unwrap(), "near", &private(&key(1))).unwrap();
             far.post("/aee/envelopes", said).await.is(202);
-            // What is only read or taken back is done from anywhere.
+            // Reads and revocations are allowed from any address.
             far.get("/aee/keys").await.is(200);
             far.delete("/aee/keys/near").await.is(200);
         }

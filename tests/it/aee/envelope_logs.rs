@@ -1,5 +1,5 @@
-//! Log lines of envelopes (AEE §7.2): kept letter by letter, each for itself, for whoever sent them and nobody else, and not
-//! for ever.
+//! Logged envelope lines (AEE §7.2): stored byte for byte and independently, readable only by their sender, and
+//! kept for a limited time.
 
 use crate::harness::{Client, Reply, Setup, Value, World, json};
 
@@ -26,7 +26,7 @@ async fn lines_are_kept_letter_by_letter_and_each_for_itself() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let before = rows(&world, "events").await;
-    // Blanks, a number that JSON readers change, an unknown member, and a whole envelope.
+    // Blanks, a number that JSON parsers would rewrite, an unknown member, and a whole envelope.
     let odd =
         r#"{ "v":"1", "id":"line-odd",  "type":"event","from":"agent.ada","intent":"ops.log","x":1.50e1 }"#;
     let whole = r#"{"v":"1","id":"01JFB2R1JZKQ9V3K8W8Y9W1F2A","ts":"2026-11-21T08:00:00Z","type":"task","from":"agent.eve","to":"agent.bob","intent":"ops.check","corr":"thread-1","priority":"low","payload":{}}"#;
@@ -86,7 +86,7 @@ async fn bodies_that_are_no_lines_are_refused_whole() {
     assert_eq!(numbers(&ada, "").await, [0; 0], "not even the first thousand");
     post(&ada, &many[..1_000].join("\n")).await.is(201);
     post(&ada, &"x".repeat(3 * 1024 * 1024)).await.refused(413, "too_large");
-    // A line may have as many bytes as an envelope.
+    // A line has the same size limit as an envelope.
     let long = line(1).replace("ops.log\"", &format!("ops.log\",\"x\":\"{}\"", "x".repeat(256 * 1024)));
     assert_eq!(post(&ada, &long).await.is(207)["results"][0]["error"]["code"], "too_large");
     for bad in ["?after=-1", "?after=x", "?limit=0", "?limit=1001"] {
@@ -116,7 +116,7 @@ async fn lines_are_read_page_by_page_by_their_own_principal() {
     let theirs = eve.get("/aee/logs").await;
     assert_eq!(theirs.ok().as_array().unwrap().len(), 3);
     assert!(!theirs.text.contains("line-00000"), "{}", theirs.text);
-    // Large lines end a page early, and none is left out.
+    // Large lines end a page early, but none is skipped.
     let large =
         |n: usize| line(n).replace("ops.log\"", &format!("ops.log\",\"x\":\"{}\"", "x".repeat(200_000)));
     let bob = world.agent("agent.bob").await;

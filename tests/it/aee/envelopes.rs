@@ -1,4 +1,4 @@
-//! Envelopes (AEE) through the door: taking in, refusing, answering, and what is kept of them.
+//! AEE envelopes over the API: ingest, refusals, replies and retention.
 
 mod consent;
 mod links;
@@ -12,7 +12,7 @@ use entente_domain::clock::rfc3339;
 
 use crate::harness::{Client, Setup, Value, World, json};
 
-/// A task that is valid now.
+/// Returns a task that is valid now.
 pub fn letter(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
     json!({
         "v": "1", "id": id, "ts": rfc3339(world.ctx().now()), "type": "task", "from": from, "to": to,
@@ -20,28 +20,28 @@ pub fn letter(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
     })
 }
 
-/// The same as something else.
+/// Returns the envelope with these members replaced.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
 pub fn with(mut letter: Value, more: Value) -> Value {
     letter.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     letter
 }
 
-/// The answer to a task.
+/// Returns the reply to a task.
 pub fn answer(world: &World, id: &str, task: &Value, kind: &str) -> Value {
     let (from, to) = (task["to"].as_str().unwrap(), task["from"].as_str().unwrap());
     let more = json!({ "type": kind, "reply_to": task["id"], "corr": task["corr"] });
     with(letter(world, id, (from, to)), more)
 }
 
-/// What lies in a mailbox, as `(seq, envelope)`.
+/// Returns the contents of a mailbox as `(seq, envelope)`.
 pub async fn mail(client: &Client, entity: &str) -> Vec<(i64, Value)> {
     let page = client.get(&format!("/aee/mailboxes/{entity}")).await.ok();
     let items = page["items"].as_array().unwrap().iter();
     items.map(|item| (item["seq"].as_i64().unwrap(), item["envelope"].clone())).collect()
 }
 
-/// A world with two agents.
+/// Starts a server with two agents.
 pub async fn two() -> (World, Client, Client) {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
@@ -52,7 +52,7 @@ pub async fn two() -> (World, Client, Client) {
 async fn an_envelope_lies_in_its_recipients_mailbox_as_it_was_sent() {
     let (world, ada, bob) = two().await;
     let ts = rfc3339(world.ctx().now());
-    // Spaces, escapes, an order of its own, members that nobody knows, numbers in odd forms.
+    // Blanks, escapes, unusual member order, unknown members and unusual number formats.
     let text = format!(
         "{{ \"x-unknown\" : [1e2, -0.0, {{\"a\":\"\\u00e9\\/\"}}],\n \"v\":\"1\",\"id\":\"01JFB2R1JZKQ9V3K8W8Y9W1F2A\", \"ts\":\"{ts}\",\
          \"type\":\"event\",\"from\":\"agent.ada\",\"to\":\"agent.bob\",\"intent\":\"ops.x\",\"corr\":\"thread-1\",\"priority\":\"low\",\
@@ -142,12 +142,12 @@ async fn an_envelope_without_an_age_is_taken_in_once_for_good() {
     ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     world.pass(31 * 86_400).await;
     ada.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
-    // It is no longer kept, and its time says nothing: only its id does.
+    // The envelope is purged and has no timestamp, but its id is still remembered.
     let again = ada.post("/aee/envelopes", untimed("envelope-1")).await.refused(409, "duplicate_id");
     assert!(again["receipt"].is_null());
     let batch = json!([untimed("envelope-1"), untimed("envelope-3")]);
     assert_eq!(ada.post("/aee/envelopes/batch", batch).await.is(207)["accepted"], 1);
-    // An id that was forgotten may be used by an envelope that says when it was written: it is another one.
+    // A purged id may be reused by an envelope with a timestamp, because that is a different one.
     for id in ["envelope-1", "envelope-2"] {
         ada.post("/aee/envelopes", letter(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
     }
@@ -213,7 +213,7 @@ async fn a_service_may_speak_for_its_agents_and_for_nobody_else() {
     let odd = letter(&world, "envelope-2", ("urn:x", "agent.bob"));
     bob.post("/aee/envelopes", odd).await.refused(403, "from_mismatch");
     named.get("/aee/mailboxes/agent.bob").await.ok();
-    // Somebody who is no principal has a mailbox once it is opened.
+    // An entity that is no principal has a mailbox once that is opened.
     let to = letter(&world, "envelope-3", ("agent.bob", "urn:ada:7"));
     bob.post("/aee/envelopes", to.clone()).await.refused(404, "unknown_recipient");
     any.put("/aee/mailboxes/urn:ada:7", json!({})).await.ok();
@@ -237,7 +237,7 @@ async fn a_wrong_hash_is_found_by_parties_and_tells_strangers_nothing() {
         client.post("/aee/envelopes", wrong).await.refused(422, "reference_hash_mismatch");
         client.post("/aee/envelopes", refers(&format!("{who}-right"), who, &right)).await.is(202);
     }
-    // Otherwise whoever guesses would learn what others have written, or that they have.
+    // Otherwise an agent could find out by guessing what, or whether, others have written.
     let eve = world.agent("agent.eve").await;
     eve.post("/aee/envelopes", refers("envelope-eve-1", "agent.eve", "sha256:00")).await.is(202);
     eve.post("/aee/envelopes", refers("envelope-eve-2", "agent.eve", &right)).await.is(202);

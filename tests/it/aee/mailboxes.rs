@@ -1,4 +1,4 @@
-//! Mailboxes (AEE §5): cursors, waiting, taking out, picking, streams.
+//! Mailboxes (AEE §5): cursors, long polls, acknowledgements, picking, streams.
 
 use std::time::Duration;
 
@@ -76,13 +76,13 @@ async fn the_most_pressing_is_picked_first_and_nothing_starves() {
         send(id, priority).await;
     }
     assert_eq!(pick(4, 0).await, ["envelope-urgent", "envelope-high", "envelope-normal", "envelope-low"]);
-    // What is held is nobody else's until then.
+    // A held item is not handed out until the hold ends.
     assert_eq!(pick(1, 60).await, ["envelope-urgent"]);
     assert_eq!(pick(1, 60).await, ["envelope-high"]);
     world.clock.advance(60);
     assert_eq!(pick(1, 0).await, ["envelope-urgent"]);
     bob.post("/aee/mailboxes/agent.bob/ack", json!({ "up_to": 4 })).await.ok();
-    // A flood of urgent ones: a low one that has waited ten minutes is before whatever came after that.
+    // A flood of urgent envelopes: a low one that has waited ten minutes comes before all later ones.
     send("envelope-patient", "low").await;
     world.clock.advance(601);
     for n in 0..20 {
@@ -98,7 +98,7 @@ async fn whoever_hangs_up_while_it_picks_holds_nothing() {
     let (world, ada, bob) = two().await;
     ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     let pick = "/aee/mailboxes/agent.bob/pick";
-    // The mailbox cannot be looked at for a while, and whoever picks dies meanwhile.
+    // The mailbox is locked for a while, and the client disconnects meanwhile.
     let mut beside = Cluster::get().options(&world.database).connect().await.unwrap();
     beside.execute("BEGIN; LOCK TABLE aee_items IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let dying = bob.clone();
@@ -107,7 +107,7 @@ async fn whoever_hangs_up_while_it_picks_holds_nothing() {
     dying.abort();
     tokio::time::sleep(Duration::from_millis(400)).await;
     beside.execute("ROLLBACK").await.unwrap();
-    // Nobody's time passes here: what is held for an hour would be.
+    // The test clock does not move here, so an item that was held for an hour would stay held.
     for _ in 0..100 {
         let got = bob.post(pick, json!({ "max": 5, "hold_sec": 0 })).await.ok();
         if got[0]["envelope"]["id"] == "envelope-1" {
@@ -136,7 +136,7 @@ async fn a_mailbox_is_followed_and_resumed_without_gap_or_repetition() {
     for n in 3..=150 {
         assert_eq!(resumed.next().await.data["seq"], n);
     }
-    // A key that is revoked hears nothing more, however much there is to hear.
+    // A revoked key receives nothing more, even with a backlog.
     let admin = world.admin().await;
     admin.post("/principals", json!({ "id": "agent.bob", "kind": "agent" })).await;
     let made = admin.post("/principals/agent.bob/keys", json!({})).await.is(201);

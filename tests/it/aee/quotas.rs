@@ -1,5 +1,5 @@
-//! What senders of envelopes have spent (AEE §11.6), as a server keeps it: each sender for itself, in bounded memory, and a
-//! sender who has to wait is told for how long.
+//! Quotas of envelope senders (AEE §11.6) as a server keeps them: per sender and in bounded memory. A sender that
+//! must wait gets the delay.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn memory_is_bounded_and_the_busiest_are_the_last_to_be_forgotten() {
         Ok(Priority::High),
         "it is not forgotten"
     );
-    // Of those who were quiet for long enough there is nothing to remember.
+    // A sender that was quiet for long enough needs no entry.
     let before = quotas.remembered();
     assert!(before > 5_000, "{before}");
     for n in 0..20_000 {

@@ -1,4 +1,5 @@
-//! What is handed on instead of an envelope that a rule leaves something out of, and its answer (AEE §11.5).
+//! The redacted copy that is delivered when a rule removes something from an envelope, and the reply to it (AEE
+//! §11.5).
 
 use entente_domain::identity::principals::Kind;
 use entente_kernel::identity::seeds;
@@ -7,7 +8,7 @@ use crate::aee::envelopes::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::webhooks::pushes::trap;
 
-/// A world with two agents, and a rule that leaves something out between them.
+/// Starts a server with two agents and a redaction rule between them.
 async fn apart(more: Value) -> (World, Client, Client, Client) {
     let (world, ada, bob) = two().await;
     let admin = world.admin().await;
@@ -22,7 +23,7 @@ fn secret(world: &World, id: &str, to: &str) -> Value {
     with(letter(world, id, ("agent.ada", to)), json!({ "payload": payload }))
 }
 
-/// The one envelope in a mailbox after a number.
+/// Returns the only envelope in a mailbox.
 async fn only(client: &Client, entity: &str) -> Value {
     let all = mail(client, entity).await;
     assert_eq!(all.len(), 1, "{all:?}");
@@ -49,7 +50,7 @@ async fn something_else_is_handed_on_and_its_answer_comes_back() {
     for member in ["type", "intent", "corr", "priority", "trace", "reply_to"] {
         assert_eq!(made[member], task[member], "{member}");
     }
-    // The original is nobody's but its sender's.
+    // Only its sender may read the original.
     bob.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
     assert_eq!(ada.get("/aee/envelopes/envelope-1").await.ok()["envelope"], task);
     let seen = bob.get("/aee/threads/thread-00000001").await.ok();
@@ -58,10 +59,10 @@ async fn something_else_is_handed_on_and_its_answer_comes_back() {
     let fetch = with(letter(&world, "envelope-f", ("agent.bob", "service.entente")), fetch);
     let fetched = bob.post("/aee/envelopes", fetch).await.is(200);
     assert_eq!(fetched["reply"]["payload"]["found"], false, "{fetched}");
-    // A retry does nothing again.
+    // A retry has no effect.
     ada.post("/aee/envelopes", task.clone()).await.refused(409, "duplicate_id");
     only(&bob, "agent.bob").await;
-    // Progress and the end come back to who asked, as answers to what they asked.
+    // Progress and results reach the original sender as replies to the original task.
     let stream = with(answer(&world, "envelope-s", &made, "stream"), json!({ "payload": { "done": 0.5 } }));
     bob.post("/aee/envelopes", stream).await.is(202);
     let result = with(answer(&world, "envelope-r", &made, "result"), json!({ "payload": { "sum": 7 } }));
@@ -107,7 +108,7 @@ async fn the_answer_goes_by_the_rules_of_its_own_link() {
 async fn what_is_handed_on_is_taken_in_with_the_original_or_not_at_all() {
     let (world, ada, bob, _admin) = apart(json!({})).await;
     trap(&world).await;
-    // The batch fails, and is done one by one.
+    // The batch fails and is then processed one by one.
     let poison = secret(&world, "envelope-poison", "agent.bob");
     let batch =
         json!([secret(&world, "envelope-1", "agent.bob"), poison, secret(&world, "envelope-2", "agent.bob")]);
@@ -181,7 +182,7 @@ async fn a_channel_gets_something_else_too_and_each_answers_for_itself() {
         client.post("/aee/envelopes", result).await.is(202);
     }
     assert_eq!(mail(&ada, "agent.ada").await.len(), 2);
-    // What goes straight to somebody is none of this rule's.
+    // This rule does not apply to envelopes sent directly to an agent.
     let plain = secret(&world, "envelope-2", "agent.bob");
     assert_eq!(ada.post("/aee/envelopes", plain).await.is(202)["status"], "accepted");
     world.end().await;
@@ -214,7 +215,7 @@ async fn a_task_that_was_answered_past_the_gateway_has_one_end() {
     let task = secret(&world, "envelope-1", "agent.bob");
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let made = only(&bob, "agent.bob").await;
-    // The reference in what it got names the original.
+    // The reference in the redacted copy names the original, so the first reply goes directly to that.
     bob.post("/aee/envelopes", answer(&world, "envelope-r1", &task, "result")).await.is(202);
     let second = answer(&world, "envelope-r2", &made, "result");
     bob.post("/aee/envelopes", second).await.refused(409, "task_closed");

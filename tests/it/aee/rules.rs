@@ -1,5 +1,5 @@
-//! The rules of what may pass between whom (AEE §11.5): who sets them, what they may be, and that a server remembers them
-//! truly.
+//! Policy rules between entities (AEE §11.5): who sets them, which are valid, and that a server's snapshot of them
+//! is right.
 
 use entente_domain::aee::envelopes;
 use entente_domain::aee::envelopes::Envelope;
@@ -10,7 +10,7 @@ use entente_kernel::aee::rulebook;
 use crate::aee::envelopes::letter;
 use crate::harness::{Setup, Value, World, json};
 
-/// An envelope of a valid form.
+/// Returns a well-formed envelope.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
 pub fn envelope(kind: &str, intent: &str, payload: Value) -> Envelope {
     let said = json!({
@@ -38,7 +38,7 @@ async fn an_admin_sets_lists_and_removes_rules() {
     assert_eq!(names, ["all", "to-partners"]);
     admin.delete("/aee/rules/all").await.is(204);
     admin.delete("/aee/rules/all").await.refused(404, "not_found");
-    // Setting the same again changes nothing, and so is no event.
+    // Setting an equal rule changes nothing and logs no event.
     admin.put("/aee/rules/to-partners", rule).await.ok();
     let told = admin.get("/audit?event_type=envelope.rule_set").await.ok();
     assert_eq!(told.as_array().unwrap().len(), 2, "{told}");
@@ -77,7 +77,7 @@ async fn the_book_has_what_another_server_committed() {
     let before = rulebook::latest(other.ctx()).await.unwrap();
     assert!(before.rules.is_empty());
     admin.put("/aee/rules/none", json!({ "deny": ["ops.**"] })).await.ok();
-    // What is remembered is old; its version says so, and the latest is right.
+    // The snapshot is old: its version shows that, and the latest one is right.
     let remembered = other.ctx().rulebook.book().unwrap();
     let mut connection = other.ctx().pool.acquire().await.unwrap();
     assert!(rulebook::version(&mut connection).await.unwrap() > remembered.version);
@@ -86,8 +86,8 @@ async fn the_book_has_what_another_server_committed() {
     let refusal = judge(&latest.rules, &envelope("task", "ops.backup", json!({})), false).unwrap_err();
     assert_eq!(refusal.code, Code::IntentNotAllowed);
     assert_eq!(other.ctx().rulebook.book().unwrap().version, latest.version);
-    // Through the other one's door, which goes by what it remembers: what is set counts, and so does what is taken back,
-    // also for what was refused by it.
+    // Through the API of the other server with its old snapshot: new rules apply and removed ones do not, even for
+    // an envelope that such a rule refused before.
     world.agent("agent.ada").await;
     world.agent("agent.bob").await;
     let ada = other.client("key-of-agent.ada");

@@ -1,4 +1,4 @@
-//! Schemas of payloads (AEE §6.4, §9.3): published, read back, taken back, and what they say of a payload.
+//! Payload schemas (AEE §6.4, §9.3): publishing, reading, removing and validation.
 
 use entente_domain::aee::envelopes::Warning;
 use entente_domain::refusal::Code;
@@ -93,7 +93,7 @@ async fn a_schema_is_its_publishers_and_enforced_by_admins_only() {
     other.delete(TASK).await.refused(403, "forbidden");
     publish(&owner, "off").await;
     publish(&admin, "enforce").await;
-    // Without a word it stays as strict as it was; and it is the admin's from then on.
+    // Without a `policy` the old one stays; from then on the schema belongs to the admin.
     assert_eq!(admin.put(TASK, json!({})).await.ok()["policy"], "enforce");
     owner.put(TASK, schema()).await.refused(403, "forbidden");
     let own = "/aee/schemas/intents/aee.status.ping.task.schema.json";
@@ -143,7 +143,7 @@ async fn what_an_admin_enforces_is_changed_by_admins_only() {
     let (owner, admin) = (world.agent("agent.owner").await, world.admin().await);
     publish(&owner, "warn").await;
     publish(&admin, "enforce").await;
-    // Also a weaker key of the same principal: the schema decides about everybody's envelopes.
+    // This includes a weaker key of the same principal, because the schema decides on everybody's envelopes.
     let weak = json!({ "scopes": ["mail:read", "mail:write"] });
     let weak = crate::kernel::keys::key(&world, &admin, "service.dev", weak).await.client;
     for client in [&owner, &weak] {
@@ -166,7 +166,7 @@ async fn a_change_has_only_what_was_changed_read_again() {
         book.faults(world.ctx(), "ops.backup.check", kind, &bad).await.unwrap().unwrap().len()
     };
     assert_eq!(faults().await, 1);
-    // Not by anybody's deed: whoever read it again would find it.
+    // Changed directly in the database, so that only a reload would notice it.
     let changed = "UPDATE aee_schemas SET schema = '{}'";
     sqlx::query(changed).execute(&world.ctx().pool).await.unwrap();
     owner.put("/aee/schemas/intents/ops.other.task.schema.json", schema()).await.ok();

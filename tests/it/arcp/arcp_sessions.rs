@@ -1,4 +1,5 @@
-//! Sessions over WebSocket (ARCP §5 to §8; rows W of contract 14): opening, features, heartbeats, lists, cancelling, shapes.
+//! Sessions over WebSocket (ARCP §5 to §8, ARCP-W-14): opening, features, heartbeats, lists,
+//! cancellation, dialect shapes.
 
 mod crowd;
 mod delegating;
@@ -17,12 +18,12 @@ use crate::arcp::jobs::{Hand, id};
 use crate::harness::socket::{FEATURES, Socket, hello};
 use crate::harness::{Client, Setup, World, json};
 
-/// A world with an agent that echoes, its worker, and the key of a client.
+/// Starts a server with an echo agent and its worker; returns them with the key of a client.
 pub async fn world() -> (World, Hand, &'static str) {
     world_with(&[]).await
 }
 
-/// As [`world`], with settings.
+/// Like [`world`], with these settings.
 pub async fn world_with(settings: &[(&'static str, &'static str)]) -> (World, Hand, &'static str) {
     let world = World::with(Setup { settings: settings.to_vec(), ..Setup::default() }).await;
     world.agent("agent.client").await;
@@ -147,7 +148,7 @@ async fn heartbeats_go_both_ways_and_count_for_nothing() {
     let ping = socket.of("session.ping").await;
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
     assert!(!ping["payload"]["nonce"].as_str().unwrap().is_empty());
-    // Nothing is answered from here on.
+    // From here on the client answers no pings.
     socket.polite = false;
     let job = socket.submit(json!({ "agent": "echo" })).await;
     let claimed = hand.one().await;
@@ -155,7 +156,7 @@ async fn heartbeats_go_both_ways_and_count_for_nothing() {
     assert_eq!(&*close.reason, "HEARTBEAT_LOST");
     let waited = began.elapsed();
     assert!(waited > Duration::from_millis(1_900) && waited < Duration::from_secs(6), "{waited:?}");
-    // The job knows nothing of it, and the session waits for its client.
+    // The job is unaffected, and the session can be resumed.
     hand.events(&claimed, json!([{ "kind": "log", "body": { "level": "info", "message": "m" } }])).await.ok();
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     let mut again = socket.resume(&world, key, 0).await;
@@ -185,7 +186,7 @@ async fn a_list_is_the_clients_own_filtered_and_in_pages() {
         page["jobs"].as_array().unwrap().iter().map(|job| id(job).to_owned()).collect()
     };
     let mut seen = ids(first);
-    // What comes meanwhile moves nothing.
+    // A job submitted meanwhile does not shift the pages.
     socket.submit(json!({ "agent": "echo" })).await;
     let mut cursor = first["next_cursor"].clone();
     while !cursor.is_null() {
@@ -239,7 +240,7 @@ async fn only_the_session_that_submitted_a_job_cancels_it() {
         .refused("job.cancel", json!({ "job_id": "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" }), "JOB_NOT_FOUND")
         .await;
     assert_eq!(foreign["message"], nobodys["message"]);
-    // One that waits ends at once: first the answer, then the end.
+    // A pending job ends at once: first the response, then its end.
     let told = socket.ask("job.cancel", said).await;
     assert_eq!((&told["type"], &told["job_id"]), (&json!("job.cancelled"), &waiting["job_id"]));
     let end = &socket.numbered(1).await[0];
@@ -249,7 +250,7 @@ async fn only_the_session_that_submitted_a_job_cancels_it() {
         (&json!("CANCELLED"), &json!("cancelled"))
     );
     assert_eq!(hand.claim(9).await.len(), 0);
-    // One that runs is asked to stop.
+    // A running job is asked to stop.
     let running = socket.submit(json!({ "agent": "echo" })).await;
     let claimed = hand.one().await;
     let said = json!({ "job_id": running["job_id"] });
@@ -286,7 +287,7 @@ async fn what_was_asked_before_the_end_is_done_and_answered_before_it() {
     let mut jobs = 0;
     for end in ["session.close", "session.bye", ""] {
         let mut socket = Socket::open(&world, key).await;
-        // The database makes them wait, so that all is heard before anything is answered.
+        // The table lock delays the submits, so that all frames are read before any is answered.
         let mut held = world.hold().await;
         sqlx::query("LOCK TABLE jobs IN EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
         for _ in 0..3 {
@@ -335,7 +336,7 @@ async fn a_principal_has_no_more_sessions_than_it_may() {
     one.closed().await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let third = Socket::open(&world, key).await;
-    // Nor does it get round that by a resume, which can be had when there is room, and of what is connected at once.
+    // A resume does not bypass the limit: it succeeds only when a slot is free, or for a session that is connected.
     let mut said = hello(key, &FEATURES);
     said["resume"] = json!({ "session_id": one.session(),
         "resume_token": one.welcome["payload"]["resume_token"], "last_event_seq": 0 });
@@ -360,7 +361,7 @@ async fn a_key_that_is_revoked_ends_its_sessions() {
     let revoked = admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await;
     assert!(revoked.status < 300, "{revoked:?}");
     socket.closed().await;
-    // Nor does what it had been given for a resume open anything.
+    // Its resume token is invalid too.
     let mut back = Socket::connect(world.address, "/arcp").await;
     let said = json!({ "session_id": socket.session(), "resume_token": socket.welcome["payload"]["resume_token"], "last_event_seq": 0 });
     let told = back.ask("session.resume", said).await;

@@ -1,5 +1,5 @@
-//! What a person's key rests on: what an operator makes for a person decides nothing before that person has taken it over, and the
-//! answer says on what it rests.
+//! The authority of a person's key: keys and passwords that an operator sets for a person cannot answer until the
+//! person takes them over, and the answer names its authority.
 
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::people::{log_in, logged_in, person};
@@ -9,7 +9,7 @@ use crate::pages::Browser;
 const GIVEN: &str = "correct horse battery staple";
 const OWN: &str = "another four words altogether";
 
-/// A key that an admin makes for a person; the key itself.
+/// Creates a key for a person as an admin and returns it.
 pub async fn given_key(admin: &Client, person: &str) -> String {
     admin.post("/principals", json!({ "id": person, "kind": "human" })).await;
     let made = admin.post(&format!("/principals/{person}/keys"), json!({ "scopes": null })).await.is(201);
@@ -17,14 +17,14 @@ pub async fn given_key(admin: &Client, person: &str) -> String {
     made["key"].as_str().unwrap().to_owned()
 }
 
-/// The key that a page gives out.
+/// Returns the key that the terminal page creates.
 async fn from_page(browser: &mut Browser, pairs: &[(&str, &str)]) -> String {
     let page = browser.act("/terminal", "/terminal", pairs).await;
     assert_eq!(page.status, 200, "{}", page.text);
     page.between("<pre class=\"key\" tabindex=\"0\">", "</pre>")
 }
 
-/// Requires that a key decides nothing, by whatever verb.
+/// Asserts that a key cannot answer in any way.
 async fn decides_nothing(world: &World, key: &str, moment: &Value, why: &str) {
     let client = world.client(key);
     for resolution in [option(0), free_text("mine"), dialogue("mine")] {
@@ -49,14 +49,14 @@ async fn a_key_that_somebody_else_made_decides_nothing() {
     let key = given_key(&admin, "human.ada").await;
     let moment = ask(&agent, json!({})).await;
     decides_nothing(&world, &key, &moment, "`service.dev` made this key").await;
-    // Nor what it is rotated to, by itself or by who made it.
+    // A rotation of it, by itself or by its creator, cannot either.
     let id = world.client(&key).get("/principals/me").await.ok()["key"]["id"].clone();
     let rotate = format!("/keys/{}/rotate", id.as_str().unwrap());
     for client in [world.client(&key), admin.clone()] {
         let next = client.post(&rotate, json!({})).await.is(201);
         decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.dev` made this key").await;
     }
-    // Nor what a key makes that may administer.
+    // Nor can a key that it creates with its admin scope.
     let all: Vec<&str> =
         entente_domain::identity::keys::Scope::ALL.iter().map(|scope| scope.as_str()).collect();
     let strong = admin.post("/principals/human.ada/keys", json!({ "scopes": all })).await.is(201);
@@ -64,7 +64,7 @@ async fn a_key_that_somebody_else_made_decides_nothing() {
     let next = strong.post("/principals/human.ada/keys", json!({})).await.is(201);
     assert_eq!(next["record"]["created_by"], "human.ada");
     decides_nothing(&world, next["key"].as_str().unwrap(), &moment, "`service.dev` made this key").await;
-    // A password that it sets is as good as one that its maker sets.
+    // A password that this key sets counts as one set by its creator.
     strong.put("/people/human.ada/password", json!({ "password": GIVEN })).await.ok();
     let mut browser = Browser::new(world.address);
     log_in(&mut browser, "human.ada", GIVEN).await;
@@ -92,13 +92,13 @@ async fn an_operator_does_not_rotate_a_persons_key_into_his_own_hands() {
         let stolen = admin.post(&path, json!({ "overlap_seconds": 3600 })).await.is(201);
         let stolen = stolen["key"].as_str().unwrap().to_owned();
         decides_nothing(&world, &stolen, &moment, "`service.dev` made this key").await;
-        // As a cookie neither: it chooses no password for her, and gives out no key that decides.
+        // Used as a cookie, it can neither choose a password for her nor create a key that can answer.
         let mut thief = Browser::new(world.address);
         thief.cookie = Some(stolen);
         let refused = thief.act("/password", "/password", &[("current", ""), ("password", OWN)]).await;
         assert_eq!(refused.status, 403, "{}", refused.text);
     }
-    // Her own goes on deciding, and so does what it is rotated to by itself.
+    // Her own key can still answer, and so can its own rotation.
     let id = world.client(&own).get("/principals/me").await.ok()["key"]["id"].clone();
     let next = world.client(&own).post(&format!("/keys/{}/rotate", id.as_str().unwrap()), json!({})).await;
     let next = next.is(201)["key"].as_str().unwrap().to_owned();
@@ -127,11 +127,11 @@ async fn who_opens_a_link_takes_over_and_the_answer_says_so() {
         agent.post(&format!("{}/ack", at(&moment)), json!({})).await.ok();
         world.clock.advance(1);
     }
-    // In the log too.
+    // Also in the log.
     let events = told(&world, "moment.resolved").await;
     assert_eq!(events.len(), 3);
     assert!(events.iter().all(|told| told["authority"] == link), "{events:?}");
-    // The key of a program is good for 90 days, and for nothing that administers.
+    // A program's key is valid for 90 days and has no `admin` scope.
     let me = world.client(&program).get("/principals/me").await.ok();
     assert!(!me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")));
     world.clock.advance(90 * 24 * 3600);
@@ -151,14 +151,14 @@ async fn a_given_password_decides_once_it_is_ones_own() {
     assert_eq!((entered.status, entered.location.as_str()), (303, "/password"));
     let old = browser.cookie.clone().unwrap();
     decides_nothing(&world, &old, &moment, "a password that `service.dev` has set").await;
-    // Nor does what is made in that login.
+    // Nor do keys created in that login.
     for pairs in [&[][..], &[("for", "program")]] {
         let key = from_page(&mut browser, pairs).await;
         decides_nothing(&world, &key, &moment, "a password that `service.dev` has set").await;
     }
     let page = browser.get("/password").await;
     assert!(page.text.contains("service.dev has set the password"), "{}", page.text);
-    // It takes the current one, and a good one.
+    // Requires the current password and a strong new one.
     let chosen = [("current", "wrong wrong wrong"), ("password", OWN)];
     assert_eq!(browser.act("/password", "/password", &chosen).await.status, 401);
     let short = [("current", GIVEN), ("password", "short")];
@@ -169,7 +169,8 @@ async fn a_given_password_decides_once_it_is_ones_own() {
     let chosen = [("current", GIVEN), ("password", OWN)];
     let done = browser.act("/password", "/password", &chosen).await;
     assert_eq!((done.status, done.location.as_str()), (303, "/inbox"), "{}", done.text);
-    // What the old one opened is over; the new one is hers, and says who let her in.
+    // Logins with the old password have ended; the new one is her own, and its record names the operator that let
+    // her in.
     world.client(&old).get("/principals/me").await.is(401);
     assert_eq!(log_in(&mut Browser::new(world.address), "human.ada", GIVEN).await.status, 401);
     let mut again = Browser::new(world.address);
@@ -178,7 +179,7 @@ async fn a_given_password_decides_once_it_is_ones_own() {
     let read = agent.get(&at(&moment)).await.ok();
     let own = json!({ "basis": "own_password", "let_in_by": "service.dev" });
     assert_eq!(read["resolution"]["authority"], own);
-    // Set anew by somebody else, it decides nothing again.
+    // After another operator reset it, the login cannot answer again.
     admin.put("/people/human.ada/password", json!({ "password": GIVEN })).await.ok();
     let mut late = Browser::new(world.address);
     log_in(&mut late, "human.ada", GIVEN).await;
@@ -197,7 +198,7 @@ async fn what_an_older_release_wrote_down_decides_nothing() {
     assert_eq!(browser.act("/password", "/password", &chosen).await.status, 303);
     let key = from_page(&mut browser, &[("for", "program")]).await;
     let moment = ask(&agent, json!({})).await;
-    // As that release writes: without the columns that it does not know, and a password in the place of her own.
+    // Simulates writes of that release: without the new columns, and with another password in place of hers.
     let pool = &world.ctx().pool;
     sqlx::query("UPDATE keys SET basis = NULL, let_in_by = NULL, changed_seq = changed_seq + 1000 WHERE label = 'program'")
         .execute(pool)

@@ -1,5 +1,5 @@
-//! Provisioned credentials (ARCP §9.8, §14): what upstreams are asked, and that nothing that was made is left, whatever
-//! fails or dies in between.
+//! Provisioned credentials (ARCP §9.8, §14): the requests to upstreams, and that no credential is left behind,
+//! whichever step fails or crashes.
 
 mod configuring;
 mod minting;

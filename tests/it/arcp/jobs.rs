@@ -1,4 +1,4 @@
-//! Jobs (ARCP §7 to §9) over REST: submitting, working, ending.
+//! Jobs (ARCP §7 to §9) over REST: submission, work, end.
 
 mod authority;
 mod budgets;
@@ -11,34 +11,34 @@ mod watching;
 
 use crate::harness::{Client, Reply, Value, World, json};
 
-/// A worker in a test: its client and its id.
+/// A worker in a test.
 pub struct Hand {
     pub client: Client,
     pub id: String,
 }
 
 impl Hand {
-    /// Registers an agent's version, and a worker for it.
+    /// Registers an agent's version and a worker for it.
     pub async fn of(client: &Client, agent: &str) -> Self {
         let (name, version) = agent.split_once('@').unwrap();
         client.put(&format!("/arcp/agents/{name}/versions/{version}"), json!({})).await.ok();
         Self::again(client, agent).await
     }
 
-    /// Another worker for an agent that is registered.
+    /// Registers another worker for a known agent.
     pub async fn again(client: &Client, agent: &str) -> Self {
         let worker =
             client.post("/workers", json!({ "name": "hand", "agents": [agent], "slots": 4 })).await.is(201);
         Self { client: client.clone(), id: worker["worker_id"].as_str().unwrap().to_owned() }
     }
 
-    /// Claims up to so many jobs that wait.
+    /// Claims up to `max` pending jobs.
     pub async fn claim(&self, max: u32) -> Vec<Value> {
         let got = self.client.post("/jobs/claim", json!({ "worker_id": self.id, "max": max })).await.ok();
         got["jobs"].as_array().unwrap().clone()
     }
 
-    /// Claims the one job that waits.
+    /// Claims the only pending job.
     #[track_caller]
     pub fn one(&self) -> impl Future<Output = Value> {
         let place = std::panic::Location::caller();
@@ -49,7 +49,7 @@ impl Hand {
         }
     }
 
-    /// Does something with a claimed job.
+    /// Posts to a sub-resource of a claimed job, with its claim token.
     pub async fn tell(&self, job: &Value, what: &str, mut body: Value) -> Reply {
         body["claim_token"] = job["claim_token"].clone();
         self.client.post(&format!("/jobs/{}/{what}", job["job_id"].as_str().unwrap()), body).await
@@ -70,12 +70,12 @@ impl Hand {
     }
 }
 
-/// The id of a job.
+/// Returns the id of a job.
 pub fn id(job: &Value) -> &str {
     job["job_id"].as_str().unwrap()
 }
 
-/// The events of a job, as `(type or kind, body or payload)`.
+/// Returns the events of a job as `(type or kind, body or payload)`.
 pub async fn events(client: &Client, job: &str) -> Vec<(String, Value)> {
     let page = client.get(&format!("/jobs/{job}/events?limit=1000")).await.ok();
     let mut next = 1;
@@ -91,12 +91,12 @@ pub async fn events(client: &Client, job: &str) -> Vec<(String, Value)> {
     read.collect()
 }
 
-/// The kinds of a job's events.
+/// Returns the kinds of a job's events.
 pub async fn kinds(client: &Client, job: &str) -> Vec<String> {
     events(client, job).await.into_iter().map(|(kind, _)| kind).collect()
 }
 
-/// A job's status.
+/// Returns a job's status.
 pub async fn status(client: &Client, job: &str) -> String {
     client.get(&format!("/jobs/{job}")).await.ok()["status"].as_str().unwrap().to_owned()
 }
@@ -173,14 +173,14 @@ async fn an_agent_has_versions_and_a_default() {
     for wrong in ["", "Echo", "echo@", "echo@1 0", "@1", "ec ho", "-echo"] {
         client.post("/jobs", json!({ "agent": wrong })).await.refused(422, "INVALID_REQUEST");
     }
-    // A job's version is fixed, whatever becomes the default (§7.5).
+    // A job's version is fixed, even if the default changes (§7.5).
     let hand = Hand::again(&any, "7zip").await;
     any.put("/arcp/agents/7zip/versions/1.0.0", json!({ "default": true })).await.ok();
     let claimed = hand.claim(10).await;
     let versions: Vec<&str> = claimed.iter().map(|job| job["agent"].as_str().unwrap()).collect();
     assert_eq!(versions, ["7zip@2.0.0", "7zip@1.0.0+b1"]);
     assert_eq!(agent("7zip").await, "7zip@1.0.0");
-    // The name is its first owner's.
+    // The name belongs to the principal that registered it first.
     let other = world.agent("agent.other").await;
     other.put("/arcp/agents/7zip/versions/9", json!({})).await.refused(403, "PERMISSION_DENIED");
     other
@@ -208,12 +208,12 @@ async fn the_same_key_is_the_same_job() {
     let other = world.agent("agent.other").await;
     let theirs = other.send("POST", "/jobs", Some(body.to_owned())).await.is(201);
     assert_ne!(theirs["job_id"], accepted["job_id"], "a key is its principal's");
-    // Twenty at once are one job.
+    // Twenty concurrent requests create one job.
     let raced = (0..20).map(|_| client.post("/jobs", json!({ "agent": "echo", "idempotency_key": "k-2" })));
     let raced = futures_util::future::join_all(raced).await;
     assert_eq!(raced.iter().filter(|reply| reply.status == 201).count(), 1);
     assert!(raced.iter().all(|reply| reply.ok()["job_id"] == raced[0].ok()["job_id"]));
-    // The window ends, and with it what is remembered.
+    // After the window the key is forgotten.
     world.pass(25 * 3600).await;
     assert_ne!(ask(body).await.is(201)["job_id"], accepted["job_id"]);
     world.end().await;
@@ -322,7 +322,7 @@ async fn others_jobs_are_as_none() {
     }
     assert_eq!(other.get("/jobs").await.ok()["jobs"], json!([]));
     let claimed = hand.one().await;
-    // A token opens its own job only, and nothing opens it but the token.
+    // A token is valid for its own job only, and no request succeeds without it.
     let mut stolen = claimed.clone();
     stolen["claim_token"] = json!("ct_wrong");
     hand.events(&stolen, json!([])).await.refused(409, "CLAIM_LOST");

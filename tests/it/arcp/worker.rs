@@ -1,6 +1,6 @@
-//! Jobs from the terminal: `entente worker`, which runs a command for each job, and `entente job`. All as processes, against
-//! a server on the true clock; the commands are written in sh (`harness/desk.rs`), because whatever can read and write a line
-//! is an agent.
+//! Jobs from the terminal: `entente worker`, which runs a command for each job, and `entente job`. All run as
+//! processes against a server on the system clock. The agents are shell scripts (`harness/desk.rs`), because any
+//! program that reads and writes lines can be an agent.
 
 use std::fs;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ async fn live() -> World {
     World::with(Setup { live: true, ..Setup::default() }).await
 }
 
-/// Whether a process is there.
+/// Whether a process exists.
 fn runs(pid: &str) -> bool {
     test_kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap()).is_ok()
 }
@@ -274,7 +274,7 @@ async fn jobs_are_looked_after_from_the_terminal() {
     assert_eq!(rest["jobs"].as_array().unwrap().len(), 1);
     let id = first["job_id"].as_str().unwrap();
     assert_eq!(desk.events(id).await, Vec::<Value>::new());
-    // Its operator needs no session.
+    // An operator needs no session id.
     let admin = world.admin().await;
     let mut cancel = desk.command(&admin.headers()[0].1, &["job", "cancel", id]);
     let output = tokio::task::spawn_blocking(move || cancel.output().unwrap()).await.unwrap();

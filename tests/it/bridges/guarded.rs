@@ -1,4 +1,4 @@
-//! Tasks that reach a bridge only by the rules: with something left out of them, and after a person has agreed.
+//! Tasks that reach a bridge through policy rules: redacted ones, and ones that waited for approval.
 
 use entente_domain::identity::principals::Kind;
 use entente_kernel::identity::seeds;
@@ -77,7 +77,7 @@ async fn what_was_signed_with_a_key_that_is_revoked_while_it_waits_becomes_no_jo
     decide("envelope-2", "approve").await.refused(403, "bad_signature");
     world.carry().await;
     assert!(hand.claim(1).await.is_empty() && mail(&bob, "agent.bob").await.is_empty());
-    // Nothing was decided: who asked can still be told no.
+    // No decision was recorded, so the task can still be declined.
     assert_eq!(eve.get("/aee/approvals").await.ok()[0]["id"], "envelope-2");
     decide("envelope-2", "decline").await.ok();
     let told = mail(&ada, "agent.ada").await;

@@ -1,4 +1,5 @@
-//! Envelopes that are shown on channels of intents, messages that are sent on as envelopes, and that neither goes in a circle.
+//! Bridges between envelopes and intents' channels: envelopes shown as messages, messages sent on as envelopes, and
+//! no loops between the two.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use super::super::harness::{Client, Value, World, json, send, talk};
 use super::{change, count};
 use crate::aee::envelopes::{letter, mail, two, with};
 
-/// The messages of a channel.
+/// Lists the messages of a channel.
 async fn said(client: &Client, channel: &str) -> Vec<Value> {
     client.get(&format!("/channels/{channel}/messages")).await.ok().as_array().unwrap().clone()
 }
@@ -15,7 +16,8 @@ fn says(sender: &str, more: Value) -> Value {
     with(json!({ "sender": sender, "payload": { "n": 1 } }), more)
 }
 
-/// Carries until a channel has so many messages: what other tests have under way holds back what was sent to a bus.
+/// Runs the bridges until a channel has `count` messages: open transactions of other tests delay envelopes to a
+/// bus.
 async fn until(world: &World, client: &Client, channel: &str, count: usize) -> Vec<Value> {
     let began = Instant::now();
     loop {
@@ -51,17 +53,17 @@ async fn envelopes_are_shown_on_a_channel_once() {
     assert_eq!((&shown[0]["payload"]["envelope"], &shown[0]["sender"]), (&task, &json!("service.dev")));
     assert_eq!(shown[0]["metadata"], json!({ "bridge": "bob", "envelope_id": "envelope-1" }));
     assert_eq!(mail(&bob, "agent.bob").await.len(), 2, "it lies in the mailbox as before");
-    // Nobody listens to the bus but the bridge.
+    // The bridge is the only subscriber of the bus.
     let event = with(letter(&world, "envelope-2", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
     ada.post("/aee/envelopes", event.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 2).await;
     assert_eq!(shown[1]["payload"]["envelope"], event);
-    // As ones that died before it was written down.
+    // Simulates a server that died before it recorded its progress.
     change(&world, "DELETE FROM aee_bridged").await;
     change(&world, "UPDATE aee_bridges SET place = place - 1, place_id = ''").await;
     world.carry().await;
     assert_eq!(said(&admin, &channel).await, shown);
-    // What is too large is named.
+    // A too large envelope is shown by its id only.
     let large = |size: usize| {
         let payload = json!({ "payload": { "large": "x".repeat(size) } });
         with(letter(&world, "envelope-3", ("agent.ada", "agent.bob")), payload)
@@ -71,7 +73,7 @@ async fn envelopes_are_shown_on_a_channel_once() {
     ada.post("/aee/envelopes", large).await.is(202);
     let shown = until(&world, &admin, &channel, 3).await;
     assert_eq!(shown[2]["payload"], json!({ "envelope_id": "envelope-3", "omitted": "too_large" }));
-    // A channel that is closed: the bridge rests, and says why.
+    // The channel is closed: the bridge pauses and reports the reason.
     admin.patch(&format!("/channels/{channel}"), json!({ "status": "closed" })).await.ok();
     ada.post("/aee/envelopes", with(task, json!({ "id": "envelope-4" }))).await.is(202);
     world.carry().await;
@@ -94,7 +96,7 @@ async fn messages_are_sent_on_as_envelopes_once() {
     }
     let to_bob = json!({ "message_type": "request", "to": "agent.bob" });
     let request = send(&ada, &channel, says("agent.ada", to_bob)).await;
-    // Nobody is called that yet: the bridge rests until somebody is.
+    // The recipient does not exist yet: the bridge pauses until it does.
     world.carry().await;
     assert!(admin.get("/aee/bridges").await.ok()[0]["problem"].as_str().unwrap().contains("agent.eve"));
     let eve = world.agent("agent.eve").await;
@@ -124,7 +126,7 @@ async fn messages_are_sent_on_as_envelopes_once() {
     assert_eq!((&event["type"], &event["reply_to"]), (&json!("event"), &Value::Null));
     let thread = eve.get(&format!("/aee/threads/{}", task["corr"].as_str().unwrap())).await.ok();
     assert_eq!(thread["envelopes"][0]["pairs"], json!([{ "respondent": "agent.eve", "status": "closed" }]));
-    // As one that had forgotten how far it was: the ids are the same, and the envelopes are not taken in again.
+    // The bridge has lost its position: the ids are the same, so the envelopes are not ingested twice.
     let before = count(&world, "SELECT count(*) FROM aee_envelopes").await;
     change(&world, "DELETE FROM aee_bridged").await;
     change(&world, "UPDATE aee_bridges SET place = 1").await;
@@ -151,12 +153,12 @@ async fn what_a_bridge_has_made_is_carried_by_no_other() {
         2,
         "the envelope, and what was said"
     );
-    // Who only says to come from a bridge does not: everybody hears of it.
+    // Forged bridge metadata has no effect: the message is carried to everyone.
     let lie = json!({ "message_type": "notify", "metadata": { "bridge": "in" } });
     send(&ada, &channel, says("agent.ada", lie)).await;
     world.carry().await;
     assert_eq!(count(&world, "SELECT count(*) FROM aee_envelopes").await, 3);
-    // A mirror that died before it wrote down what it had shown.
+    // A mirror that died before it recorded the messages that it had posted.
     change(&world, "DELETE FROM aee_bridged WHERE bridge = 'in'").await;
     change(&world, "UPDATE aee_bridges SET place = 0 WHERE name = 'out'").await;
     change(&world, "DELETE FROM aee_bridged WHERE bridge = 'out'").await;

@@ -1,4 +1,4 @@
-//! `entente decide`, as a person uses it: at a terminal, with a key from the browser.
+//! `entente decide` as a person uses it: at a terminal, with a key from the browser.
 
 use std::process::Command;
 
@@ -12,30 +12,30 @@ use crate::pages::Browser;
 
 const PROMPT: &str = "1-2, t, d, a) ask for detail, n) next, q) quit: ";
 
-/// A person at a terminal, not yet let in.
+/// Starts `entente decide` on a terminal, without a key.
 fn sit(world: &World, arguments: &[&str]) -> Terminal {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
     command.arg("decide").args(arguments).env_clear();
-    // A key that lies around is not taken.
+    // It ignores a key from the environment.
     command
         .env("ENTENTE_URL", format!("http://{}", world.address))
         .env("ENTENTE_API_KEY", "key-of-human.ada");
     Terminal::run(&mut command)
 }
 
-/// The key that a login gives to a terminal.
+/// Returns the key that a login creates for a terminal.
 async fn key(browser: &mut Browser) -> String {
     let page = browser.act("/terminal", "/terminal", &[]).await;
     assert_eq!(page.status, 200, "{}", page.text);
     page.between("<pre class=\"key\" tabindex=\"0\">", "</pre>")
 }
 
-/// Something that a person at a terminal does, aside from the server that runs here too.
+/// Runs a blocking closure beside the in-process server.
 async fn aside<T: Send + 'static>(doing: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(doing).await.unwrap()
 }
 
-/// A world with a person who is logged in, and an agent.
+/// Starts a server with a logged-in person and an agent.
 async fn stage() -> (World, Browser, Client) {
     let world = World::start().await;
     let browser = logged_in(&world, "human.ada", false).await;
@@ -76,7 +76,7 @@ async fn a_person_answers_what_waits_one_after_the_other() {
         ] {
             assert!(shown.contains(part), "the screen lacks `{part}`:\n{shown}");
         }
-        // Nothing is answered by Enter alone, by what is no choice, or without a yes.
+        // Enter alone, an invalid choice and a missing confirmation answer nothing.
         person.enter("");
         person.until(PROMPT);
         person.enter("3");
@@ -118,7 +118,7 @@ async fn a_person_answers_what_waits_one_after_the_other() {
     world.end().await;
 }
 
-/// Tasks of envelopes that wait until a person agrees come after the questions (AEE §3).
+/// Tasks that wait for approval come after the questions (AEE §3).
 #[tokio::test]
 async fn a_person_agrees_to_tasks_after_the_questions() {
     let (world, mut browser, agent) = stage().await;
@@ -224,7 +224,7 @@ async fn news_that_say_nothing_leave_what_is_half_typed() {
         person
     })
     .await;
-    // That another may answer too is news, and none for who is answering.
+    // The escalation changes the question, but not for the person who is answering.
     world.clock.advance(60);
     assert_eq!(pass_time(&world).await, 1);
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -255,7 +255,7 @@ async fn a_refused_question_is_talked_about_and_a_key_that_is_over_loses_nothing
         person
     })
     .await;
-    // The ten minutes of its key are over while it writes.
+    // The key's ten minutes end while the person writes.
     world.clock.advance(601);
     let second = key(&mut browser).await;
     let (status, screen) = aside(move || {
@@ -297,11 +297,11 @@ async fn what_is_typed_ahead_answers_nothing() {
         person.until("not shown): ");
         person.enter(&key);
         person.until(PROMPT);
-        // All at once, as somebody types who expects the same question again.
+        // All in one write, as from a user who expects the same question again.
         person.enter("n\n1\ny");
         person.until("10:00Z");
         person.until(PROMPT);
-        // An arrow key, and a line that a terminal would cut.
+        // An arrow key, and a line that a terminal would truncate.
         person.enter("\u{1b}[D1");
         person.until("it has control characters");
         person.enter(&"x".repeat(5_000));
@@ -351,7 +351,7 @@ async fn what_cannot_be_sent_is_given_back() {
         person.end()
     })
     .await;
-    // Without a key there is no more to look at.
+    // Without a key the program has nothing more to show.
     assert!(!status.success(), "{screen}");
     assert_eq!(now(&agent, &moment).await["state"], "open");
     world.end().await;

@@ -1,4 +1,4 @@
-//! `entente doctor` (issue 16, B7): it looks and says what is wrong, and makes nothing. Settings that there are not.
+//! `entente doctor`: it reports problems and changes nothing. Also covers unknown settings.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{complaint, text};
 use crate::harness::Cluster;
 use crate::harness::process::Place;
 
-/// Runs the program in a directory of its own.
+/// Runs the program in its own directory.
 fn entente(place: &Place, command: &str, settings: &[(&str, &str)]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_entente"));
     program.arg(command).env_clear().current_dir(&place.0);
@@ -26,7 +26,7 @@ fn files(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
 }
 
-/// A port where nobody listens.
+/// Returns a port that nothing listens on.
 fn closed() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -39,7 +39,7 @@ fn the_doctor_makes_no_data_directory_and_starts_nothing() {
     assert!(output.status.success(), "{}", said(&output));
     assert!(text(&output).contains("there is no data directory yet"), "{}", said(&output));
     assert!(!dir.exists(), "it made one");
-    // One that is there and empty stays empty.
+    // An empty data directory stays empty.
     std::fs::create_dir(&dir).unwrap();
     let output = entente(&place, "doctor", &[("ENTENTE_DATA_DIR", dir.to_str().unwrap())]);
     assert!(output.status.success(), "{}", said(&output));
@@ -54,7 +54,7 @@ async fn the_doctor_makes_nothing_in_the_database() {
     let mut beside = cluster.options(&empty).connect().await.unwrap();
     sqlx::raw_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").execute(&mut beside).await.unwrap();
     let output = entente(&place, "doctor", &[("DATABASE_URL", &cluster.url(&empty))]);
-    // The cluster of the tests keeps nothing on disk, which is the only thing that is wrong with it.
+    // The tests' cluster runs without `fsync`, which is the only fault.
     assert_eq!(text(&output).matches("FAULT").count(), 1, "{}", said(&output));
     assert!(text(&output).contains("migrations are missing"), "{}", said(&output));
     let made: i64 =
@@ -88,16 +88,17 @@ fn a_setting_that_there_is_not_is_refused_with_the_nearest_name() {
     assert!(!output.status.success(), "{}", said(&output));
     let expected = "ENTENTE_WEBHOK_ALLOW is not a setting; did you mean ENTENTE_WEBHOOK_ALLOW?";
     assert!(said(&output).contains(expected), "{}", said(&output));
-    // A value may be a secret in the wrong place.
+    // The value is not printed, because it may be a misplaced secret.
     assert!(!said(&output).contains("10.0.0.0/8"), "{}", said(&output));
-    // One that stands in a `.env` file, and one that is like nothing.
+    // A misspelt setting in a `.env` file, and one that resembles no other.
     std::fs::write(place.0.join(".env"), "ENTENTE_SIGNINGKEY=abc\nENTENTE_SOMETHING_ELSE=1\n").unwrap();
     let output = entente(&place, "doctor", &[dir]);
     assert!(!output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("did you mean ENTENTE_SIGNING_KEY?"), "{}", said(&output));
     assert!(said(&output).contains("ENTENTE_SOMETHING_ELSE is not a setting"), "{}", said(&output));
     std::fs::remove_file(place.0.join(".env")).unwrap();
-    // What Kubernetes puts there for a service of this name, what the clients read, and what a file of credentials names.
+    // Variables that Kubernetes sets for a service of this name, that the clients read, and that a credentials file
+    // names.
     let others = [
         dir,
         ("ENTENTE_SERVICE_HOST", "10.3.0.1"),

@@ -1,4 +1,4 @@
-//! `entente envelope`: what needs no server, and what comes through one unchanged.
+//! `entente envelope`: commands that need no server, and envelopes that pass through one unchanged.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use std::process::{Command, Output, Stdio};
 use super::{Value, World, complaint, json, run, scratch, text};
 use crate::aee::envelopes as post;
 
-/// Runs `entente envelope` with something on standard input.
+/// Runs `entente envelope` with this standard input.
 fn fed(arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
     command.arg("envelope").args(arguments).env_clear();
     finish(command, input)
 }
 
-/// The same against a server.
+/// Like [`fed`], but against the test server.
 async fn remote(world: &World, agent: &str, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
     command.arg("envelope").args(arguments).env_clear();
@@ -50,7 +50,7 @@ fn told(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", complaint(output)))
 }
 
-/// A new key in a file, and what was said of it.
+/// Generates a key in a file; returns the file and the command's output.
 fn key(name: &str, more: &[&str]) -> (PathBuf, Value) {
     let file = scratch(name);
     let made = run(None, "", &[&["envelope", "keygen", file.to_str().unwrap(), "--json"], more].concat());
@@ -182,8 +182,8 @@ fn what_nobody_would_take_is_not_signed() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// A world with two agents, and a line with a letter from the one to the other: in an order of its own, with numbers in odd
-/// forms.
+/// Starts a server with two agents; returns it with a line that holds an envelope from one to the other, with
+/// unusual member order and number formats.
 async fn posted(id: &str) -> (World, String) {
     let (world, ..) = post::two().await;
     let ts = post::letter(&world, id, ("agent.ada", "agent.bob"))["ts"].clone();
@@ -207,7 +207,7 @@ async fn what_is_sent_is_fetched_to_the_byte() {
     assert_eq!(text(&fetched), format!("{first}\n{second}\n"), "{}", complaint(&fetched));
     let one = ["fetch", "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "--bare"];
     assert_eq!(text(&remote(&world, "agent.bob", &one, "").await), format!("{first}\n"));
-    // Again is a conflict, and says which file it was.
+    // Sending it again is a conflict, and the error names the file.
     let again = remote(&world, "agent.ada", &["send", "-"], &first).await;
     assert!(
         complaint(&again).contains("-: ") && complaint(&again).contains("duplicate_id"),
@@ -226,7 +226,7 @@ async fn what_is_acknowledged_is_taken_out_and_nothing_else() {
     assert!(sent.status.success() && text(&sent).contains("accepted"), "{}", complaint(&sent));
     let bob =
         async |arguments: &[&str]| remote(&world, "agent.bob", &[&["fetch"], arguments].concat(), "").await;
-    // Those before it were not seen, and stay.
+    // The earlier ones were not shown, so they stay.
     let last = bob(&["--after", "2", "--ack"]).await;
     assert!(
         text(&last).contains("    3  ") && text(&last).contains("agent.ada → agent.bob  ops.x"),

@@ -7,12 +7,12 @@ use super::{complaint, text, told};
 use crate::harness::{Value, World, json};
 use crate::moments::{ask, at, option, question, resolve};
 
-/// Runs a command with something on its standard input.
+/// Runs a command with this JSON on standard input.
 async fn given(world: &World, key: &str, arguments: &[&str], input: &Value) -> Output {
     written(world, key, arguments, input.to_string()).await
 }
 
-/// The same, with a text that need not be one value alone.
+/// Like [`given`], with any text as standard input.
 async fn written(world: &World, key: &str, arguments: &[&str], input: String) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
     command.arg("moment").args(arguments).env_clear().env("NO_COLOR", "1");
@@ -55,7 +55,7 @@ async fn an_agent_asks_and_waits_from_a_script() {
     let (wait, nothing) = (["wait", &id], json!(null));
     let waits = given(&world, "key-of-agent.a", &wait, &nothing);
     let answers = async {
-        // Once it is asked for, the answer comes.
+        // The answer arrives while the command waits for it.
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         resolve(&human, &moment, option(0)).await.ok();
     };
@@ -91,7 +91,7 @@ async fn the_question_in_a_tools_result_is_shown_announced_or_not() {
         render(json!({ "content": content, "structuredContent": { "binding_moment": slots } })).await;
     assert_eq!(text(&structured), text(&top));
 
-    // All of it, however much; none of it, when it is malformed.
+    // It shows all of a question, however long, but nothing of a malformed one.
     let findings: Vec<String> = (1..=40).map(|n| format!("Finding number {n} of forty.")).collect();
     let mut long = slots.clone();
     long["findings"] = json!(findings);
@@ -113,7 +113,7 @@ async fn the_question_in_a_tools_result_is_shown_announced_or_not() {
     }
     let plain = render(json!({ "content": content })).await;
     assert_eq!((text(&plain).lines().count(), complaint(&plain).as_str()), (1, ""));
-    // A member that is there twice is read in two ways, wherever it stands.
+    // Parsers disagree about a duplicate member, wherever it is, so it is refused.
     let question = json!({ "content": content, "binding_moment": slots }).to_string();
     for twice in [
         question.replacen("\"synopsis\":", "\"synopsis\":\"Delete it all.\",\"synopsis\":", 1),
@@ -124,7 +124,7 @@ async fn the_question_in_a_tools_result_is_shown_announced_or_not() {
         assert_eq!(text(&shown), "The tool\\u{1b}[2J says this.\n");
         assert!(complaint(&shown).contains("is there twice"), "{}", complaint(&shown));
     }
-    // Also as JSON nothing moves the screen.
+    // The JSON output contains no control characters either.
     let json = render(json!({ "note": "\u{7f}\u{9b}2J\u{202e}\n\u{1b}c" })).await;
     assert_eq!(text(&json), "{\"note\":\"\\u{7f}\\u{9b}2J\\u{202e}\\n\\u001bc\"}\n");
     world.end().await;

@@ -1,5 +1,5 @@
-//! `entente workflow`: a file is brought about once, changed where it changes, finished where it was not, and refused with the
-//! place of what is wrong.
+//! `entente workflow`: a file is applied once, updated when it changes, completed after a partial failure, and
+//! refused with the position of an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Output;
 use super::{complaint, run, scratch, text};
 use crate::harness::{ANY, Client, Value, World, json};
 
-/// The example that the repository shows.
+/// Returns the example from the repository.
 fn example() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/workflow.yaml")).unwrap()
 }
@@ -31,7 +31,7 @@ fn report(output: &Output) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {} {}", text(output), complaint(output)))
 }
 
-/// What became of each thing: `thing name: outcome`.
+/// Returns all outcomes except `but`, as `thing name: outcome`.
 fn outcomes(report: &Value, but: &str) -> Vec<String> {
     let steps = report["steps"].as_array().unwrap().iter();
     let steps = steps.filter(|step| step["outcome"] != but);
@@ -132,7 +132,7 @@ async fn a_changed_file_changes_what_changed() {
     );
     assert_eq!(outcomes(&report(&apply(&world, &file, &[])), "unchanged"), Vec::<String>::new());
 
-    // What no server can change is said, and nothing else suffers.
+    // A difference that the server cannot change is reported, and the other changes are applied.
     let title = fs::read_to_string(&file).unwrap().replace("Research Q1", "Find out about Q1");
     fs::write(&file, title.replace("priority: low", "priority: normal")).unwrap();
     let third = apply(&world, &file, &[]);
@@ -147,7 +147,7 @@ async fn a_changed_file_changes_what_changed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_left_undone_is_finished() {
     let world = World::start().await;
-    // A policy that is none: the server refuses it, and everything else is done.
+    // A task with an invalid timeout: the server refuses it, and everything that does not depend on it is done.
     let broken = example().replace("timeout_seconds: 3600", "timeout_seconds: 0");
     let file = write("partial.yaml", &broken);
     let first = apply(&world, &file, &[]);
@@ -174,7 +174,7 @@ async fn what_was_left_undone_is_finished() {
     assert_eq!(outcomes(&second, "unchanged"), expected);
     assert_eq!(second["intent_id"], first["intent_id"]);
 
-    // Work goes on, and is not begun anew.
+    // Work in progress is not restarted.
     let id = first["intent_id"].as_str().unwrap();
     let tasks = lead(&world).get(&format!("/intents/{id}/tasks")).await.ok();
     let data = world.any().acting_as("data-agent");
@@ -185,7 +185,7 @@ async fn what_was_left_undone_is_finished() {
     data.post(&format!("{collect}/complete"), json!({})).await.ok();
     assert_eq!(outcomes(&report(&apply(&world, &file, &[])), "unchanged"), Vec::<String>::new());
 
-    // An intent that is over is not taken up again, unless one says so.
+    // A completed intent is not reopened by default.
     let version = lead(&world).get(&format!("/intents/{id}")).await.ok()["version"].clone();
     lead(&world)
         .seen(&version)
@@ -223,7 +223,7 @@ async fn agents_are_registered_where_the_file_says_what_they_are() {
     let record = any.get("/agents/agent.a").await.ok();
     assert_eq!((&record["capabilities"], &record["metadata"]), (&json!(["ocr"]), &json!({ "own": 1 })));
     any.get("/agents/agent.b").await.refused(404, "not_found");
-    // For people: a table.
+    // The output for people is a table.
     let output = tokio::task::block_in_place(|| run(Some(&world), ANY, &arguments[..3]));
     assert!(text_has(&output, &["THING", "unchanged", "agent.a"]), "{}", super::text(&output));
     fs::remove_file(file).unwrap();
@@ -236,7 +236,7 @@ async fn an_agent_that_was_taken_off_is_assigned_again_among_a_thousand() {
     let text = "version: \"1.0\"\nintent:\n  title: t\nagents:\n  agent.b:\n";
     let file = write("many.yaml", text);
     let first = report(&apply(&world, &file, &[]));
-    // As many as are read at once elsewhere: a list that has no pages is read once all the same.
+    // As many as a page of other lists holds; this list has no pages and must be read completely.
     sqlx::query(
         "INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
          SELECT gen_random_uuid(), i.id, 'agent.x' || n, 'worker', 'agent.lead', i.created_at
@@ -275,7 +275,7 @@ fn what_is_wrong_is_said_with_its_place() {
     };
     let (fine, said, told) = check(&example());
     assert!(fine && told.contains("2 agents, 3 tasks and 2 channels"), "{said}{told}");
-    // RFC-0021's own example.
+    // The example of RFC-0021.
     let rfc = "version: \"1.0\"\nintent:\n  title: \"Research Q1 Financials\"\n\nchannels:\n  data-clarification:\n    members: \
                [research-agent, data-agent]\n    member_policy: explicit\n    audit: true\n  progress:\n    member_policy: \
                intent\n    audit: false\nagents:\n  research-agent:\n    on_message:\n      - channel: progress\n        \

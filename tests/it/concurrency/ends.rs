@@ -1,4 +1,5 @@
-//! Races with an end: channels that close, messages that are read, keys and access that are taken away, while others send.
+//! Races with an end: channels that close, messages that are read, and keys and access that are revoked while
+//! others send.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ async fn a_channel_is_closed_once_and_nothing_is_sent_after() {
         let mut stream = Sse::open(&any, &format!("/subscribe/intents/{intent}")).await;
         let clients = clients(&world, 16);
         let (path, messages) = (format!("/channels/{channel}"), format!("/channels/{channel}/messages"));
-        // Those who made it: only they may.
+        // Only the channel's creators may close it.
         let makers: Vec<_> = clients.iter().map(|client| client.acting_as("service.any")).collect();
         let closers = join_all(makers.iter().map(async |client| {
             tokio::time::sleep(Duration::from_millis(40)).await;
@@ -76,7 +77,7 @@ async fn a_message_is_read_once_by_each_reader() {
     let path = format!("/channels/{channel}/messages/{}", id(&message));
     let mut stream = Sse::open(&any, &format!("/subscribe/intents/{intent}")).await;
     let clients = clients(&world, 8);
-    // Eight agents, each of them four times at once.
+    // Eight agents, each with four concurrent requests.
     let marks = (0..32).map(|n| clients[n % 8].patch(&path, json!({ "status": "read" })));
     let marked: Vec<_> = join_all(marks).await.iter().map(|reply| reply.is(200)).collect();
     assert!(marked.iter().all(|message| message["status"] == "read"));
@@ -146,7 +147,7 @@ async fn a_key_revoked_while_it_is_verified_for_the_first_time_is_revoked() {
         let made = admin.post("/principals/agent.brief/keys", json!({})).await.is(201);
         let (key, record) =
             (world.client(made["key"].as_str().unwrap()), format!("/keys/{}", id(&made["record"])));
-        // The first use takes a slow hash; the end comes meanwhile.
+        // The first use takes a slow hash; the key is revoked meanwhile.
         let (_first, ()) = tokio::join!(key.get("/intents"), async {
             tokio::time::sleep(Duration::from_millis(round)).await;
             admin.delete(&record).await.ok();
@@ -170,7 +171,7 @@ async fn everybody_who_waits_on_a_channel_is_woken() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // News of the intent that is none of theirs does not end their wait.
+    // Other news of the intent does not end their wait.
     any.post(&format!("/channels/{}/messages", id(&other)), json!({ "sender": "agent.x", "payload": {} }))
         .await
         .is(201);

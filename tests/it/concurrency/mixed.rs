@@ -1,5 +1,4 @@
-//! Everything at once on one intent, and then what must hold of it: one line without gaps, a log that verifies, a state
-//! that its log explains.
+//! A mixed load on one intent. Afterwards its log has no gaps and verifies, and its events explain its state.
 
 use std::collections::HashMap;
 
@@ -36,7 +35,7 @@ async fn notes(client: &Client, intent: &str) {
     }
 }
 
-/// Reads and answers what it finds.
+/// Marks requests as read and answers them.
 async fn receipts(client: &Client, channel: &str) {
     let client = client.acting_as("agent.r");
     let messages = format!("/channels/{channel}/messages");
@@ -69,7 +68,7 @@ async fn updates(client: &Client, intent: &str, channel: &str) {
     }
 }
 
-/// Patches the state until it has been the winner often enough.
+/// Patches the state until it has won often enough.
 async fn patches(client: &Client, intent: &str, who: &str) {
     let path = format!("/intents/{intent}");
     let mut won = 0;
@@ -121,7 +120,7 @@ async fn a_mixed_load_leaves_one_dense_line_and_a_log_that_verifies() {
     let numbers: Vec<usize> = (0..ROUNDS).collect();
     assert_eq!(state["state"], json!({ "a": numbers, "b": numbers }));
     assert_eq!(state["version"], 2 * ROUNDS + 1);
-    // The stream said all of it that has a frame, in that order and once.
+    // The stream delivered every entry that has a frame, once and in this order.
     let framed: Vec<i64> =
         line.into_iter().filter(|(_, what)| what != "channel.message").map(|(seq, _)| seq).collect();
     let said = stream.next_few(framed.len() - 2).await;
@@ -130,11 +129,11 @@ async fn a_mixed_load_leaves_one_dense_line_and_a_log_that_verifies() {
     world.end().await;
 }
 
-/// What stands at a place of a line: the place, what it is, its channel, its number there, its time.
+/// An entry of an intent's log: its position, kind, channel, number there and time.
 type Entry = (i64, String, Option<String>, i64, chrono::DateTime<chrono::Utc>);
 
-/// Requires that an intent's line has every number once, that time does not go back along it and that messages are
-/// numbered along it; what stands at each number.
+/// Asserts that an intent's log has every number once, that its times never decrease and that its messages are
+/// numbered in this order. Returns the kind at each number.
 async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
     let uuid = intent.parse::<entente_domain::ids::IntentId>().unwrap().uuid();
     let rows: Vec<Entry> = sqlx::query_as(
@@ -153,7 +152,7 @@ async fn check_line(world: &World, intent: &str) -> Vec<(i64, String)> {
     assert!(rows.is_sorted_by_key(|row| row.4), "time goes back along the line");
     let mut last: HashMap<Option<&String>, i64> = HashMap::new();
     for row in rows.iter().filter(|row| row.1 != "receipt") {
-        // Messages count per channel, events per intent.
+        // Messages are numbered per channel, events per intent.
         let before = last.insert(row.2.as_ref(), row.3).unwrap_or(0);
         assert_eq!(row.3, before + 1, "{row:?}");
     }

@@ -1,4 +1,4 @@
-//! Background tasks that a defect meets (issue 16, B4): they begin again, and are counted.
+//! Background tasks that panic: they restart and are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::harness::{Client, Cluster, Receiver, Sse, json, subscribe, talk};
 
-/// A clock that can be broken: whoever looks at it then meets a defect.
+/// A clock that panics while it is broken.
 #[derive(Default)]
 struct Fragile {
     clock: SharedClock,
@@ -60,13 +60,13 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
 
     clock.broken.store(true, Ordering::Relaxed);
     sleep(Duration::from_millis(1_500)).await;
-    // What is answered in the place of a handler that panicked is an answer like every other.
+    // The response for a panicked handler has the usual headers.
     let failed = ada.with("x-request-id", "mine").get("/intents").await;
     failed.refused(500, "internal");
     assert_eq!((failed.header("x-request-id"), failed.header("cache-control")), ("mine", "no-store"));
     clock.broken.store(false, Ordering::Relaxed);
 
-    // What a request has under way ends with the defect; a new one begins.
+    // Requests in flight fail with the panic; new ones work.
     let mut all = Sse::open(&ada, "/subscribe").await;
     let soon = rfc3339(plus_seconds(server.ctx.now(), 1));
     let messages = format!("/channels/{channel}/messages");
@@ -74,7 +74,7 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
     body["expires_at"] = json!(soon);
     let began = Instant::now();
     loop {
-        // What a defect met may be answered with a failure; never for long.
+        // Requests that the panic affected may fail, but not for long.
         let said = ada.post(&messages, body.clone()).await;
         if said.status == 201 {
             break;
@@ -82,7 +82,7 @@ async fn a_task_that_panics_begins_again_and_is_counted() {
         assert!(began.elapsed() < Duration::from_secs(5), "{}", said.text);
         sleep(Duration::from_millis(100)).await;
     }
-    // Webhooks, the feed and the sweeps go on.
+    // Webhooks, the feed and the sweeps continue.
     receiver.until(1).await;
     all.next_named("channel_message").await;
     let told = timeout(Duration::from_secs(15), all.next_named("message_expired")).await;
@@ -100,7 +100,7 @@ async fn a_server_that_cannot_go_on_says_so_to_whoever_runs_it() {
     let clock = Arc::new(Fragile::default());
     let server = server(Arc::clone(&clock)).await;
     clock.broken.store(true, Ordering::Relaxed);
-    // Some 20 seconds of new beginnings; then the process ends with a failure (`cli/run.rs`).
+    // After about 20 seconds of restarts the process exits with a failure (`cli/run.rs`).
     let culprit = timeout(Duration::from_secs(90), server.failed()).await.expect("nobody noticed");
     assert!(!culprit.is_empty());
     clock.broken.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The group commit (design §4) by itself: one answer for each command in order, also around a defect.
+//! The group commit in isolation: one answer per command in order, even around a panic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use entente_store::commit::{Deed, GroupCommit, Unanswered};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
-/// Adds up what it is told, per writer; what is told to fail does.
+/// Adds up its commands per writer and panics on [`FATAL`].
 struct Adding {
     batches: AtomicU64,
 }
 
-/// The number that a batch with it does not survive.
+/// The command that makes its batch panic.
 const FATAL: u64 = 666;
 
 impl Deed for Adding {
@@ -55,16 +55,16 @@ async fn a_batch_that_panics_costs_its_own_callers_and_nobody_else() {
     let commits = GroupCommit::start(Adding { batches: AtomicU64::new(0) }, 2, &tasks, &Metrics::new());
     assert_eq!(commits.submit(0, vec![1, 2, 3]).await, [Ok(1), Ok(3), Ok(6)]);
     assert!(commits.submit(0, vec![FATAL]).await[0].is_err());
-    // The writer goes on, without what it believed before.
+    // The writer continues with fresh memory.
     assert_eq!(commits.submit(0, vec![5]).await, [Ok(5)]);
     assert_eq!(commits.submit(1, vec![7]).await, [Ok(7)]);
-    // Many at once: each is answered, in the order of its own.
+    // Concurrent calls: each gets its answers in its own order.
     let answers = join_all((0..50).map(|_| commits.submit(0, vec![1, 1]))).await;
     for pair in &answers {
         let [Ok(first), Ok(second)] = pair[..] else { panic!("{pair:?}") };
         assert!(first < second);
     }
-    // What waits when the server stops is done; what comes later is refused.
+    // Commands that wait when the server stops are done; later ones are refused.
     let (late, ()) = tokio::join!(commits.submit(0, vec![1; 20]), async {
         tasks.stop(Duration::from_secs(5)).await;
     });
@@ -72,11 +72,11 @@ async fn a_batch_that_panics_costs_its_own_callers_and_nobody_else() {
     assert!(commits.submit(0, vec![1]).await[0].is_err());
 }
 
-/// Notes what it is told, in order; lanes are hundreds. Lane 1 is locked for as long as the test says.
+/// Records its commands in order; the lane is the command divided by 100. The test can lock lane 1.
 struct Noting {
     locked: watch::Receiver<bool>,
     noted: Arc<Mutex<Vec<u64>>>,
-    /// How long what waited takes once the lock is free.
+    /// How long waiting commands take once the lock is free.
     slow: Duration,
 }
 
@@ -124,14 +124,14 @@ async fn a_command_that_waits_keeps_its_own_lane_and_nobody_else() {
     for n in 100..120 {
         let commits = Arc::clone(&commits);
         waiting.push(tokio::spawn(async move { commits.submit(0, vec![n, n + 100]).await }));
-        // The other lane of the same call is done: so this one has been looked at, and waits.
+        // The other lane of the same call is done, so this command was looked at and now waits.
         while !noted.lock().unwrap().contains(&(n + 100)) {
             tokio::task::yield_now().await;
         }
     }
     assert!(noted.lock().unwrap().iter().all(|n| *n >= 200), "nothing of the locked lane is done");
     assert_eq!(commits.submit(0, vec![300]).await, [Ok(300)]);
-    // As many as may wait do; who comes then is told at once, and nothing of it is done.
+    // The lane has a maximum queue; further commands are refused at once and not executed.
     let crowd = join_all((0..1_100).map(|_| commits.submit(0, vec![199])));
     let freed = async {
         tokio::time::sleep(Duration::from_millis(300)).await;

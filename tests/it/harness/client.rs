@@ -1,4 +1,4 @@
-//! A client that speaks raw JSON, so that both directions of every body are tested as clients see them.
+//! HTTP client that speaks raw JSON, so that tests see both directions of every body as clients do.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::conformity;
 
-/// How long a patient client asks again, and its pause.
+/// How long a patient client retries, and the pause between two attempts.
 const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A client: an address, a key, headers that it always sends.
+/// A client: base URL, API key and headers that it sends with every request.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -21,7 +21,7 @@ pub struct Client {
     patient: bool,
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -31,7 +31,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The body as JSON; null when there is none.
+    /// Parses the body as JSON; null if it is empty.
     pub fn json(&self) -> Value {
         if self.text.is_empty() {
             return Value::Null;
@@ -40,21 +40,21 @@ impl Reply {
             .unwrap_or_else(|e| panic!("{}: not JSON ({e}): {}", self.asked, self.text))
     }
 
-    /// Requires a status; the body.
+    /// Asserts the status and returns the body.
     #[track_caller]
     pub fn is(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{} answered {}", self.asked, self.text);
         self.json()
     }
 
-    /// Requires success; the body.
+    /// Asserts a 2xx status and returns the body.
     #[track_caller]
     pub fn ok(&self) -> Value {
         assert!((200..300).contains(&self.status), "{} answered {} {}", self.asked, self.status, self.text);
         self.json()
     }
 
-    /// Requires a refusal with this status and code, of the one form that all have; the body.
+    /// Asserts a problem document with this status and code, and returns the body.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> Value {
         let body = self.is(status);
@@ -66,7 +66,7 @@ impl Reply {
         }
         assert_eq!(body["request_id"], self.headers["x-request-id"].to_str().unwrap());
         if status == 409 {
-            // A client takes these letters for a conflict about one (contract 3.5).
+            // A client recognises a lease conflict by this word (OI-3.5.3).
             assert_eq!(
                 self.text.to_lowercase().contains("lease"),
                 code.starts_with("lease_"),
@@ -77,7 +77,7 @@ impl Reply {
         body
     }
 
-    /// A header's text.
+    /// Returns the text of a header.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap_or_else(|| panic!("{}: no header {name}", self.asked)).to_str().unwrap()
     }
@@ -89,7 +89,7 @@ impl Client {
         Self { http: http(), base: format!("http://{address}/api/v1"), headers, patient: false }
     }
 
-    /// The same client with one more header.
+    /// Returns a copy of this client that sends one more header.
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut client = self.clone();
         client.headers.retain(|(known, _)| known != name);
@@ -97,28 +97,29 @@ impl Client {
         client
     }
 
-    /// The same client acting as an agent.
+    /// Returns a copy of this client that acts as `agent`.
     pub fn acting_as(&self, agent: &str) -> Self {
         self.with("x-agent-id", agent)
     }
 
-    /// The same client, saying that a request is the same as any other with this key.
+    /// Returns a copy of this client that sends this idempotency key.
     pub fn once(&self, key: &str) -> Self {
         self.with("idempotency-key", key)
     }
 
-    /// The same client, having seen this version.
+    /// Returns a copy of this client that sends this version in `If-Match`.
     pub fn seen(&self, version: &Value) -> Self {
         self.with("if-match", &version.to_string())
     }
 
-    /// The same client, which asks again where it is told that there is too much to do: for races of many, which a slow machine
-    /// makes wait longer than the server does. Nothing was done then.
+    /// Returns a copy of this client that retries on 503. It is for races with many requests, where a slow
+    /// machine makes requests wait longer than the server allows. A request answered with 503 has changed
+    /// nothing.
     pub fn patient(&self) -> Self {
         Self { patient: true, ..self.clone() }
     }
 
-    /// The headers that it sends.
+    /// Returns the headers that this client sends.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
@@ -143,7 +144,7 @@ impl Client {
         self.send("PATCH", path, Some(body.to_string())).await
     }
 
-    /// Sends a request with a body as it is. A path that begins with `//` is taken from the root.
+    /// Sends a request with the body as it is. A path that begins with `//` is relative to the server's root.
     pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> Reply {
         let began = Instant::now();
         loop {
@@ -157,12 +158,12 @@ impl Client {
         }
     }
 
-    /// As [`Self::send`], to a server that may not be there: `None` when no answer came, or not all of it.
+    /// Like [`Self::send`], for a server that may be down: `None` if there was no complete response.
     pub async fn try_send(&self, method: &str, path: &str, body: Option<String>) -> Option<Reply> {
         self.try_to(method, path, body).await.ok()
     }
 
-    /// As [`Self::send`]; why no answer came, when none did.
+    /// Like [`Self::send`], but returns the transport error if there was no response.
     pub async fn try_to(&self, method: &str, path: &str, body: Option<String>) -> reqwest::Result<Reply> {
         let url = match path.strip_prefix("//") {
             Some(path) => format!("{}/{path}", self.base.trim_end_matches("/api/v1")),
@@ -184,9 +185,9 @@ impl Client {
     }
 }
 
-/// The HTTP client of tests.
+/// Returns the HTTP client of the tests.
 pub fn http() -> reqwest::Client {
-    // The client asks for cryptography even where it needs none.
+    // `reqwest` requires a crypto provider even for plain HTTP.
     let _already = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }

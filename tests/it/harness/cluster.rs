@@ -1,5 +1,5 @@
-//! One private PostgreSQL per run, by the server's own module; one database per test, copied from a migrated template
-//! and gone with the test: hundreds of them would fill a small disk.
+//! One private PostgreSQL per run, started by the server's own module. Each test gets a database copied from
+//! a migrated template; it is dropped with the test, because hundreds of them would fill a small disk.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -23,16 +23,16 @@ const TEMPLATE: &str = "template_of_tests";
 pub struct Cluster {
     private: Private,
     next: AtomicU32,
-    /// Takes the names of databases that nobody needs any more.
+    /// Receives the names of databases that are no longer needed.
     over: mpsc::Sender<String>,
-    /// Removes them.
+    /// Thread that drops these databases.
     tidying: JoinHandle<()>,
 }
 
 static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 
 thread_local! {
-    /// The databases of the test that runs on this thread, which ends with it.
+    /// Databases of the test on this thread. They are dropped when the thread ends.
     static OWN: RefCell<Own> = const { RefCell::new(Own(Vec::new())) };
 }
 
@@ -41,12 +41,12 @@ struct Own(Vec<String>);
 impl Drop for Own {
     fn drop(&mut self) {
         let over = CLUSTER.get().map(|cluster| &cluster.over);
-        // Whether somebody still takes them is looked at by whoever wants the next one.
+        // Ignores a failed send: the next `fresh_database` checks whether the receiver still runs.
         self.0.drain(..).for_each(|name| drop(over.map(|over| over.send(name))));
     }
 }
 
-/// Removes the databases whose names come in, for as long as the process lives.
+/// Drops each database named on the channel, as long as the process lives.
 fn tidy(options: &PgConnectOptions, names: &mpsc::Receiver<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -59,10 +59,10 @@ fn tidy(options: &PgConnectOptions, names: &mpsc::Receiver<String>) {
 }
 
 impl Cluster {
-    /// The run's PostgreSQL, started by the first who asks.
+    /// Returns the run's PostgreSQL; the first call starts it.
     pub fn get() -> &'static Self {
         CLUSTER.get_or_init(|| {
-            // On a thread of its own: the caller is inside its own runtime already.
+            // On a separate thread, because the caller already runs inside a runtime.
             std::thread::spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(Self::start())
@@ -74,8 +74,9 @@ impl Cluster {
 
     async fn start() -> Self {
         let dir = scratch().join(format!("entente-tests-{}", std::process::id()));
-        // What tests write need not survive a power cut; the crash tests have a cluster of their own. Each test's database is a copy
-        // of the template: compressing that copy for the write-ahead log took more time than anything else in a test.
+        // Test data need not survive a power cut; the crash tests have their own cluster. Each test's
+        // database is a copy of the template, and compressing that copy for the write-ahead log took more
+        // time than anything else in a test.
         let settings = [
             ("fsync", "off"),
             ("full_page_writes", "off"),
@@ -97,28 +98,30 @@ impl Cluster {
         Self { private, next: AtomicU32::new(0), over, tidying }
     }
 
-    /// How to connect to a database.
+    /// Returns the connect options for a database.
     pub fn options(&self, database: &str) -> PgConnectOptions {
         self.private.options_for(database)
     }
 
-    /// The file of the socket that PostgreSQL listens on.
+    /// Returns the path of PostgreSQL's socket.
     pub fn socket(&self) -> PathBuf {
         self.private.options().get_socket().unwrap().join(".s.PGSQL.5432")
     }
 
-    /// How to connect to a database, as a URL.
+    /// Returns the URL of a database.
     pub fn url(&self, database: &str) -> String {
         let url = self.private.url();
         format!("{}/{database}", url.rsplit_once('/').unwrap().0)
     }
 
-    /// A database of the test's own, which is removed when the test's thread ends.
+    /// Creates a database for the calling test and returns its name. It is dropped when the test's thread
+    /// ends.
     pub async fn fresh_database(&self) -> String {
         assert!(!self.tidying.is_finished(), "databases are no longer removed; the output says why");
         let name = format!("test_{}", self.next.fetch_add(1, Ordering::Relaxed));
         let mut connection = self.private.options().connect().await.unwrap();
-        // Two copies of one template at once may disturb each other; PostgreSQL says so, and one tries again.
+        // Two concurrent copies of one template may conflict; PostgreSQL then returns an error, and the copy
+        // is retried.
         for _ in 0..200 {
             let statement =
                 sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"));
@@ -134,9 +137,9 @@ impl Cluster {
     }
 }
 
-/// Has PostgreSQL, and a server process if there is one, stopped and their files removed when this process ends, however
-/// it ends: a shell waits for the end of a pipe that only this process holds. It ends a process only if that works where
-/// it should: ids are given out again, and another one's process is not to be harmed.
+/// Stops PostgreSQL, and a server process if there is one, and removes their files when this process ends,
+/// even if it is killed: a shell waits for the end of a pipe that only this process holds open. The shell
+/// kills a process only if its working directory is the expected one, because the system reuses process ids.
 pub fn watch(dir: &std::path::Path) {
     let dir: PathBuf = dir.canonicalize().unwrap();
     let script = format!(
@@ -153,11 +156,11 @@ pub fn watch(dir: &std::path::Path) {
         dir.display()
     );
     let mut shell = Command::new("sh");
-    // A group of its own: whoever ends the tests' group does not end what tidies up after them.
+    // In a separate process group, so that a signal to the tests' group does not end the clean-up.
     let mut shell = shell.arg("-c").arg(script).stdin(Stdio::piped()).process_group(0).spawn().unwrap();
     let mut pipe = shell.stdin.take().unwrap();
     pipe.flush().unwrap();
-    // Held until the process ends.
+    // The pipe stays open until the process ends.
     std::mem::forget(pipe);
     std::mem::forget(shell);
 }

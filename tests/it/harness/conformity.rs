@@ -1,7 +1,7 @@
-//! Requests that succeed and answers, held against the OpenAPI document: generated clients believe it. Those of a sample of
-//! nouns, with all that is refused there.
+//! Checks successful requests and all responses against the OpenAPI document, because generated clients rely
+//! on it. It checks the tests of a sample of modules, including the refusals there.
 //!
-//! What is not in the document (pages, MCP, paths that are not there) is not looked at.
+//! Paths that the document does not contain (pages, MCP, unknown paths) are not checked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::Reply;
 
-/// The tests that are looked at, by the first part of their names.
+/// The checked tests, by the first segment of their names.
 const SAMPLE: &[&str] = &[
     "access",
     "agents",
@@ -49,15 +49,15 @@ const SAMPLE: &[&str] = &[
 const BASE: &str = "https://entente.example/openapi.json";
 
 struct Book {
-    /// The paths, as segments, each with its methods.
+    /// The document's paths as segments, each with its methods.
     paths: Vec<(Vec<String>, Map<String, Value>)>,
     registry: Registry<'static>,
-    /// Forms that were looked at before, by where they stand.
+    /// Cache of compiled schemas, by their JSON pointer.
     forms: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 static BOOK: LazyLock<Book> = LazyLock::new(|| {
-    // The one that is checked in; a test of its own compares it with the one that is served.
+    // The checked-in document; a separate test compares it with the served one.
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/entente.json");
     let document: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let document: &'static Value = Box::leak(Box::new(document));
@@ -69,13 +69,13 @@ static BOOK: LazyLock<Book> = LazyLock::new(|| {
     Book { paths: paths.collect(), registry, forms: Mutex::default() }
 });
 
-/// What is wrong with a value, by the form at this place of the document.
+/// Returns the violations of the schema at `place`, a JSON pointer into the document.
 pub fn faults(place: &str, value: &Value) -> Vec<String> {
     let form = BOOK.form(place);
     form.iter_errors(value).map(|error| format!("{error} (at `{}`)", error.instance_path())).collect()
 }
 
-/// A member's name as a step of a place.
+/// Escapes a member name for a JSON pointer.
 pub fn step(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -93,7 +93,8 @@ impl Book {
         })
     }
 
-    /// The operation of a request, and where it stands: of several that fit, the one with the fewest parameters.
+    /// Returns the operation of a request and its JSON pointer. If several paths match, the one with the
+    /// fewest parameters wins.
     fn operation(&self, method: &str, path: &str) -> Option<(String, &Value)> {
         let asked: Vec<&str> = path.split('/').collect();
         let fits = |(pattern, _): &&(Vec<String>, Map<String, Value>)| {
@@ -110,10 +111,10 @@ impl Book {
     }
 }
 
-/// Holds a request and its answer against the document.
+/// Checks a request and its response against the document.
 ///
 /// # Panics
-/// They are not what it says.
+/// If one of them violates the document.
 pub fn check(method: &str, url: &str, sent: Option<&str>, reply: &Reply) {
     let test = std::thread::current();
     let noun = test.name().and_then(|name| name.split("::").next());
@@ -126,7 +127,7 @@ pub fn check(method: &str, url: &str, sent: Option<&str>, reply: &Reply) {
     let path = path.strip_prefix("/v1/").map_or_else(|| path.to_owned(), |rest| format!("/api/v1/{rest}"));
     let Some((place, operation)) = BOOK.operation(method, &path) else { return };
     let mut wrong = of_answer(&place, operation, reply);
-    // 207: a part of it was refused.
+    // With 207 the server refused a part of the request.
     if reply.status < 300 && reply.status != 207 {
         wrong.extend(of_request(&place, operation, sent));
     }
@@ -171,7 +172,8 @@ fn of_request(place: &str, operation: &Value, sent: Option<&str>) -> Vec<String>
     }
     let Ok(sent) = serde_json::from_str(sent) else { return Vec::new() };
     let form = format!("{place}/requestBody/content/{}/schema", step("application/json"));
-    // Members that have two names stand there under the one that is told.
+    // A member with two names appears in the schema under the name that responses use, so a "missing" one is
+    // no error.
     let misses = |fault: &String| fault.contains("is a required property");
     let wrong = faults(&form, &sent).into_iter().filter(|fault| !misses(fault));
     wrong.map(|fault| format!("the request: {fault}")).collect()

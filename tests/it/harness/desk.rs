@@ -1,4 +1,4 @@
-//! A desk with a terminal: the program's own commands as processes, workers among them, against a server on the true clock.
+//! Runs the program's own commands, including workers, as processes against a server on the system clock.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use super::process::Place;
 use super::{ANY, Client, Value, World};
 
-/// How long anything may take that nobody waits for on purpose.
+/// Upper bound for anything that the tests wait for.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the commands of these tests do, by the agent's name.
+/// Script of the test agents; it selects its behaviour by the agent's name.
 pub const AGENTS: &str = r#"
 read -r input
 say() { printf '%s\n' "$1"; }
@@ -55,7 +55,7 @@ stubborn@*)
 esac
 "#;
 
-/// A server with the way to its command line.
+/// A server, with access to its command line.
 pub struct Desk {
     pub url: String,
     pub place: Place,
@@ -75,25 +75,25 @@ impl Desk {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command until it exits.
     pub async fn run(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(ANY, arguments);
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
-    /// Runs a command to its end, requires success, and reads its JSON.
+    /// Runs a command with `--json`, asserts success and returns the parsed output.
     pub async fn told(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[arguments, &["--json"]].concat()).await;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Submits a job; what was accepted.
+    /// Submits a job and returns the accepted job.
     pub async fn submit(&self, agent: &str, arguments: &[&str]) -> Value {
         self.told(&[&["job", "submit", "--agent", agent], arguments].concat()).await
     }
 
-    /// Submits a job and follows it; its envelopes, and the exit status.
+    /// Submits a job and follows it. Returns its envelopes and the exit status.
     pub async fn follow(&self, agent: &str, arguments: &[&str]) -> (Vec<Value>, i32) {
         let submit = ["job", "submit", "--agent", agent, "--follow", "--json"];
         let output = self.run(&[&submit, arguments].concat()).await;
@@ -102,14 +102,14 @@ impl Desk {
         (envelopes, output.status.code().unwrap())
     }
 
-    /// What happened to a job so far.
+    /// Returns a job's events so far.
     pub async fn events(&self, id: &str) -> Vec<Value> {
         let output = self.run(&["job", "events", id, "--json"]).await;
         let lines = String::from_utf8(output.stdout).unwrap();
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Waits until a job stands there.
+    /// Waits until a job has this status.
     pub async fn until(&self, id: &str, status: &str) -> Value {
         let began = Instant::now();
         loop {
@@ -122,7 +122,7 @@ impl Desk {
         }
     }
 
-    /// Waits until a file is there; its first line.
+    /// Waits until a file exists and returns its first line.
     pub async fn file(&self, name: &str) -> String {
         let began = Instant::now();
         loop {
@@ -136,7 +136,7 @@ impl Desk {
         }
     }
 
-    /// Starts a worker for these agents, and waits until it works.
+    /// Starts a worker for these agents and waits until it is ready.
     pub async fn worker(&self, agents: &[&str], arguments: &[&str]) -> Hand {
         let log = self.place.0.join(format!("worker-{}.log", agents.concat()));
         let named: Vec<String> = agents.iter().map(|agent| format!("--agent={agent}@1.0.0")).collect();
@@ -154,7 +154,7 @@ impl Desk {
     }
 }
 
-/// A worker that runs.
+/// A running worker process.
 pub struct Hand {
     pub child: Child,
     pub log: PathBuf,
@@ -169,7 +169,7 @@ impl Hand {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has exited.
     pub async fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();
         loop {
@@ -181,7 +181,7 @@ impl Hand {
         }
     }
 
-    /// Has it stop, and requires that it does so well.
+    /// Stops the worker, asserts a clean exit and returns its log.
     pub async fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         let status = self.ended().await;

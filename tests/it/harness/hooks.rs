@@ -1,4 +1,4 @@
-//! Webhooks in a world: handing out and delivering as the background does, stepped by the test.
+//! Webhooks in tests: fan-out and delivery as the background tasks do them, stepped by the test.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{Client, World};
 
 impl World {
-    /// Hands out everything that was committed, and delivers what is due.
+    /// Fans out everything that was committed and delivers all due webhooks.
     pub async fn hooks(&self) {
         self.hand_out().await;
         self.deliver().await;
     }
 
-    /// Hands out everything that was committed. What other tests have under way in the same cluster holds the horizon
-    /// back, so it may take a moment.
+    /// Fans out everything that was committed. Open transactions of other tests in the same cluster hold the
+    /// horizon back, so this may take a moment.
     pub async fn hand_out(&self) {
         self.hooked.store(true, Ordering::Relaxed);
         let began = Instant::now();
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// Delivers what is due.
+    /// Delivers all due webhooks.
     pub async fn deliver(&self) {
         self.server.courier.step().await.unwrap();
     }
@@ -45,7 +45,7 @@ impl World {
         sqlx::query_scalar(text).fetch_one(&self.ctx().pool).await.unwrap()
     }
 
-    /// At the end of a world with webhooks nothing is due any more that could be sent.
+    /// Asserts that no deliverable webhook is due at the end of a test that used webhooks.
     pub(super) async fn end_hooks(&self) {
         if !self.hooked.load(Ordering::Relaxed) {
             return;
@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// Subscribes; the subscription, with its secret.
+/// Creates a subscription and returns it with its secret.
 pub async fn subscribe(client: &Client, url: &str, more: Value) -> Value {
     let mut ask = json!({ "webhook_url": url });
     ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,5 +1,5 @@
-//! What tests stand on: one private PostgreSQL per run, one database per test, a server in this process with a clock that
-//! the test turns and background tasks that it steps, and clients that speak raw JSON.
+//! Test harness: one private PostgreSQL per run, one database per test, an in-process server with a manual
+//! clock and background tasks that the test steps, and clients that speak raw JSON.
 
 mod client;
 mod cluster;
@@ -42,7 +42,7 @@ pub use scratch::scratch;
 pub use serde_json::{Value, json};
 pub use stream::{Event, Sse};
 
-/// A clock that only moves when the test says so.
+/// A clock that moves only when the test advances it.
 pub struct HandClock(Mutex<Timestamp>);
 
 impl Clock for HandClock {
@@ -52,18 +52,18 @@ impl Clock for HandClock {
 }
 
 impl HandClock {
-    /// Moves the time forward.
+    /// Advances the clock.
     pub fn advance(&self, seconds: i64) {
         *self.0.lock().unwrap() += TimeDelta::seconds(seconds);
     }
 }
 
-/// Chance that repeats from run to run.
+/// Deterministic random bits.
 pub struct SeededChance(AtomicU64);
 
 impl Chance for SeededChance {
     fn bits(&self) -> u128 {
-        // SplitMix64, twice.
+        // Two outputs of SplitMix64.
         let next = || {
             let mut z = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
             z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -74,17 +74,17 @@ impl Chance for SeededChance {
     }
 }
 
-/// How a test wants its server.
+/// Options of a test server.
 #[derive(Clone, Default)]
 pub struct Setup {
-    /// Settings, by the names of their variables.
+    /// Settings, by the names of their environment variables.
     pub settings: Vec<(&'static str, &'static str)>,
-    /// Run background tasks, on the system's clock.
+    /// Run the background tasks, on the system clock.
     pub live: bool,
 }
 
-/// The seed of a server's chance: how many servers its database has had. Two servers with the same chance would give two things the
-/// same id at the same instant.
+/// Returns the seed of a server's random bits: the number of servers that its database has had. Two servers
+/// with the same seed would create equal ids at the same instant.
 fn seed(database: &str) -> u64 {
     static SERVERS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
     let mut servers = SERVERS.lock().unwrap();
@@ -93,46 +93,46 @@ fn seed(database: &str) -> u64 {
     *count
 }
 
-/// A server with its database, its clock and its keys.
+/// A server with its database and clock.
 pub struct World {
     pub server: Server,
     pub clock: Arc<HandClock>,
     pub database: String,
     pub address: SocketAddr,
-    /// Whether webhooks were delivered in this world.
+    /// Whether the test delivered webhooks.
     hooked: AtomicBool,
 }
 
-/// What secrets in vaults are sealed with: 32 bytes, each a 7.
+/// Vault encryption key: 32 bytes, each of them 7.
 pub const VAULT_KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
 
-/// The literal key of the service that may act as anybody.
+/// API key of the service principal that may act as any agent.
 pub const ANY: &str = "any-agent-key";
 
 impl World {
-    /// A world with the usual settings.
+    /// Starts a server with the default settings.
     pub async fn start() -> Self {
         Self::with(Setup::default()).await
     }
 
-    /// A world with settings.
+    /// Starts a server with these settings.
     pub async fn with(setup: Setup) -> Self {
         let database = Cluster::get().fresh_database().await;
         Self::on(setup, database).await
     }
 
-    /// Another server on a database.
+    /// Starts another server on an existing database.
     pub async fn on(setup: Setup, database: String) -> Self {
         Self::naming(setup, database, Arc::new(SystemNames)).await
     }
 
-    /// As [`Self::on`], where names stand for what `names` says.
+    /// Like [`Self::on`], with `names` as the name resolver.
     pub async fn naming(setup: Setup, database: String, names: Arc<dyn Names>) -> Self {
         let options = Cluster::get().options(&database);
         Self::reaching(setup, database, options, names).await
     }
 
-    /// As [`Self::on`], through a proxy.
+    /// Like [`Self::on`], with the database behind a proxy.
     pub async fn through(setup: Setup, database: String, proxy: &Proxy) -> Self {
         let options = proxy.options(&database);
         Self::reaching(setup, database, options, Arc::new(SystemNames)).await
@@ -155,7 +155,7 @@ impl World {
             {
                 Some("0".to_owned())
             }
-            // Receivers of webhooks are on the machine itself, and are waited for as short as can be set.
+            // Webhook receivers run on this machine, and the timeouts are the shortest that can be set.
             "ENTENTE_WEBHOOK_ALLOW" | "ENTENTE_TOOL_ALLOW"
                 if !settings.iter().any(|(key, _)| *key == name) =>
             {
@@ -181,12 +181,13 @@ impl World {
         world
     }
 
-    /// What the server's deeds are handed.
+    /// Returns the context of the server's operations.
     pub fn ctx(&self) -> &Ctx {
         &self.server.ctx
     }
 
-    /// A transaction of the test's own, which may stay open for as long as the test likes: no server's may.
+    /// Begins a transaction of the test that may stay open as long as the test needs; the server's own
+    /// transactions have time limits.
     pub async fn hold(&self) -> entente_kernel::Tx {
         let mut held = self.ctx().pool.begin().await.unwrap();
         let unlimited = "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '20s'";
@@ -194,61 +195,62 @@ impl World {
         held
     }
 
-    /// A client with a key.
+    /// Returns a client with this API key.
     pub fn client(&self, key: &str) -> Client {
         Client::new(self.address, Some(key))
     }
 
-    /// A client without a key.
+    /// Returns a client without an API key.
     pub fn anon(&self) -> Client {
         Client::new(self.address, None)
     }
 
-    /// A client with the key of the service that may act as anybody.
+    /// Returns a client with the key of the service that may act as any agent.
     pub fn any(&self) -> Client {
         self.client(ANY)
     }
 
-    /// A client that is this agent, with a key of its own.
+    /// Returns a client with its own key for this agent.
     pub async fn agent(&self, id: &str) -> Client {
         let key = format!("key-of-{id}");
         seeds::seed(&self.server.ctx, Kind::Agent, id, &key).await.unwrap();
         self.client(&key)
     }
 
-    /// A client that is this person, with a key of its own.
+    /// Returns a client with its own key for this person.
     pub async fn human(&self, id: &str) -> Client {
         let key = format!("key-of-{id}");
         seeds::seed(&self.server.ctx, Kind::Human, id, &key).await.unwrap();
         self.client(&key)
     }
 
-    /// A client with a key that may do everything.
+    /// Returns a client with an admin key.
     pub async fn admin(&self) -> Client {
         let made = seeds::development(&self.server.ctx).await.unwrap().unwrap();
         self.client(&made.secret.unwrap().0)
     }
 
-    /// Moves the time forward and does what has become due.
+    /// Advances the clock and runs the sweeps.
     pub async fn pass(&self, seconds: i64) {
         self.clock.advance(seconds);
         self.sweep().await;
     }
 
-    /// Does what is due.
+    /// Runs all sweeps until nothing is due and returns the number of items they processed.
     pub async fn sweep(&self) -> u64 {
         run_all(self.ctx()).await.unwrap()
     }
 
-    /// Has those who follow hear of what was committed without being published, as the background's feed fill does.
+    /// Publishes committed entries that were not published yet to the followers, as the background's feed
+    /// fill does.
     pub async fn feed(&self) {
         for intent in self.ctx().feed.followed() {
             entente_kernel::feed::streams::fill(self.ctx(), intent).await.unwrap();
         }
     }
 
-    /// Ends the world, and checks what must hold at the end of every test: nothing is due any more, and every log is
-    /// whole.
+    /// Ends the test server and checks the invariants of every test: nothing is due any more, and every log
+    /// is intact.
     pub async fn end(self) {
         self.end_hooks().await;
         self.sweep().await;
@@ -270,7 +272,7 @@ impl World {
     }
 }
 
-/// An intent with a channel on it, both made by `client`.
+/// Creates an intent with a channel as `client`; returns both ids.
 pub async fn talk(client: &Client, options: Value) -> (String, String) {
     let intent = client.post("/intents", json!({ "title": "talk" })).await.ok();
     let intent = intent["id"].as_str().unwrap().to_owned();
@@ -280,12 +282,12 @@ pub async fn talk(client: &Client, options: Value) -> (String, String) {
     (intent, channel["id"].as_str().unwrap().to_owned())
 }
 
-/// The ids of a list.
+/// Returns the ids of a list.
 pub fn ids(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Sends a message to a channel; the message.
+/// Sends a message to a channel and returns it.
 pub async fn send(client: &Client, channel: &str, body: Value) -> Value {
     client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
 }

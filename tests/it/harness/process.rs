@@ -1,4 +1,4 @@
-//! A server as a process of its own, which tests can kill: the program itself, started with `entente dev`.
+//! A server as a separate process that tests can kill: the program itself, started with `entente dev`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -12,10 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::cluster::watch;
 use super::{Client, scratch};
 
-/// How long a server may take to be ready, and to end.
+/// Upper bound for a server's start and stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a server's data and log are; when the test ends, however it ends, what runs there is stopped and all is removed.
+/// Directory of a server's data and log. When the test process ends, even if it is killed, the processes that
+/// run there are stopped and the directory is removed.
 pub struct Place(pub PathBuf);
 
 static PLACES: AtomicU32 = AtomicU32::new(0);
@@ -29,7 +30,8 @@ impl Place {
         Self(dir.canonicalize().unwrap())
     }
 
-    /// The process id of the PostgreSQL that runs here. One that has died is not it, nor is who has its id since.
+    /// Returns the process id of the PostgreSQL that runs here. A stale pid file does not count, nor does
+    /// another process with the same id.
     pub fn postmaster(&self) -> Option<Pid> {
         let data = self.0.join("postgres");
         let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
@@ -39,12 +41,12 @@ impl Place {
         Pid::from_raw(pid).filter(|_| here)
     }
 
-    /// Kills PostgreSQL as nothing else would: without a chance to write anything.
+    /// Kills PostgreSQL with SIGKILL, so that it cannot write anything more.
     pub fn kill_postgres(&self) -> bool {
         self.postmaster().is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
     }
 
-    /// What the server has logged.
+    /// Returns the server's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.0.join("server.log")).unwrap_or_default()
     }
@@ -55,12 +57,12 @@ impl Drop for Place {
         if let Some(pid) = self.postmaster() {
             let _gone = kill_process(pid, Signal::QUIT);
         }
-        // Whatever it still writes goes with the rest when the tests end.
+        // Files that are written after this call are removed when the test process ends.
         let _left = fs::remove_dir_all(&self.0);
     }
 }
 
-/// How to start a server.
+/// Start parameters of a server.
 #[derive(Clone)]
 pub struct Launch {
     pub bind: SocketAddr,
@@ -70,16 +72,16 @@ pub struct Launch {
     log: PathBuf,
 }
 
-/// The literal key of the service that may act as anybody.
+/// API key of the service principal that may act as any agent.
 pub const KEY: &str = "key-of-service.any";
 
-/// The literal key of an agent that every such server knows.
+/// Returns the API key of an agent that every such server has seeded.
 pub fn key_of(agent: &str) -> String {
     format!("key-of-{agent}")
 }
 
-/// A port that is free, outside the range from which the system takes those of outgoing connections: it must still be
-/// free when the server comes back to it.
+/// Returns a free port outside the ephemeral range of outgoing connections, so that it is still free when the
+/// server restarts.
 fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -104,7 +106,7 @@ impl Launch {
         }
     }
 
-    /// A server on a PostgreSQL that is there.
+    /// A server on an existing PostgreSQL.
     pub fn shared(place: &Place, url: &str) -> Self {
         let settings = vec![("DATABASE_URL", url.to_owned())];
         Self { bind: free_address(), arguments: Vec::new(), settings, log: place.0.join("server.log") }
@@ -132,7 +134,7 @@ impl Launch {
         }
         command.env("ENTENTE_LOG", "warn").env("ENTENTE_REFUSED_SUBSCRIBE_SECONDS", "0");
         command.envs(self.settings.iter().map(|(name, value)| (name, value)));
-        // Away from any `.env` of the one who runs the tests.
+        // A different working directory, so that the developer's `.env` is not read.
         command.current_dir(self.log.parent().unwrap());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let mark = self.log.with_file_name("server.pid");
@@ -140,7 +142,7 @@ impl Launch {
         Process { child, address: self.bind, mark }
     }
 
-    /// Starts the program and waits until it is ready; how long that took.
+    /// Starts the program and waits until it is ready. Returns the process and the time that this took.
     pub async fn start(&self) -> (Process, Duration) {
         let began = Instant::now();
         let mut process = self.spawn();
@@ -160,11 +162,11 @@ impl Launch {
     }
 }
 
-/// A server that runs, or has.
+/// A server process, running or ended.
 pub struct Process {
     child: Child,
     pub address: SocketAddr,
-    /// The file with its id, as long as it runs.
+    /// File that holds the process id while the server runs.
     mark: PathBuf,
 }
 
@@ -177,36 +179,37 @@ impl Process {
         Pid::from_child(&self.child)
     }
 
-    /// Bytes of memory that it has taken, as the system counts them; not its program, of which a build for tests has much.
+    /// Returns the anonymous memory of the process in bytes. It excludes the program file, which is large in
+    /// a test build.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Ends it as a power cut would.
+    /// Kills the process as a power cut would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let _gone = fs::remove_file(&self.mark);
     }
 
-    /// Tells it to stop.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         kill_process(self.id(), Signal::TERM).unwrap();
     }
 
-    /// Stops it where it stands: it says nothing more, and keeps all that it has.
+    /// Suspends the process with SIGSTOP: it sends nothing more and keeps its connections and locks.
     pub fn freeze(&self) {
         kill_process(self.id(), Signal::STOP).unwrap();
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub fn thaw(&self) {
         kill_process(self.id(), Signal::CONT).unwrap();
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has exited.
     pub async fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();
         loop {

@@ -1,5 +1,5 @@
-//! What stands between a server and its PostgreSQL: a proxy that passes everything on until the test has it stop. The
-//! connections stay open then, and nothing comes through: as when a cable is cut, or a machine on the way forgets them.
+//! Proxy between a server and its PostgreSQL that forwards everything until the test stalls it. The
+//! connections then stay open but nothing passes, as with a cut cable or a router that has dropped its state.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,15 +16,14 @@ use super::Cluster;
 
 #[derive(Default)]
 struct State {
-    /// Connections made so far, each with its number.
+    /// Number of connections so far; each connection has its number.
     made: AtomicU64,
-    /// Those up to this number are stalled.
+    /// Connections up to this number are stalled.
     stalled: AtomicU64,
-    /// Milliseconds that PostgreSQL's answers are held back.
+    /// Milliseconds by which PostgreSQL's responses are delayed.
     slow: AtomicU64,
 }
 
-/// A proxy.
 pub struct Proxy {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -32,7 +31,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy to the run's PostgreSQL.
+    /// Starts a proxy to the run's PostgreSQL.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -49,7 +48,7 @@ impl Proxy {
         Self { address, state, task }
     }
 
-    /// How to connect to a database through it.
+    /// Returns the connect options for a database behind the proxy.
     pub fn options(&self, database: &str) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .host("127.0.0.1")
@@ -59,22 +58,22 @@ impl Proxy {
             .ssl_mode(PgSslMode::Disable)
     }
 
-    /// Lets nothing through any more on the connections that there are; new ones are as good as ever.
+    /// Stalls all existing connections; new ones work.
     pub fn stall(&self) {
         self.state.stalled.store(self.state.made.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// Lets nothing through any more at all.
+    /// Stalls all connections, including new ones.
     pub fn cut(&self) {
         self.state.stalled.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// Lets everything through again.
+    /// Ends all stalls.
     pub fn go_on(&self) {
         self.state.stalled.store(0, Ordering::SeqCst);
     }
 
-    /// Holds answers back for so long.
+    /// Delays responses by this duration.
     pub fn slow(&self, by: Duration) {
         self.state.slow.store(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }

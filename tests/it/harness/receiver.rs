@@ -1,4 +1,4 @@
-//! A receiver of webhooks on a real socket: it remembers what it got, and behaves as it is told.
+//! Webhook receiver on a real socket: it records its requests and responds as the test configures it.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -12,29 +12,29 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// How long anything may take that a receiver waits for.
+/// Upper bound for anything that a receiver waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a receiver answers with.
+/// Response behaviour of a receiver.
 #[derive(Debug, Clone)]
 pub enum Act {
-    /// A status, with a body.
+    /// A status with a body.
     Say(u16, &'static str),
-    /// A status and a header.
+    /// A status with a header.
     Header(u16, &'static str, String),
-    /// Nothing, ever.
+    /// Never responds.
     Hang,
-    /// The end of the connection.
+    /// Closes the connection.
     Close,
-    /// A body without end.
+    /// Sends an endless body.
     Flood,
-    /// A status, and a body that never comes.
+    /// Sends a status, but never the body.
     Drip(u16),
-    /// 200 to who comes with this authorization, and 401 to all others.
+    /// Responds 200 to requests with this authorization and 401 to all others.
     Admit(&'static str),
 }
 
-/// One request that it got.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Got {
     pub path: String,
@@ -51,7 +51,7 @@ impl Got {
         &self.headers["webhook-id"]
     }
 
-    /// Whether one of its signatures is this secret's.
+    /// Whether one of its signatures was made with this secret.
     pub fn signed_by(&self, secret: &str) -> bool {
         let at: i64 = self.headers["webhook-timestamp"].parse().unwrap();
         let expected = Secret::parse(secret).unwrap().sign(self.id(), at, self.text.as_bytes());
@@ -62,12 +62,11 @@ impl Got {
 #[derive(Default)]
 struct State {
     got: Mutex<Vec<Got>>,
-    /// What it does next; the last one goes on.
+    /// The next behaviours; the last one repeats.
     acts: Mutex<VecDeque<Act>>,
     connections: AtomicUsize,
 }
 
-/// A receiver.
 pub struct Receiver {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -81,12 +80,12 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    /// A receiver that takes everything.
+    /// Starts a receiver that accepts everything.
     pub async fn start() -> Self {
         Self::on("127.0.0.1:0").await
     }
 
-    /// A receiver at an address.
+    /// Starts a receiver at an address.
     pub async fn on(address: &str) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -107,27 +106,27 @@ impl Receiver {
         format!("http://{}/hook", self.address)
     }
 
-    /// Has it do these things, one per request, and go on with the last.
+    /// Sets the behaviours, one per request; the last one repeats.
     pub fn does(&self, acts: impl IntoIterator<Item = Act>) {
         *self.state.acts.lock().unwrap() = acts.into_iter().collect();
     }
 
-    /// What it got so far.
+    /// Returns the requests so far.
     pub fn got(&self) -> Vec<Got> {
         self.state.got.lock().unwrap().clone()
     }
 
-    /// How much it got so far.
+    /// Returns the number of requests so far.
     pub fn count(&self) -> usize {
         self.state.got.lock().unwrap().len()
     }
 
-    /// The ids of what it got so far.
+    /// Returns the ids of the requests so far.
     pub fn ids(&self) -> Vec<String> {
         self.state.got.lock().unwrap().iter().map(|got| got.id().to_owned()).collect()
     }
 
-    /// Forgets what it got, and tells it.
+    /// Returns the requests so far and clears them.
     pub fn take(&self) -> Vec<Got> {
         std::mem::take(&mut self.state.got.lock().unwrap())
     }
@@ -136,7 +135,7 @@ impl Receiver {
         self.state.connections.load(Ordering::Relaxed)
     }
 
-    /// Waits until it got so many.
+    /// Waits for at least `count` requests.
     pub async fn until(&self, count: usize) -> Vec<Got> {
         let began = Instant::now();
         loop {
@@ -201,7 +200,7 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Got> {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    // A request without a body says nothing of its length.
+    // A request without a body may have no `Content-Length`.
     let length: usize = headers.get("content-length").map_or(Some(0), |length| length.parse().ok())?;
     while buffer.len() < length {
         if stream.read_buf(buffer).await.ok()? == 0 {

@@ -1,16 +1,17 @@
-//! Where tests keep their files: in memory, where the system has room for that. A test's database is some eight hundred files, and
-//! most of a test's time would go into making them on a disk.
+//! Chooses the directory for the tests' files: in memory if there is enough room. A test's database is about
+//! 800 files, and creating them on a disk would take most of a test's time.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// The file system that Linux keeps in memory.
+/// Linux's in-memory file system.
 const MEMORY: &str = "/dev/shm";
 
-/// Bytes that have to be free there: several times what a run has had at once.
+/// Bytes that must be free there: several times the peak of a run.
 const ROOM: u64 = 2 << 30;
 
-/// The directory for a run's files: `TMPDIR` where it is set, else memory, else where the system keeps temporary files.
+/// Returns the directory for a run's files: `TMPDIR` if it is set, else memory, else the system's temporary
+/// directory.
 pub fn scratch() -> &'static Path {
     static SCRATCH: LazyLock<PathBuf> = LazyLock::new(|| {
         let free = rustix::fs::statvfs(MEMORY).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));

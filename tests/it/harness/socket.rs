@@ -1,4 +1,4 @@
-//! A client of ARCP over WebSocket that speaks raw JSON and answers nothing by itself.
+//! ARCP client over WebSocket that speaks raw JSON and sends nothing by itself, except pongs while it waits.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::World;
 
-/// How long something that must come may take.
+/// Upper bound for a frame that must arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it is waited for what must not come.
+/// How long a test waits to see that no frame arrives.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// Every feature that a client may name.
+/// All features that a client may name.
 pub const FEATURES: [&str; 11] = [
     "heartbeat",
     "ack",
@@ -36,14 +36,14 @@ pub const FEATURES: [&str; 11] = [
 pub struct Socket {
     wire: WebSocketStream<MaybeTlsStream<TcpStream>>,
     count: u32,
-    /// The welcome.
+    /// The `session.welcome` envelope.
     pub welcome: Value,
     features: Value,
-    /// Whether pings are answered while something else is waited for.
+    /// Whether pings are answered while waiting for another frame.
     pub polite: bool,
 }
 
-/// What a client opens a session with.
+/// Returns the payload of `session.hello`.
 pub fn hello(token: &str, features: &[&str]) -> Value {
     json!({
         "client": { "name": "probe", "version": "1" }, "auth": { "scheme": "bearer", "token": token },
@@ -52,7 +52,7 @@ pub fn hello(token: &str, features: &[&str]) -> Value {
 }
 
 impl Socket {
-    /// Connects, and says nothing.
+    /// Connects without sending anything.
     pub async fn connect(address: SocketAddr, path: &str) -> Self {
         let (wire, response) = connect_async(format!("ws://{address}{path}")).await.unwrap();
         assert!(response.headers().get("sec-websocket-protocol").is_none());
@@ -78,7 +78,7 @@ impl Socket {
         socket
     }
 
-    /// Takes this session up on another connection.
+    /// Resumes this session on a new connection.
     pub async fn resume(&self, world: &World, token: &str, last: i64) -> Self {
         let mut said = hello(token, &[]);
         said["capabilities"]["features"] = self.features.clone();
@@ -88,12 +88,12 @@ impl Socket {
         Self::open_with(world, "/arcp", said).await
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     pub fn session(&self) -> &str {
         self.welcome["session_id"].as_str().unwrap()
     }
 
-    /// Sends an envelope; its id.
+    /// Sends an envelope and returns its id.
     pub async fn say(&mut self, word: &str, payload: Value) -> String {
         self.count += 1;
         let id = format!("r{}", self.count);
@@ -104,23 +104,23 @@ impl Socket {
         id
     }
 
-    /// Sends a text.
+    /// Sends a text frame.
     pub async fn raw(&mut self, text: &str) {
         self.wire.send(Message::text(text)).await.unwrap();
     }
 
-    /// Sends whatever.
+    /// Sends any WebSocket message; returns whether that succeeded.
     pub async fn send(&mut self, message: Message) -> bool {
         self.wire.send(message).await.is_ok()
     }
 
-    /// Asks something; the frame that names the request.
+    /// Sends a request and returns the frame that names it.
     pub async fn ask(&mut self, word: &str, payload: Value) -> Value {
         let id = self.say(word, payload).await;
         self.until(|frame| frame["payload"]["request_id"] == id.as_str()).await
     }
 
-    /// Asks something that is refused; the payload of the refusal.
+    /// Sends a request that must be refused and returns the payload of the refusal.
     #[track_caller]
     pub fn refused(&mut self, word: &str, payload: Value, code: &str) -> impl Future<Output = Value> {
         let place = std::panic::Location::caller();
@@ -132,14 +132,14 @@ impl Socket {
         }
     }
 
-    /// Submits a job; the payload of its acceptance.
+    /// Submits a job and returns the payload of `job.accepted`.
     pub async fn submit(&mut self, payload: Value) -> Value {
         let told = self.ask("job.submit", payload).await;
         assert_eq!(told["type"], "job.accepted", "{told}");
         told["payload"].clone()
     }
 
-    /// The next frame; `None` when the connection is closed.
+    /// Returns the next frame; `None` when the connection is closed.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.wire.next()).await.expect("nothing came");
@@ -156,7 +156,7 @@ impl Socket {
         }
     }
 
-    /// The next frame that fits. Pings on the way are answered, everything else is passed over.
+    /// Returns the next frame that matches. It answers pings on the way and skips all other frames.
     pub async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let frame = self.next().await.expect("the connection was closed");
@@ -170,12 +170,12 @@ impl Socket {
         }
     }
 
-    /// The next frame of a type.
+    /// Returns the next frame of this type.
     pub async fn of(&mut self, word: &str) -> Value {
         self.until(|frame| frame["type"] == word).await
     }
 
-    /// The next frames that have a number, so many of them.
+    /// Returns the next `count` frames with a sequence number.
     pub async fn numbered(&mut self, count: usize) -> Vec<Value> {
         let mut got = Vec::new();
         while got.len() < count {
@@ -184,13 +184,13 @@ impl Socket {
         got
     }
 
-    /// Requires that nothing with a number comes for a while.
+    /// Asserts that no numbered frame arrives for a while.
     pub async fn silent(&mut self) {
         let waited = tokio::time::timeout(QUIET, self.numbered(1)).await;
         assert!(waited.is_err(), "came all the same: {waited:?}");
     }
 
-    /// Waits for the end of the connection; the close frame, if there was one.
+    /// Waits for the end of the connection and returns the close frame, if there was one.
     pub async fn closed(&mut self) -> Option<CloseFrame> {
         loop {
             match tokio::time::timeout(PATIENCE, self.wire.next()).await.expect("the connection stays open") {
@@ -202,7 +202,7 @@ impl Socket {
     }
 }
 
-/// The numbers of frames.
+/// Returns the sequence numbers of frames.
 pub fn seqs(frames: &[Value]) -> Vec<i64> {
     frames.iter().map(|frame| frame["event_seq"].as_i64().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! A follower of server-sent events, as raw as they come.
+//! Client for server-sent events that keeps them in their raw form.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,10 +9,9 @@ use tokio::time::timeout;
 use super::Client;
 use super::client::{Reply, http};
 
-/// How long a test waits for a frame that must come.
+/// Upper bound for a frame that must arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub id: String,
@@ -20,37 +19,37 @@ pub struct Event {
     pub data: Value,
 }
 
-/// A stream that is open.
+/// An open stream.
 pub struct Sse {
     response: reqwest::Response,
     buffer: String,
     ready: VecDeque<Event>,
-    /// Every comment and field that is no frame, as it came.
+    /// All comments and fields that are not frames, in their raw form.
     pub other: Vec<String>,
     pub last_id: Option<String>,
-    /// Whether it ended, and not cleanly.
+    /// Whether the end was an error; `None` while the stream is open.
     broken: Option<bool>,
 }
 
 impl Sse {
-    /// Opens a stream, which must succeed.
+    /// Opens a stream and asserts success.
     pub async fn open(client: &Client, path: &str) -> Self {
         Self::resume(client, path, None).await
     }
 
-    /// Asks for a stream that must not be opened; the answer.
+    /// Requests a stream that must be refused and returns the response.
     pub async fn refused(client: &Client, path: &str) -> Reply {
         let answer = timeout(PATIENCE, client.get(path)).await;
         answer.unwrap_or_else(|_| panic!("{path}: the stream was opened"))
     }
 
-    /// Opens a stream after a frame.
+    /// Opens a stream after the frame `last`.
     pub async fn resume(client: &Client, path: &str, last: Option<&str>) -> Self {
         let stream = Self::begin(client, path, last).await.unwrap_or_else(|e| panic!("{path}: {e:?}"));
         stream.unwrap_or_else(|answer| panic!("{path}: {answer}"))
     }
 
-    /// As [`Self::resume`], from a server that may not be there.
+    /// Like [`Self::resume`], for a server that may be down.
     pub async fn try_resume(client: &Client, path: &str, last: Option<&str>) -> Option<Self> {
         Self::begin(client, path, last).await.ok()?.ok()
     }
@@ -78,7 +77,7 @@ impl Sse {
             last_id: last.map(str::to_owned),
             broken: None,
         };
-        // The greeting: whatever is sent after it is heard.
+        // Waits for the greeting: from then on the stream delivers everything.
         while stream.other.is_empty() {
             if !stream.read().await {
                 return Ok(Err("the stream ended before it began".to_owned()));
@@ -87,12 +86,12 @@ impl Sse {
         Ok(Ok(stream))
     }
 
-    /// Whether it has ended, and not by breaking.
+    /// Whether the stream has ended without an error.
     pub fn ended_cleanly(&self) -> bool {
         self.broken == Some(false)
     }
 
-    /// The next frame, which must come.
+    /// Returns the next frame; panics if none arrives.
     pub async fn next(&mut self) -> Event {
         match timeout(PATIENCE, self.try_next()).await {
             Ok(Some(event)) => event,
@@ -101,7 +100,7 @@ impl Sse {
         }
     }
 
-    /// The next frame of this name, passing over others.
+    /// Returns the next frame with this name and skips the others.
     pub async fn next_named(&mut self, name: &str) -> Event {
         loop {
             let event = self.next().await;
@@ -111,7 +110,7 @@ impl Sse {
         }
     }
 
-    /// The next frame, or `None` when the stream ends, cleanly or not.
+    /// Returns the next frame, or `None` when the stream ends, with or without an error.
     pub async fn try_next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -124,7 +123,7 @@ impl Sse {
         }
     }
 
-    /// The next frames, which must come.
+    /// Returns the next `count` frames; panics if one does not arrive.
     pub async fn next_few(&mut self, count: usize) -> Vec<Event> {
         let mut events = Vec::with_capacity(count);
         while events.len() < count {
@@ -133,21 +132,21 @@ impl Sse {
         events
     }
 
-    /// Reads for a while; the comments and other fields that came are in [`Self::other`].
+    /// Reads for a while and stores the comments and other fields in [`Self::other`].
     pub async fn idle(&mut self, time: Duration) {
         let read = async { while self.read().await {} };
         assert!(timeout(time, read).await.is_err(), "the stream ended");
     }
 
-    /// Requires that nothing comes for a while.
+    /// Asserts that no frame arrives for a while.
     pub async fn silent(&mut self, time: Duration) {
         if let Ok(Some(event)) = timeout(time, self.try_next()).await {
             panic!("a frame came that should not: {event:?}");
         }
     }
 
-    /// Requires that the stream ends, and that it breaks instead of ending cleanly (contract 11.4). What came before is
-    /// in [`Self::other`], or comes next.
+    /// Asserts that the stream ends with an error instead of a clean end (OI-11.4.1). Earlier fields are
+    /// in [`Self::other`]; earlier frames are still to be read.
     pub async fn breaks(&mut self) {
         let ended = async { while self.read().await {} };
         timeout(PATIENCE, ended).await.expect("the stream goes on");
@@ -157,7 +156,7 @@ impl Sse {
     async fn read(&mut self) -> bool {
         let chunk = match self.response.chunk().await {
             Ok(Some(chunk)) => chunk,
-            // After the end the answer is always that there is no more; the first one counts.
+            // Every later read reports a clean end, so only the first result counts.
             end => {
                 self.broken.get_or_insert(end.is_err());
                 return false;
@@ -183,7 +182,7 @@ impl Sse {
         }
         match (id, name, data) {
             (Some(id), Some(name), Some(data)) => self.ready.push_back(Event { id, name, data }),
-            // As the standard for server-sent events has it: an id without data is one to resume after.
+            // The standard for server-sent events allows an id without data; it is a resume position.
             (Some(id), None, None) => self.last_id = Some(id),
             _ => {}
         }

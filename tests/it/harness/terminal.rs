@@ -1,4 +1,4 @@
-//! A terminal with somebody at it: the program runs at a real pseudo-terminal, and what it shows there is read.
+//! A user at a terminal: runs the program on a real pseudo-terminal and reads its screen.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// How long anything may take until it is shown.
+/// Upper bound for anything that must appear on the screen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Somebody at a terminal where a program runs.
+/// A terminal with a running program.
 pub struct Terminal {
     child: Child,
     keys: File,
     shown: Receiver<Vec<u8>>,
-    /// All that the terminal has shown.
+    /// Everything that the terminal has shown.
     pub screen: String,
-    /// Up to where that was expected.
+    /// Offset in `screen` up to which the text was expected.
     read: usize,
 }
 
 impl Terminal {
-    /// Runs a command at a terminal of its own.
+    /// Runs a command on a new terminal.
     pub fn run(command: &mut Command) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
@@ -32,14 +32,14 @@ impl Terminal {
         let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let slave = || Stdio::from(OpenOptions::new().read(true).write(true).open(&path).unwrap());
         let child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
-        // The command holds the other side until it is told otherwise; then its end would not be heard.
+        // Otherwise the command would keep the slave side open, and its end would go unnoticed.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let keys = File::from(master);
         let mut screen = keys.try_clone().unwrap();
         let (sender, shown) = channel();
         thread::spawn(move || {
             let mut some = [0; 4_096];
-            // Its end is an error (EIO): nobody has the other side any more.
+            // The end is an error (EIO): no process has the slave side open any more.
             while let Ok(n @ 1..) = screen.read(&mut some) {
                 if sender.send(some[..n].to_vec()).is_err() {
                     return;
@@ -49,7 +49,7 @@ impl Terminal {
         Self { child, keys, shown, screen: String::new(), read: 0 }
     }
 
-    /// Waits until this is shown, after what was waited for before; what is shown up to there.
+    /// Waits until this text appears after the previous match and returns everything shown up to its end.
     pub fn until(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -72,12 +72,12 @@ impl Terminal {
         self.press(&format!("{line}\n"));
     }
 
-    /// Types, and no Enter with it.
+    /// Types keys without Enter.
     pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for the end of the program.
+    /// Waits until the program exits; returns its status and the screen.
     pub fn end(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -95,7 +95,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // One that has ended cannot be killed any more.
+        // Fails if the program has already exited.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

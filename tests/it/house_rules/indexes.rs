@@ -1,13 +1,13 @@
-//! Indexes are made while everybody works (CONTRIBUTING.md, "A migration").
+//! Indexes are built without blocking writes (CONTRIBUTING.md, "A migration").
 
 use std::fs;
 
 use super::{none, root};
 
-/// The last migration from before the rule about indexes.
+/// The last migration before the rule about indexes.
 const INDEXED_FREELY: &str = "20261122000419";
 
-/// What is wrong with the indexes that a migration makes (CONTRIBUTING.md, "A migration").
+/// Returns the faults of the indexes that a migration creates (CONTRIBUTING.md, "A migration").
 fn index_faults(text: &str) -> Vec<&'static str> {
     let plain: String = code_of_sql(text).to_uppercase().split_whitespace().collect::<Vec<_>>().join(" ");
     let statements: Vec<&str> = plain.split(';').map(str::trim).filter(|one| !one.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Access (RFC-0011): who may do what, requests for more, ends of grants; on every kind of route.
+//! Access control (RFC-0011): permissions on every kind of route, access requests, and the ends of grants.
 
 mod talking;
 
@@ -22,7 +22,7 @@ async fn an_intent_without_a_list_is_fully_open() {
     bob.seen(&json!(1)).post(&format!("/intents/{intent}/state"), json!({ "state": { "a": 1 } })).await.ok();
     bob.seen(&json!(2)).post(&format!("/intents/{intent}/status"), json!({ "status": "active" })).await.ok();
     bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
-    // But nobody locks out those whose intent it is.
+    // But nobody can lock out the intent's creators.
     let shut = json!({ "default_policy": "closed", "entries": [] });
     bob.put(&format!("/intents/{intent}/acl"), shut).await.refused(403, "forbidden");
     world.end().await;
@@ -40,11 +40,11 @@ async fn a_new_intent_is_closed_where_the_operator_has_them_closed() {
     bob.get(&format!("/intents/{intent}")).await.refused(403, "access_closed");
     bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(404);
     assert_eq!(bob.get("/intents").await.ok()["intents"], json!([]));
-    // The log says so, and its creator has all of it.
+    // The log records it, and the creator has full access.
     let events = ada.get(&format!("/intents/{intent}/events?event_type=access_granted")).await.ok();
     assert_eq!(events[0]["payload"], json!({ "replaced": true, "default_policy": "closed", "entries": [] }));
     ada.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.ada" })).await.is(201);
-    // Its parts are too.
+    // Its children are closed too.
     let part = json!({ "title": "part" });
     let part = ada.post(&format!("/intents/{intent}/children"), part).await.ok();
     let part = part["id"].as_str().unwrap().to_owned();
@@ -52,7 +52,7 @@ async fn a_new_intent_is_closed_where_the_operator_has_them_closed() {
     grant(&ada, &intent, "agent.bob", "read").await;
     bob.get(&format!("/intents/{intent}")).await.ok();
     bob.get(&format!("/intents/{part}")).await.refused(403, "access_closed");
-    // What a trigger makes is open to those whom it puts to work there.
+    // An intent created by a trigger is open to its assignees.
     let template = json!({ "title": "made", "assignee": "agent.bob" });
     let trigger = json!({ "name": "t", "type": "schedule", "intent_template": template });
     let trigger = ada.post("/triggers", trigger).await.ok();
@@ -79,7 +79,7 @@ async fn a_closed_intent_is_closed_on_every_route() {
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
     let body = json!({ "sender": "agent.eve", "payload": {} });
     let e = eve.seen(&json!(1));
-    // On the intent's own routes it says so, that access can be asked for.
+    // The intent's own routes answer 403, because access can be requested.
     for reply in [
         e.get(&format!("/intents/{intent}")).await,
         e.get(&format!("/intents/{intent}/events")).await,
@@ -111,7 +111,7 @@ async fn a_closed_intent_is_closed_on_every_route() {
     ] {
         reply.refused(403, "access_closed");
     }
-    // What is on it does not exist for her; the same words as for what does not exist for anybody.
+    // Its sub-resources answer 404, with the same text as for an unknown id.
     let nowhere = e.get("/channels/chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F").await.refused(404, "not_found");
     for reply in [
         e.get(&format!("/channels/{channel}")).await,
@@ -131,7 +131,7 @@ async fn a_closed_intent_is_closed_on_every_route() {
         assert_eq!(reply.refused(404, "not_found")["message"], nowhere["message"]);
     }
     assert_eq!(e.get("/intents").await.ok()["intents"], json!([]));
-    // An address inside it does not help either: a role she holds does not reach her.
+    // Nor does addressing help: a role that she holds does not reach her.
     eve.post("/agents", json!({ "agent_id": "agent.eve", "role_id": "spy" })).await.is(201);
     let to_spy = json!({ "sender": "agent.ada", "to": "role:spy", "payload": {} });
     ada.post(&format!("/channels/{channel}/messages"), to_spy).await.refused(422, "no_recipient");
@@ -156,7 +156,7 @@ async fn levels_include_each_other() {
     for reader in &readers {
         reader.get(&messages).await.ok();
     }
-    // Reading is enough to take part in channels (RFC-0021 §5.1).
+    // Read access is enough to take part in channels (RFC-0021 §5.1).
     r.post(&messages, send("agent.r")).await.is(201);
     r.post(&format!("/intents/{intent}/channels"), json!({ "name": "x" })).await.refused(403, "forbidden");
     w.post(&messages, send("agent.w")).await.is(201);
@@ -232,19 +232,19 @@ async fn the_end_of_the_last_grant_opens_nothing() {
     let messages = format!("/channels/{channel}/messages");
     let events = format!("/intents/{intent}/events");
     let note = json!({ "event_type": "note" });
-    // Open to everybody, until somebody is listed: then the others read.
+    // Open to everyone until the first grant; then the others may only read.
     eve.post(&events, note.clone()).await.ok();
     let grant =
         json!({ "principal_id": "agent.bob", "permission": "write", "expires_at": "2026-11-21T08:01:00Z" });
     ada.post(&format!("/intents/{intent}/acl/entries"), grant).await.ok();
     eve.post(&events, note.clone()).await.refused(403, "forbidden");
-    // That the one grant ends gives eve nothing back, neither at once nor after it was swept.
+    // The end of that grant gives eve nothing back, neither at once nor after the sweep.
     world.clock.advance(60);
     eve.post(&events, note.clone()).await.refused(403, "forbidden");
     world.sweep().await;
     eve.post(&events, note.clone()).await.refused(403, "forbidden");
     eve.get(&messages).await.ok();
-    // Only a manager who says so opens it again.
+    // Only a manager can open it again explicitly.
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "open", "entries": [] })).await.ok();
     eve.post(&events, note).await.ok();
     world.end().await;
@@ -284,13 +284,13 @@ async fn access_is_asked_for_and_decided() {
     assert_eq!(decided["decision_reason"], "welcome");
     bob.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.bob" })).await.is(201);
     ada.post(&format!("{one}/approve"), json!({})).await.refused(404, "not_found");
-    // A decision of another intent's request (contract 17.2).
+    // A decision through another intent's path is refused (OI-17.2.4).
     let (foreign, _) = talk(&ada, json!({})).await;
     let two = rfc["id"].as_str().unwrap();
     ada.post(&format!("/intents/{foreign}/access-requests/{two}/deny"), json!({}))
         .await
         .refused(404, "not_found");
-    // A body is not needed.
+    // The body is optional.
     let denied = ada.send("POST", &format!("{requests}/{two}/deny"), None).await.is(200);
     assert_eq!(denied["status"], "denied");
     world.end().await;

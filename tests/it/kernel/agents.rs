@@ -1,4 +1,5 @@
-//! Agents (RFC-0016): registration, records, lists and statuses. Hearts are `heartbeats.rs`, leaving is `departures.rs`.
+//! Agents (RFC-0016): registration, records, lists and statuses. `heartbeats.rs` covers heartbeats, `departures.rs`
+//! departures.
 
 use crate::harness::{Client, Value, World, json};
 
@@ -6,7 +7,7 @@ fn ids(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|agent| agent["agent_id"].as_str().unwrap()).collect()
 }
 
-/// Registers an agent under its own key; the client that has it.
+/// Registers an agent under its own key and returns its client.
 pub async fn registered(world: &World, id: &str, more: Value) -> Client {
     let client = world.agent(id).await;
     let mut ask = json!({ "agent_id": id });
@@ -34,14 +35,14 @@ async fn an_agent_registers_and_renews_its_record() {
         "tasks_in_progress": [], "drain_timeout_seconds": 60, "principal_id": "agent.ada", "version": 1
     });
     assert_eq!(record, expected);
-    // Both paths to get it (contract 4.7), for anybody.
+    // Both paths to read it (OI-4.7.1), for every agent.
     let bob = world.agent("agent.bob").await;
     assert_eq!(bob.get("/agents/agent.ada").await.ok(), expected);
     assert_eq!(bob.get("/agents/agent.ada/record").await.ok(), expected);
     bob.get("/agents/agent.nobody").await.refused(404, "not_found");
     bob.get("/agents/agent.nobody/record").await.refused(404, "not_found");
-    // The RFC's path answers 201. The same principal may renew the record at any time (contract 9); what is not said
-    // again is gone.
+    // The RFC's path answers 201. The same principal may renew the record at any time (OI-9.2); omitted members
+    // are removed.
     world.clock.advance(5);
     let renewed =
         ada.post("/agents", json!({ "agent_id": "agent.ada", "capabilities": ["sum"] })).await.is(201);
@@ -87,7 +88,7 @@ async fn a_retried_registration_is_done_once() {
 async fn an_agent_belongs_to_the_principal_that_registered_it() {
     let world = World::start().await;
     let ada = registered(&world, "agent.ada", json!({ "role_id": "mine" })).await;
-    // A key that may act as it is still another principal's.
+    // A key that may act as the agent still belongs to another principal.
     world
         .any()
         .post("/agents/register", json!({ "agent_id": "agent.ada" }))
@@ -102,7 +103,7 @@ async fn an_agent_belongs_to_the_principal_that_registered_it() {
         .post("/agents", json!({ "agent_id": "agent.x" }))
         .await
         .refused(409, "already_registered");
-    // Also when it has left.
+    // Also after it has left.
     ada.delete("/agents/agent.ada").await.ok();
     world
         .any()
@@ -177,7 +178,8 @@ async fn lists_are_filtered_and_paged() {
     assert_eq!(list("?role_id=z").await, json!([]));
     world.agent("agent.e").await.post("/agents/agent.e/drain", json!({})).await.ok();
     assert_eq!(ids(&list("?status=draining").await), ["agent.e"]);
-    // A status that time has brought counts at once, swept or not; a page is full although others lie between.
+    // A status change by time takes effect at once, before a sweep has run; a page is full although other agents
+    // lie between.
     world.clock.advance(10);
     for _ in 0..2 {
         assert_eq!(ids(&list("?status=unhealthy").await), ["agent.b", "agent.c"]);
@@ -214,7 +216,7 @@ async fn an_agents_keeper_changes_its_status() {
     let newest = json!({ "agent_id": "agent.ada", "old_status": "active", "new_status": "draining" });
     assert_eq!(events[0]["payload"], newest);
     assert_eq!((&events[0]["actor"], &events[1]["actor"]), (&json!("service.dev"), &json!("agent.ada")));
-    // What changes nothing is no news.
+    // A patch without changes logs no event.
     let before = events.as_array().unwrap().len();
     let version = ada.get("/agents/agent.ada").await.ok()["version"].clone();
     assert_eq!(ada.patch(path, json!({ "status": "draining" })).await.ok()["version"], version);

@@ -27,7 +27,7 @@ async fn audited_messages_are_in_the_log() {
         ada.get(&format!("/intents/{intent}/events?trace_id={trace}")).await.ok().as_array().unwrap().len(),
         1
     );
-    // What cannot be hashed without loss is refused, not half sent.
+    // A payload that cannot be hashed without loss is refused as a whole.
     let messages = format!("/channels/{channel}/messages");
     let big = r#"{"sender":"agent.ada","payload":{"n":9007199254740993}}"#.to_owned();
     ada.send("POST", &messages, Some(big)).await.refused(422, "unprocessable");
@@ -48,7 +48,7 @@ async fn the_audit_event_can_have_the_rfcs_name() {
     send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
     let events = format!("/intents/{intent}/events?limit=1");
     assert_eq!(ada.get(&events).await.ok()[0]["event_type"], "channel_message");
-    // The SDK, which cannot read that, gets a comment and the true name.
+    // The SDK cannot read that name, so it gets a comment with the original type.
     let sdk = ada.acting_as("agent.ada").with("user-agent", "python-httpx/0.27.0");
     let shown = sdk.get(&events).await.ok();
     assert_eq!(shown[0]["event_type"], "comment");

@@ -1,4 +1,4 @@
-//! Checkpoints (RFC-0019): taken by admins and by time, proofs under them, their anchors, and who sees them.
+//! Checkpoints (RFC-0019): creation by admins and by time, proofs, anchors and visibility.
 
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
@@ -6,7 +6,7 @@ use entente_domain::log::checkpoints::Checkpoint;
 
 use crate::harness::{Client, Setup, Value, World, ids, json, talk};
 
-/// An intent with this many notes after its creation.
+/// Creates an intent with this many notes and returns its id.
 async fn noted(client: &Client, notes: usize) -> String {
     let intent = client.post("/intents", json!({ "title": "t" })).await.ok();
     let id = intent["id"].as_str().unwrap().to_owned();
@@ -25,7 +25,7 @@ async fn take(admin: &Client, intent: &str) -> Value {
     admin.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201)
 }
 
-/// The server's key, as anybody reads it.
+/// Returns the server's public key from the public endpoint.
 async fn server_key(world: &World) -> PublicKey {
     let found = world.anon().get("/server/keys").await.is(200);
     assert_eq!(found["keys"][0]["current"], true);
@@ -57,7 +57,7 @@ async fn a_checkpoint_is_the_servers_signed_word() {
     let told = admin.get("/audit?event_type=log.checkpoint.created").await.ok();
     assert_eq!(told[0]["payload"]["merkle_root"], made["merkle_root"]);
     assert_eq!(told[0]["payload"]["signature"], made["signature"]);
-    // The house's own log, which has such a checkpoint's event in it.
+    // The system log, which contains that checkpoint's event.
     let house = admin.post("/admin/checkpoints", json!({ "scope": "house" })).await.is(201);
     assert_eq!((&house["intent_id"], &house["scope"]), (&json!(null), &json!("house")));
     let found = admin.get("/audit/verify").await.ok();
@@ -82,7 +82,7 @@ async fn only_admins_take_them_and_only_of_what_is_there() {
         made
     );
     assert_eq!(ada.get("/checkpoints").await.ok().as_array().unwrap().len(), 1);
-    // A log that is not whole is not vouched for.
+    // A checkpoint of a broken log is refused.
     sqlx::raw_sql("UPDATE events SET actor = 'agent.eve' WHERE event_type = 'intent_created'")
         .execute(&world.ctx().pool)
         .await
@@ -187,7 +187,7 @@ async fn two_checkpoints_show_that_a_log_only_grew() {
     compare(&first, &elsewhere).await.refused(422, "unprocessable");
     ada.get("/verify/consistency?from_checkpoint=chk_x&to_checkpoint=chk_x").await.refused(404, "not_found");
     ada.get("/verify/consistency").await.refused(422, "invalid_parameter");
-    // An event that was changed with its hash: the chain that is made anew after it is not looked at here.
+    // Simulates an event that was changed together with its hash; this check does not look at the chain after it.
     let uuid = intent.parse::<IntentId>().unwrap().uuid();
     sqlx::query("UPDATE events SET event_hash = sha256('x') WHERE intent_id = $1 AND sequence = 5")
         .bind(uuid)
@@ -232,7 +232,7 @@ async fn a_witness_is_kept_and_signed() {
     assert_eq!(again["anchor"]["anchored_at"], "2026-11-21T08:00:00.000000Z");
     let told = admin.get("/audit?event_type=log.checkpoint.anchored").await.ok();
     assert_eq!((told[1]["payload"]["anchor"].clone(), told.as_array().unwrap().len()), (anchor, 2));
-    // The SDK, which cannot read a `Z` everywhere, gets its own form of times; what is signed stays.
+    // The SDK, which cannot read a `Z` everywhere, gets its own time format; the signature is unchanged.
     let sdk = ada.acting_as("agent.ada").with("user-agent", "python-httpx/0.27.0");
     let shown = sdk.get(&format!("/checkpoints/{}", made["checkpoint_id"].as_str().unwrap())).await.ok();
     assert_eq!(
@@ -273,7 +273,7 @@ async fn servers_share_a_key_that_outlives_them() {
     let other = World::on(Setup::default(), world.database.clone()).await;
     assert_eq!(server_key(&other).await, first);
     other.server.stop().await;
-    // A key of the operator's own never comes near the database, and those before it still count.
+    // A key from the operator's settings is never stored in the database, and the earlier keys remain valid.
     let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
     let intent = noted(&ada, 1).await;
     let made = take(&admin, &intent).await;

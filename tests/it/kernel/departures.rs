@@ -1,5 +1,5 @@
-//! Departures (RFC-0016, RFC-0021 §7.2): draining, deregistering, and what becomes of an agent's channels and of what waits
-//! for it.
+//! Departures (RFC-0016, RFC-0021 §7.2): draining and deregistering, and the effects on an agent's channels and
+//! pending requests.
 
 use crate::harness::{Client, Value, World, json, talk};
 use crate::kernel::agents::registered;
@@ -14,7 +14,7 @@ async fn status(client: &Client, channel: &str, id: &str) -> String {
     message["status"].as_str().unwrap().to_owned()
 }
 
-/// The notices of departures on a channel.
+/// Returns the departure notices on a channel.
 async fn notices(client: &Client, channel: &str) -> Vec<Value> {
     let list = client.get(&format!("/channels/{channel}/messages")).await.ok();
     list.as_array().unwrap().iter().filter(|m| m["payload"]["event"] == "agent_departed").cloned().collect()
@@ -34,12 +34,12 @@ async fn one_that_drains_finishes_what_it_has() {
     let had = send(&ada, &channel, request("role:r")).await;
     let draining = bob.post("/agents/agent.bob/drain", json!({})).await.is(200);
     assert_eq!(draining["status"], "draining");
-    // No new work by its role; what it has it answers, and by its name it can still be asked.
+    // It gets no new work by its role, but it can answer its requests and be addressed by name.
     let messages = format!("/channels/{channel}/messages");
     ada.post(&messages, request("role:r")).await.refused(422, "no_recipient");
     bob.post(&format!("{messages}/{had}/reply"), json!({ "sender": "agent.bob" })).await.is(201);
     send(&ada, &channel, request("agent.bob")).await;
-    // Its heart is heard and it goes on draining; draining again does not begin anew.
+    // A heartbeat does not end the draining, and a second drain does not restart its timeout.
     world.clock.advance(30);
     assert_eq!(bob.post("/agents/agent.bob/heartbeat", json!({})).await.ok()["agent_status"], "draining");
     bob.post("/agents/agent.bob/drain", json!({})).await.is(200);
@@ -87,7 +87,7 @@ async fn a_departure_is_told_where_it_matters() {
     let (_, unconcerned) = talk(&ada, json!({})).await;
     let (_, closed) = talk(&ada, wall).await;
     ada.patch(&format!("/channels/{closed}"), json!({ "status": "closed" })).await.ok();
-    // Waiting for it alone, by name and by role; for another; for everybody; and what is no request.
+    // Requests to it alone, by name and by role; to another agent; to all; and a message that is no request.
     let direct = send(&ada, &asked, request("agent.bob")).await;
     let by_role = send(&ada, &asked, request("role:r")).await;
     let elsewhere = send(&ada, &member, request("agent.bob")).await;
@@ -126,14 +126,14 @@ async fn a_departure_is_told_where_it_matters() {
         json!(["agent.ada", "agent.bob", "agent.cy"]),
         "what is over is not rewritten"
     );
-    // The logs have it: the intent's that the members changed, the house's that it left.
+    // The intent's log records the change of members, the system log the departure.
     let changed = ada.get(&format!("/intents/{intent}/events?limit=1")).await.ok();
     assert_eq!(changed[0]["payload"]["departed"], "agent.bob");
     assert_eq!(changed[0]["actor"], "agent.bob");
     let left = admin.get("/audit?limit=1").await.ok();
     let said = json!({ "agent_id": "agent.bob", "old_status": "active", "new_status": "deregistered" });
     assert_eq!(left[0]["payload"], said);
-    // Doing it again changes nothing, whichever way.
+    // A repeated departure changes nothing, by either path.
     assert_eq!(bob.delete("/agents/agent.bob").await.is(200), record);
     let again = bob.patch("/agents/agent.bob/status", json!({ "status": "deregistered" })).await.is(200);
     assert_eq!(again, record);

@@ -1,11 +1,11 @@
-//! Discovery (contract 4.9): what the server says of itself is what its routes are, and needs no key.
+//! Discovery (OI-4.9): the reported features match the routes, and no key is needed.
 
 use entente_api::http::openapi::Document;
 
 use crate::harness::{Setup, Value, World, json};
 
-/// Each feature with a route that it cannot be without: said once more here, so that a route that is taken away or moved is
-/// noticed.
+/// Each feature with a route that it requires. The list is independent of the code, so that a removed or moved
+/// route is noticed.
 const FEATURES: [(&str, &str); 34] = [
     ("intents", "/api/v1/intents"),
     ("events", "/api/v1/intents/{intent_id}/events"),
@@ -43,13 +43,13 @@ const FEATURES: [(&str, &str); 34] = [
     ("federation", "/api/v1/federation/status"),
 ];
 
-/// The same, of features that have no word of their own in the reference server.
+/// The same for features that the reference server has no name for.
 const MORE: [(&str, &str); 2] = [
     ("federationReceive", "/api/v1/federation/receive"),
     ("suspension", "/api/v1/intents/{intent_id}/suspend/respond"),
 ];
 
-/// A path with its parameters unnamed.
+/// Returns a path with unnamed parameters.
 fn shape(path: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() };
     path.split('/').map(part).collect::<Vec<_>>().join("/")
@@ -71,12 +71,12 @@ async fn what_is_said_to_be_there_is_there() {
     for (word, there) in features {
         let known = FEATURES.iter().chain(&MORE).find(|(known, _)| known == word);
         let (_, route) = known.unwrap_or_else(|| panic!("no route is known for `{word}`"));
-        // Federation is there only where its operator has set it up.
+        // Federation is available only if the operator has configured it.
         let set_up = !word.starts_with("federation");
         assert_eq!(*there, json!(set_up && paths.contains(&shape(route))), "{word}");
     }
     assert_eq!(features.len(), FEATURES.len() + MORE.len());
-    // An RFC is there in full when all of it is.
+    // An RFC is reported as complete only if all of its features are.
     let rfcs = compat["rfcCompliance"].as_object().unwrap();
     for rfc in [
         "RFC-0001", "RFC-0005", "RFC-0006", "RFC-0009", "RFC-0010", "RFC-0018", "RFC-0019", "RFC-0020",
@@ -113,7 +113,7 @@ async fn what_it_names_answers() {
     for path in named {
         assert_eq!(anon.get(&format!("/{path}")).await.status, 200, "{path}");
     }
-    // These speak other protocols; that they are there is enough.
+    // These use other protocols; it is enough that they exist.
     for name in ["mcp", "arcp"] {
         assert_ne!(
             anon.get(&format!("/{}", found["endpoints"][name].as_str().unwrap())).await.status,
@@ -138,7 +138,7 @@ async fn the_configuration_is_the_one_that_is_set() {
     );
     let compat = anon.get("//.well-known/openintent-compat.json").await.is(200);
     assert_eq!(config["features"], compat["features"]);
-    // A key that opens nothing is no hindrance, and under the other prefix it is the same.
+    // An invalid key is ignored, and the other prefix gives the same response.
     assert_eq!(world.client("wrong").get("//v1/server/config").await.is(200), config);
     world.end().await;
 }

@@ -1,5 +1,5 @@
-//! The log of an intent (RFC-0001, RFC-0019, RFC-0020): listing it, and what clients append. Whether it was tampered with is
-//! `exports.rs`.
+//! An intent's log (RFC-0001, RFC-0019, RFC-0020): listing it and appending client events. `exports.rs` covers
+//! tampering.
 
 use crate::harness::{Client, Value, World, json};
 
@@ -23,7 +23,7 @@ async fn a_client_appends_what_it_likes() {
         "trace_id": trace, "parent_event_id": "evt_before", "proof": { "type": "Ed25519Signature2020", "signature": "x" },
         "extra": "ignored"
     });
-    // 200, not 201: what clients of the reference server expect (contract 5.5).
+    // 200, not 201: clients of the reference server expect it (OI-5.5.1).
     let event = ada.once("k").post(&path, body.clone()).await.is(200);
     let first = ada.get(&format!("{path}?event_type=intent_created")).await.ok()[0].clone();
     assert!(event["id"].as_str().unwrap().starts_with("evt_"));
@@ -39,7 +39,7 @@ async fn a_client_appends_what_it_likes() {
     assert_eq!(ada.get(&path).await.ok(), json!([expected, first]));
     assert_eq!(ada.once("k").post(&path, body).await.is(200), expected, "a retry is done once");
     ada.once("k").post(&path, json!({ "event_type": "x" })).await.refused(409, "idempotency_mismatch");
-    // With nothing but a type, the actor is who asks and what is not said is not shown.
+    // With only a type, the actor defaults to the caller, and absent members are omitted.
     let bare = ada.post(&path, json!({ "event_type": "note" })).await.is(200);
     assert_eq!((&bare["actor"], &bare["payload"]), (&json!("agent.ada"), &json!({})));
     for member in ["trace_id", "parent_event_id", "proof", "proof_verified"] {
@@ -68,7 +68,7 @@ async fn the_servers_words_in_a_clients_mouth_change_nothing() {
         assert_eq!(event["posted"], true, "a reader can tell it from the server's own");
     }
     assert_eq!(ada.get(&format!("/intents/{id}")).await.ok(), before);
-    // Also to one who replays the log.
+    // Also for a verifier that replays the log.
     let export = ada.get(&format!("/intents/{id}/export")).await;
     let export: entente_domain::log::export::Export = serde_json::from_str(&export.text).unwrap();
     let report = export.verify();
@@ -103,7 +103,7 @@ async fn bad_events_are_refused() {
     ada.post(&path, with("actor", json!("agent.bob"))).await.refused(403, "may_not_act_as");
     ada.post(&path, with("payload", json!({ "x": "y".repeat(300_000) }))).await.refused(413, "too_large");
     ada.post(&path, with("proof", json!({ "x": "y".repeat(300_000) }))).await.refused(413, "too_large");
-    // What would not come back from its hash as it was given (RFC 8785).
+    // Numbers that would not survive canonicalisation (RFC 8785).
     for member in ["payload", "proof"] {
         let big = format!(r#"{{"event_type":"note","{member}":{{"n":[9007199254740993]}}}}"#);
         ada.send("POST", &path, Some(big)).await.refused(422, "unprocessable");
@@ -139,7 +139,7 @@ async fn access_decides_who_reads_and_appends() {
     eve.get(&format!("{path}/verify")).await.refused(403, "access_closed");
     eve.get(&format!("/intents/{id}/export")).await.refused(403, "access_closed");
     eve.post(&path, json!({ "event_type": "x" })).await.refused(403, "access_closed");
-    // An event in another's name needs that one's access: no key lends its own.
+    // An event in another agent's name requires that agent's access; the key's own access does not count.
     let lent = json!({ "event_type": "x", "actor": "agent.eve" });
     world.any().acting_as("agent.ada").post(&path, lent).await.refused(403, "access_closed");
     for (client, missing) in [(&ada, "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"), (&ada, "nonsense")] {

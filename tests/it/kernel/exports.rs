@@ -1,11 +1,11 @@
-//! What was tampered with is found, and where (RFC-0019): in an export, with nothing but the file, and in the database.
+//! Tampering is detected and located (RFC-0019): in an export, with nothing but the file, and in the database.
 
 use entente_domain::log::export::{Export, Report};
 use serde_json::Map;
 
 use crate::harness::{Client, Value, World, json};
 
-/// An intent with a log of six events, the last two of which do not change it.
+/// Creates an intent with six events, the last two of which do not change it.
 async fn six(ada: &Client) -> String {
     let intent = ada.post("/intents", json!({ "title": "t", "state": { "n": 1 } })).await.ok();
     let id = intent["id"].as_str().unwrap().to_owned();
@@ -24,12 +24,12 @@ async fn export(ada: &Client, id: &str) -> Value {
     ada.get(&format!("/intents/{id}/export")).await.ok()
 }
 
-/// What a verifier says of a file.
+/// Returns a verifier's report on a file.
 fn report(file: &Value) -> Report {
     serde_json::from_value::<Export>(file.clone()).unwrap().verify()
 }
 
-/// The events that a report accuses.
+/// Returns the sequences of the events that a report names.
 fn accused(report: &Report) -> Vec<i64> {
     let mut places: Vec<i64> = report.breaks.iter().map(|fault| fault.sequence).collect();
     places.dedup();
@@ -53,7 +53,7 @@ async fn an_export_is_the_intent_with_its_whole_log() {
     let found = report(&file);
     assert!(found.is_clean(), "{found:?}");
     assert_eq!((found.event_count, found.head.as_deref()), (6, file["head"].as_str()));
-    // The SDK's dialect does not reach into what is hashed (contract 13).
+    // The SDK's dialect does not affect hashed data (OI-13.2).
     let sdk = ada.acting_as("agent.ada").with("user-agent", "python-httpx/0.27.0");
     assert!(report(&export(&sdk, &id).await).is_clean());
     world.end().await;
@@ -85,13 +85,14 @@ async fn each_changed_byte_of_an_export_is_found_in_its_place() {
         assert_eq!(accused(&found), [i64::try_from(at).unwrap() + 1], "{member} of {at}: {found:?}");
         assert!(found.breaks[0].reason.contains("content does not give its hash"), "{found:?}");
     }
-    // A member that is left out when it is not true: taken away it is found, and written otherwise it is no export.
+    // A member that is omitted when false: removing it is detected, and writing it as `false` makes the export
+    // invalid.
     let mut forged = file.clone();
     forged["events"][4].as_object_mut().unwrap().remove("posted");
     assert_eq!(accused(&report(&forged)), [5]);
     forged["events"][4]["posted"] = json!(false);
     assert!(serde_json::from_value::<Export>(forged).is_err());
-    // A hash that was changed breaks two places: its own, and where the next one links.
+    // A changed hash breaks two places: its own event, and the link of the next one.
     let mut forged = file.clone();
     forged["events"][2]["event_hash"] = other_hash.clone();
     assert_eq!(accused(&report(&forged)), [3, 4]);
@@ -104,7 +105,7 @@ async fn each_changed_byte_of_an_export_is_found_in_its_place() {
     let mut forged = file.clone();
     forged["events"][3]["sequence"] = json!(40);
     assert_eq!(accused(&report(&forged)), [40, 5]);
-    // What was added: a member, where none was; and nothing at all where a hash was.
+    // Additions: a member that did not exist, and null instead of a hash.
     for (member, value) in
         [("trace_id", json!("0af7651916cd43dd8448eb211c80319c")), ("proof", json!({ "signature": "x" }))]
     {
@@ -135,7 +136,7 @@ async fn lines_that_are_missing_moved_or_added_are_found() {
     assert_eq!(accused(&with(&|lines| drop(lines.remove(0)))), [2]);
     assert_eq!(accused(&with(&|lines| lines.swap(3, 4))), [5, 4, 6]);
     assert_eq!(accused(&with(&|lines| lines.insert(4, lines[3].clone()))), [4]);
-    // The end: cut off, emptied, or with one more that links and hashes as it should.
+    // The end of the log: truncated, emptied, or with one more event that links and hashes correctly.
     for left in [5, 4, 1] {
         let found = with(&|lines| lines.truncate(left));
         assert_eq!(accused(&found), [i64::try_from(left).unwrap()]);
@@ -175,7 +176,7 @@ async fn an_intent_that_is_not_what_its_log_makes_of_it_is_found() {
         );
         assert_eq!(accused(&found), [0; 0]);
     }
-    // Events that are left out one by one with all that binds them: the intent still tells.
+    // The last events removed consistently, with count and head: the intent's own state still shows it.
     let mut forged = file.clone();
     let rest: Vec<Value> = file["events"].as_array().unwrap()[..2].to_vec();
     forged["event_count"] = json!(2);
@@ -187,7 +188,7 @@ async fn an_intent_that_is_not_what_its_log_makes_of_it_is_found() {
     world.end().await;
 }
 
-/// Does something to the database behind the server's back, and says what the server's verification finds.
+/// Changes the database directly; returns the server's verification and its verdict on each event.
 async fn behind(world: &World, client: &Client, path: &str, statement: &str) -> (Value, Map<String, Value>) {
     let done =
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&world.ctx().pool).await.unwrap();
@@ -265,7 +266,7 @@ async fn what_is_changed_in_the_database_is_found() {
             let accused = places.contains(&sequence.parse().unwrap());
             assert_eq!(verified, &json!(!accused), "{what}: {sequence}");
         }
-        // Made good again, so that the rest of the world is whole.
+        // Restored, so that the final check of all logs passes.
         sqlx::query("DELETE FROM events WHERE intent_id = $1::uuid")
             .bind(&uuid)
             .execute(&world.ctx().pool)
@@ -283,7 +284,7 @@ async fn an_intent_that_is_changed_in_the_database_is_found() {
     sqlx::raw_sql("UPDATE intents SET state = '{\"n\":7}'").execute(&world.ctx().pool).await.unwrap();
     let found = report(&export(&ada, &id).await);
     assert_eq!(found.contradictions, ["the intent's `state` is not what its log makes of it"]);
-    // An export of a log whose end is gone says so too.
+    // An export of a truncated log reports it too.
     sqlx::raw_sql(
         "DELETE FROM events WHERE sequence = 6 AND intent_id <> '00000000-0000-0000-0000-000000000000'",
     )

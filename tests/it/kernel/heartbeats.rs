@@ -1,4 +1,4 @@
-//! Heartbeats (RFC-0016): hearing them, and what silence comes to.
+//! Heartbeats (RFC-0016): their effects, and the effects of silence.
 
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::agents::registered;
@@ -13,7 +13,7 @@ async fn status(client: &Client, id: &str) -> String {
     client.get(&format!("/agents/{id}")).await.ok()["status"].as_str().unwrap().to_owned()
 }
 
-/// The newest events about statuses in the house's log, oldest first, as `old → new by actor`.
+/// Returns the status events of the system log, oldest first, as `old → new by actor`.
 async fn told(admin: &Client) -> Vec<String> {
     let events = admin.get("/audit?limit=1000").await.ok();
     let about = events.as_array().unwrap().iter().rev().filter(|event| {
@@ -46,7 +46,7 @@ async fn a_heartbeat_is_heard() {
         "server_timestamp": "2026-11-21T08:00:07.000000Z", "next_heartbeat_at": "2026-11-21T08:00:17.000000Z"
     });
     assert_eq!(heard, expected);
-    // It shows at once, and is written down with the next sweep.
+    // Visible at once, and stored with the next sweep.
     for _ in 0..2 {
         let record = ada.get("/agents/agent.ada").await.ok();
         assert_eq!(record["last_heartbeat_at"], "2026-11-21T08:00:07.000000Z");
@@ -59,7 +59,7 @@ async fn a_heartbeat_is_heard() {
     let stored: i64 =
         sqlx::query_scalar("SELECT current_load FROM agents").fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(stored, 3);
-    // A beat without a body is one, and says that nothing is carried; a renewed record keeps what was said.
+    // A heartbeat without a body is valid and reports no load. A renewed record keeps the last report.
     world.clock.advance(1);
     ada.post("/agents/agent.ada/heartbeat", json!({ "current_load": 4 })).await.ok();
     world.sweep().await;
@@ -115,7 +115,7 @@ async fn silence_makes_an_agent_unhealthy_and_then_dead() {
     world.sweep().await;
     ada.post("/agents/agent.ada/heartbeat", json!({})).await.refused(410, "gone");
     assert_eq!(told(&admin).await, ["active → unhealthy by entente", "unhealthy → dead by entente"]);
-    // Registering brings it back, with a heart that is listened to from now on.
+    // Registering revives the agent, with monitoring from now on.
     let back = ada.post("/agents/register", json!({ "agent_id": "agent.ada" })).await.is(200);
     assert_eq!((&back["status"], &back["last_heartbeat_at"]), (&json!("active"), &json!(null)));
     world.end().await;
@@ -137,13 +137,13 @@ async fn a_beat_heals_the_unhealthy() {
     let admin = world.admin().await;
     let ada = registered(&world, "agent.ada", short()).await;
     let load = json!({ "current_load": 5, "tasks_in_progress": ["task-1"] });
-    // Before the silence was written down, there is nothing to take back.
+    // Before the silence was recorded, nothing has to be reverted.
     world.clock.advance(30);
     assert_eq!(ada.post("/agents/agent.ada/heartbeat", json!({})).await.ok()["agent_status"], "active");
     assert_eq!(status(&ada, "agent.ada").await, "active");
     world.sweep().await;
     assert_eq!(told(&admin).await, [""; 0]);
-    // After it was, that is news.
+    // Afterwards the recovery is an event.
     world.pass(30).await;
     world.clock.advance(1);
     let heard = ada.post("/agents/agent.ada/heartbeat", load).await.ok();
@@ -156,7 +156,7 @@ async fn a_beat_heals_the_unhealthy() {
         world.sweep().await;
     }
     assert_eq!(told(&admin).await, ["active → unhealthy by entente", "unhealthy → active by agent.ada"]);
-    // One that only registers becomes active with its first beat.
+    // A registering agent becomes active with its first heartbeat.
     ada.patch("/agents/agent.ada/status", json!({ "status": "registering" })).await.ok();
     assert_eq!(ada.post("/agents/agent.ada/heartbeat", json!({})).await.ok()["agent_status"], "active");
     assert_eq!(status(&ada, "agent.ada").await, "active");
@@ -169,7 +169,7 @@ async fn the_silence_of_one_who_promised_nothing_says_nothing() {
     let ada = registered(&world, "agent.ada", json!({})).await;
     world.pass(10 * 24 * 3600).await;
     assert_eq!(status(&ada, "agent.ada").await, "active");
-    // Its first beat is a promise, by the usual measure.
+    // Its first heartbeat starts the monitoring, with the default interval.
     let heard = ada.post("/agents/agent.ada/heartbeat", json!({})).await.ok();
     assert_eq!(heard["next_heartbeat_at"], "2026-12-01T08:00:30.000000Z");
     world.pass(89).await;
@@ -186,7 +186,7 @@ async fn a_status_that_is_asked_for_is_the_one_that_is_shown() {
     let world = World::start().await;
     let ada = registered(&world, "agent.ada", short()).await;
     world.clock.advance(30);
-    // Saying that one is active is not a heartbeat, and does not hide the silence.
+    // Setting the status to active is no heartbeat and does not hide the silence.
     let answered = ada.patch("/agents/agent.ada/status", json!({ "status": "active" })).await.ok();
     assert_eq!(answered["status"], status(&ada, "agent.ada").await.as_str());
     world.end().await;

@@ -1,16 +1,16 @@
-//! Agents' keys (RFC-0018): registered by a signed challenge, rotated on the old key's word, revoked by whoever keeps the
-//! agent; and what they sign.
+//! Agents' keys (RFC-0018): registration by a signed challenge, rotation signed by the old key, revocation by the
+//! agent's principal, and signatures.
 
 use entente_domain::identity::signatures::{Signer, statement};
 
 use crate::harness::{Client, Setup, Value, World, json, send, talk};
 
-/// A key of a test's own.
+/// Returns the test key of this number.
 pub fn key(n: u8) -> Signer {
     Signer::from_seed(&[n; 32])
 }
 
-/// Registers an agent's key; the identity.
+/// Registers an agent's key and returns the identity.
 pub async fn register(client: &Client, agent: &str, signer: &Signer) -> Value {
     let path = format!("/agents/{agent}/identity");
     let opened = client.post(&path, json!({ "public_key": signer.public_key() })).await.is(200);
@@ -19,7 +19,7 @@ pub async fn register(client: &Client, agent: &str, signer: &Signer) -> Value {
     client.post(&format!("{path}/challenge"), answer).await.is(201)
 }
 
-/// A value signed by a key.
+/// Returns a key's signature over a value.
 fn by(signer: &Signer, value: &Value) -> String {
     signer.sign(statement(value)).show()
 }
@@ -62,7 +62,7 @@ async fn a_key_is_registered_by_signing_a_challenge() {
     });
     assert_eq!(made, expected);
     assert_eq!(bob.get(path).await.ok(), expected, "everybody may check");
-    // A challenge counts once, and an agent has one key at a time.
+    // A challenge is valid once, and an agent has one key at a time.
     ada.post(&complete, answer).await.refused(422, "unprocessable");
     ada.post(path, ask).await.refused(409, "identity_exists");
     let admin = world.admin().await;
@@ -90,7 +90,7 @@ async fn what_cannot_be_registered_is_refused() {
         ask[member] = value;
         ada.post(path, ask).await.refused(422, code);
     }
-    // A name that nobody bears has no identity, even for a service that may act as anybody.
+    // An unregistered name has no identity, even for a service that may act as any agent.
     let ask = json!({ "public_key": key(1).public_key() });
     any.post("/agents/agent.ghost/identity", ask.clone()).await.refused(404, "not_found");
     let none = json!({ "payload": {}, "signature": "x" });
@@ -104,7 +104,7 @@ async fn what_cannot_be_registered_is_refused() {
     ada.post("/agents/agent.ada/identity/challenge", answer).await.refused(422, "unprocessable");
     any.post("/agents/register", json!({ "agent_id": "agent.ghost" })).await.ok();
     register(&any, "agent.ghost", &key(1)).await;
-    // A challenge ends by its time, and by the next one.
+    // A challenge ends with its timeout or with the next challenge.
     let first = ada.post(path, ask.clone()).await.ok();
     let signed = |opened: &Value| {
         let challenge = opened["challenge"].as_str().unwrap();
@@ -180,7 +180,7 @@ async fn a_signature_is_worth_what_its_key_is() {
         gone,
         "again, it changes nothing"
     );
-    // Whoever manages the house may revoke, and nothing else.
+    // An admin may revoke it, but nothing else.
     register(&ada, "agent.ada", &key(4)).await;
     let admin = world.admin().await;
     let gone = admin.post(&format!("{path}/revoke"), json!({ "reason": "stolen" })).await.is(200);
@@ -213,7 +213,7 @@ async fn a_key_ends_the_instant_its_time_runs_out() {
     world.end().await;
 }
 
-/// An event with its proof, as a client makes it (ARCHITECTURE.md, "What agents sign").
+/// Returns an event with its proof as a client makes it (ARCHITECTURE.md, "What agents sign").
 pub fn proved(intent: &str, actor: &str, text: &str, signer: &Signer) -> Value {
     let mut proof = json!({
         "type": "Ed25519Signature2026", "created": "2026-11-21T08:00:00Z",
@@ -235,7 +235,7 @@ async fn a_proof_on_an_event_is_checked() {
     let intent = intent["id"].as_str().unwrap();
     let path = format!("/intents/{intent}/events");
     let note = proved(intent, "agent.ada", "before", &key(1));
-    // Before there is a key to check it with, it is kept, and nobody vouches for it.
+    // Without a registered key the proof is stored as unverified.
     let kept = ada.post(&path, note.clone()).await.is(200);
     assert_eq!((&kept["proof"], &kept["proof_verified"]), (&note["proof"], &json!(false)));
     register(&ada, "agent.ada", &key(1)).await;
@@ -276,7 +276,7 @@ async fn strict_mode_keeps_no_proof_that_it_cannot_check() {
     world.end().await;
 }
 
-/// A message with its proof, as a client makes it.
+/// Returns a message with its proof as a client makes it.
 fn signed(channel: &str, body: Value, signer: &Signer) -> Value {
     let mut form = body.clone();
     let proof = json!({ "type": "Ed25519Signature2026", "created": "2026-11-21T08:00:00Z" });
@@ -328,7 +328,7 @@ async fn a_proof_on_a_message_is_checked() {
     let messages = format!("/channels/{channel}/messages");
     let notify =
         json!({ "sender": "agent.ada", "to": "agent.bob", "message_type": "notify", "payload": { "n": 1 } });
-    // Without an identity it is kept as it came.
+    // Without an identity the proof is stored as it is.
     let early = signed(&channel, notify.clone(), &key(9));
     assert_eq!(send(&ada, &channel, early.clone()).await["metadata"], early["metadata"]);
     register(&ada, "agent.ada", &key(1)).await;
@@ -344,11 +344,11 @@ async fn a_proof_on_a_message_is_checked() {
     ada.post(&messages, redirected).await.refused(422, "bad_proof");
     let escaped = good.to_string().replace("\"proof\"", "\"pr\\u006fof\"").replace("\"n\":1", "\"n\":2");
     ada.send("POST", &messages, Some(escaped)).await.refused(422, "bad_proof");
-    // Another proof of another type is the sender's own affair.
+    // A proof of another type is not checked.
     let mut other = notify.clone();
     other["metadata"] = json!({ "proof": { "type": "JsonWebSignature2020", "jws": "x" } });
     send(&ada, &channel, other).await;
-    // A request to all, its answer, a batch, an ask: each on its own way.
+    // A broadcast request, its response, a batch and an ask; each takes another code path.
     let ask = json!({ "sender": "agent.ada", "to": "*", "message_type": "request", "payload": {} });
     let request = send(&ada, &channel, signed(&channel, ask, &key(1))).await;
     let answer = json!({
@@ -370,12 +370,12 @@ async fn a_proof_on_a_message_is_checked() {
     let mut asked = signed(&channel, json!({ "to": "agent.bob", "payload": {} }), &key(1));
     asked["timeout"] = json!(1);
     ada.post(&format!("/channels/{channel}/ask"), asked).await.refused(422, "bad_proof");
-    // What is signed names the channel by its id, which one who sends by name does not know.
+    // The signature covers the channel's id, which a sender by name does not know.
     ada.post(&format!("/intents/{intent}/channels/talk/messages"), good.clone())
         .await
         .refused(422, "bad_proof");
     assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 6);
-    // A reader checks it with what it reads.
+    // A reader can verify it with the returned fields.
     let read = bob.get(&messages).await.ok()[1].clone();
     let mut form = json!({
         "channel_id": read["channel_id"], "sender": read["sender"], "to": read["to"],

@@ -1,29 +1,29 @@
-//! Keys (design §3): made once and shown once, rotated with an overlap, ended by time, and what a presented key must be to
-//! open anything. Ending them at once is `revocations.rs`, what they may do `powers.rs`, how often `rates.rs`.
+//! API keys: shown once at creation, rotated with an overlap, expired by time, and refused if not
+//! valid. `revocations.rs` covers revocation, `powers.rs` permissions, `rates.rs` rate limits.
 
 use entente_domain::identity::keys::Presented;
 use entente_domain::ids::Chance;
 
 use crate::harness::{Client, Reply, Value, World, json};
 
-/// A key that was made through the door.
+/// A key created through the API.
 pub struct Made {
-    /// A client that presents it.
+    /// A client that uses it.
     pub client: Client,
     /// The key itself.
     pub secret: String,
-    /// Its record, as it was answered.
+    /// Its record from the response.
     pub record: Value,
 }
 
 impl Made {
-    /// The path of the key's record.
+    /// Returns the path of the key's record.
     pub fn path(&self) -> String {
         format!("/keys/{}", self.record["id"].as_str().unwrap())
     }
 }
 
-/// Makes a principal, if it is not there yet, and a key for it.
+/// Creates a key for a principal, and the principal if it does not exist.
 pub async fn key(world: &World, admin: &Client, principal: &str, ask: Value) -> Made {
     let kind = principal.split('.').next().unwrap();
     let made = admin.post("/principals", json!({ "id": principal, "kind": kind })).await;
@@ -33,7 +33,7 @@ pub async fn key(world: &World, admin: &Client, principal: &str, ask: Value) -> 
     Made { client: world.client(&secret), secret, record: made["record"].clone() }
 }
 
-/// When a key ends by itself, by what the list says now.
+/// Returns a key's current expiry from the list.
 async fn end(admin: &Client, record: &Value) -> Value {
     let list =
         admin.get(&format!("/principals/{}/keys", record["principal_id"].as_str().unwrap())).await.ok();
@@ -41,7 +41,7 @@ async fn end(admin: &Client, record: &Value) -> Value {
     found.unwrap()["expires_at"].clone()
 }
 
-/// Requires the one answer that whoever is not known gets.
+/// Asserts the uniform answer to unauthenticated requests.
 #[track_caller]
 pub fn shut(reply: &Reply) {
     reply.refused(401, "unauthenticated");
@@ -67,14 +67,14 @@ async fn a_key_is_shown_once_and_kept_nowhere() {
     });
     assert_eq!(made.record, expected);
     assert_eq!(admin.get("/principals/service.ci/keys").await.ok(), json!([expected]));
-    // A retry finds that it was done, and no key: that was shown.
+    // A retry gets the record without the key, which was already shown.
     let path = "/principals/service.ci/keys";
     let first = admin.once("k").post(path, json!({})).await.is(201);
     let again = admin.once("k").post(path, json!({})).await.is(201);
     assert!(first["key"].is_string());
     assert_eq!(again, json!({ "key": null, "record": first["record"] }));
     admin.once("k").post(path, ask).await.refused(409, "idempotency_mismatch");
-    // Used, rotated and revoked, the key stands neither in the log nor in any table.
+    // After use, rotation and revocation, the key is neither in the log nor in any table.
     made.client.get("/principals/me").await.ok();
     let next = made.client.post(&format!("{}/rotate", made.path()), json!({})).await.is(201);
     let next = next["key"].as_str().unwrap().to_owned();
@@ -118,7 +118,7 @@ async fn both_headers_are_equal() {
         same["key"]["last_used_at"] = me["key"]["last_used_at"].clone();
         assert_eq!(same, me);
     }
-    // An empty header is none.
+    // An empty header counts as absent.
     let both = world.anon().with("x-api-key", "").with("authorization", &format!("Bearer {}", made.secret));
     both.get("/principals/me").await.ok();
     shut(&world.anon().with("authorization", &made.secret).get("/principals/me").await);
@@ -126,7 +126,8 @@ async fn both_headers_are_equal() {
     world.end().await;
 }
 
-/// Chance that begins with chosen bits: with those of another key's public part it makes a well-formed forgery.
+/// Random bits that begin with chosen values; with those of another key's public part they yield a well-formed
+/// forgery.
 struct Chosen(std::sync::Mutex<Vec<u128>>);
 
 impl Chance for Chosen {
@@ -135,12 +136,12 @@ impl Chance for Chosen {
     }
 }
 
-/// A key with the public part of another, a secret of its own, and a right checksum.
+/// Returns a key with the public part of another, its own secret and a valid checksum.
 fn forged(original: &str) -> String {
     forgeries(original, 1, 0).next().unwrap()
 }
 
-/// So many such keys, each with another secret.
+/// Returns `count` such keys, each with another secret.
 pub fn forgeries(original: &str, count: u128, from: u128) -> impl Iterator<Item = String> {
     const DIGITS: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let public = original[4..16].chars();
@@ -169,7 +170,7 @@ async fn whatever_is_wrong_with_a_key_the_answer_is_the_same() {
     let nobody = anon.get("/intents").await;
     shut(&nobody);
     assert_eq!(nobody.header("www-authenticate"), "Bearer realm=\"entente\"");
-    assert_eq!(nobody.json()["message"], "Invalid or missing API key", "contract 3.2");
+    assert_eq!(nobody.json()["message"], "Invalid or missing API key", "OI-3.2.5");
     let long = "x".repeat(4000);
     for wrong in [
         "",
@@ -183,7 +184,7 @@ async fn whatever_is_wrong_with_a_key_the_answer_is_the_same() {
         &expired.secret,
         &revoked.secret,
     ] {
-        // Twice: looked up, and remembered as refused.
+        // Twice: first looked up, then from the cache of refused keys.
         for _ in 0..2 {
             let reply = anon.with("x-api-key", wrong).get("/intents").await;
             shut(&reply);
@@ -207,7 +208,7 @@ async fn a_key_ends_the_instant_it_expires() {
     for past in ["2026-11-21T08:01:00Z", "2020-01-01T00:00:00Z"] {
         admin.post(path, json!({ "expires_at": past })).await.refused(422, "already_expired");
     }
-    // Nothing brings it back, also not its own rotation.
+    // Nothing revives it, not even its own rotation.
     admin.post(&format!("{}/rotate", made.path()), json!({})).await.refused(422, "unprocessable");
     world.end().await;
 }
@@ -238,7 +239,7 @@ async fn a_rotated_key_works_until_its_overlap_ends() {
     world.clock.advance(1);
     shut(&old.client.get("/intents").await);
     new.get("/intents").await.ok();
-    // Without a word the overlap is a day, without a body too; with none the old key ends at once.
+    // The overlap defaults to a day, also without a body; with zero the old key ends at once.
     let id = made["record"]["id"].as_str().unwrap();
     let third = new.send("POST", &format!("/keys/{id}/rotate"), None).await.is(201);
     assert_eq!(end(&admin, &made["record"]).await, "2026-11-22T08:01:00.000000Z");
@@ -276,7 +277,7 @@ async fn the_last_use_is_written_down() {
     made.client.get("/intents").await.ok();
     world.sweep().await;
     assert_eq!(last().await, "2026-11-21T08:00:30.000000Z");
-    // Also when the key was used for something that was refused, and when it is used no more.
+    // Also if the request was refused, and if the key is not used again.
     world.clock.advance(30);
     made.client.get("/audit").await.refused(403, "scope_missing");
     world.pass(600).await;
@@ -330,7 +331,7 @@ async fn the_release_before_this_one_knows_the_keys_of_this_one() {
         .await
         .unwrap();
         assert!(known && kept.starts_with("$argon2id$"), "{kept}");
-        // What that release does.
+        // The check of that release.
         let hash = argon2::PasswordHash::new(&kept).unwrap();
         assert!(argon2::Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok());
         assert!(argon2::Argon2::default().verify_password(b"another", &hash).is_err());

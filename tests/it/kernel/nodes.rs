@@ -1,4 +1,5 @@
-//! Several servers on one PostgreSQL (design §4): what is done on one is seen on all, in one order, at once.
+//! Several servers on one PostgreSQL (`docs/adr/0002-one-order-per-intent.md`): a change on one is visible on all at
+//! once, in one order.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use futures_util::future::join_all;
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, talk};
 
-/// Two servers on one database, each knowing of the other.
+/// Starts two servers on one database.
 async fn two() -> (World, World) {
     let setup = || Setup { live: true, ..Setup::default() };
     let a = World::with(setup()).await;
@@ -35,7 +36,7 @@ fn quantiles(times: &mut [Duration]) -> (Duration, Duration) {
     (times[times.len() / 2], times[times.len() * 3 / 4])
 }
 
-/// The part of a second within which the other server must have heard.
+/// Upper bound for a notification to reach the other server.
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,14 +58,15 @@ async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
         }
         assert_eq!(of_all.next().await.data["payload"]["n"], n);
         many.push(began.elapsed());
-        // Idle in between: nothing is under way that would wake the other server anyway.
+        // Pauses in between, so that no other activity wakes the other server.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // A server that nobody wakes looks around every 400 ms: a quarter of what it hears would be 300 ms old or more.
+    // An unnotified server polls every 400 ms: then a quarter of its messages would be at least 300 ms old.
     let (p50, p75) = quantiles(&mut one);
     println!("from a send on one server to a stream of another: p50 {p50:?}, p75 {p75:?}");
     assert!(p75 < Duration::from_millis(250), "p50 {p50:?}, p75 {p75:?}");
-    // A stream over many intents also waits for every older transaction of the cluster: here for the other tests'.
+    // A stream over many intents also waits for every older transaction of the cluster, here for those of other
+    // tests.
     let (p50, p75) = quantiles(&mut many);
     println!("from a send on one server to a stream of everything of another: p50 {p50:?}, p75 {p75:?}");
     assert!(p50 < Duration::from_millis(250), "p50 {p50:?}, p75 {p75:?}");
@@ -90,7 +92,7 @@ async fn who_waits_on_one_server_is_woken_by_another() {
         assert_eq!(reply.unwrap().ok(), json!([sent]));
     }
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-    // A question asked on one and answered on the other.
+    // A question asked on one server and answered on the other.
     let (asker, path) = (b.any(), format!("/channels/{channel}/ask"));
     let asked =
         tokio::spawn(async move { asker.post(&path, json!({ "to": "agent.ada", "timeout": 30 })).await });
@@ -106,7 +108,7 @@ async fn who_waits_on_one_server_is_woken_by_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_wake_up_costs_a_moment_and_no_message() {
-    // A server whose background tasks do not run tells nobody.
+    // A server without background tasks sends no notifications.
     let mute = World::start().await;
     let b = World::on(Setup { live: true, ..Setup::default() }, mute.database.clone()).await;
     let ada = mute.agent("agent.ada").await;
@@ -115,7 +117,7 @@ async fn a_lost_wake_up_costs_a_moment_and_no_message() {
     let mut of_all = Sse::open(&b.any(), "/subscribe").await;
     let (_, quiet) = talk(&ada, json!({})).await;
     let (poller, path) = (b.any(), format!("/channels/{quiet}/messages?since=cur_0&wait=30"));
-    // An intent that nobody follows but one who waits.
+    // An intent followed only by a long poll.
     let polled = tokio::spawn(async move { poller.get(&path).await });
     tokio::time::sleep(Duration::from_millis(900)).await;
     let began = Instant::now();
@@ -135,7 +137,7 @@ async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
     let (a, b) = two().await;
     let (ada, admin) = (a.agent("agent.ada").await, a.admin().await);
     let (intent, channel) = talk(&ada, json!({})).await;
-    // A key.
+    // A key is revoked.
     admin.post("/principals", json!({ "id": "agent.bob", "kind": "agent" })).await.is(201);
     let made = admin.post("/principals/agent.bob/keys", json!({})).await.is(201);
     let bob = b.client(made["key"].as_str().unwrap());
@@ -149,7 +151,7 @@ async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
     println!("a key revoked on one server is refused on another after {:?}", began.elapsed());
     stream.breaks().await;
     assert!(began.elapsed() < SOON, "its stream broke only after {:?}", began.elapsed());
-    // Access.
+    // Access is withdrawn.
     let cy = {
         a.agent("agent.cy").await;
         b.client("key-of-agent.cy")
@@ -168,7 +170,7 @@ async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
     cy.post(&format!("/channels/{channel}/messages"), json!({ "sender": "agent.cy" }))
         .await
         .refused(404, "not_found");
-    // A channel.
+    // A channel is deleted.
     let (_, channel) = talk(&ada, json!({})).await;
     let mut stream = Sse::open(&cy, &format!("/channels/{channel}/subscribe")).await;
     ada.delete(&format!("/channels/{channel}")).await.ok();
@@ -193,7 +195,7 @@ async fn two_servers_that_write_to_one_intent_make_one_line() {
         let client = if who.is_multiple_of(2) { a.any() } else { b.any() };
         let mut sent = Vec::new();
         for n in 0..20 {
-            // The same key on both servers at once: a client that retries elsewhere.
+            // The same idempotency key on both servers at once, as from a client that retries elsewhere.
             let once = client.once(&format!("{}-{n}", who / 2));
             let body =
                 json!({ "sender": format!("agent.{}", who / 2), "payload": { "who": who / 2, "n": n } });
@@ -219,7 +221,7 @@ async fn two_servers_that_write_to_one_intent_make_one_line() {
         let said = stream.next_few(160).await;
         assert!(said.iter().map(|event| &event.data["id"]).eq(listed.iter().map(|m| &m["id"])));
     }
-    // Patches of one version, on both: one winner.
+    // Patches of the same version on both servers: one succeeds.
     let patches = (0..16).map(async |n| {
         let client = if n % 2 == 0 { a.any() } else { b.any() };
         client.seen(&json!(1)).post(&format!("/intents/{intent}/state"), json!({ "state": { "n": n } })).await
@@ -244,7 +246,7 @@ async fn a_stream_goes_on_at_another_server() {
         for n in 0..30 {
             send(&any, &channel, n).await;
             if (n + 6).is_multiple_of(10) {
-                // What is on its way when the client leaves comes at the next server.
+                // Frames in flight when the client disconnects arrive from the next server.
                 let next = if n == 14 { &a } else { &b };
                 stream = Sse::resume(&next.any(), &path, stream.last_id.as_deref()).await;
             }
@@ -287,7 +289,7 @@ async fn when_a_server_is_killed_the_other_goes_on() {
         a.kill();
     };
     let (acknowledged, ()) = tokio::join!(join_all(busy), killing);
-    // The other one writes to the same intent at once, in the same line.
+    // The other server writes to the same intent at once, and its log stays one sequence.
     let began = Instant::now();
     send(&b.client(KEY), &channel, 1_000_000).await;
     println!("the other server sends {:?} after the kill", began.elapsed());

@@ -1,4 +1,4 @@
-//! People getting in: passwords and one-time links, what they open, who may make them, and how they end.
+//! Logins of people: passwords and one-time links, their effects, who may create them, and their ends.
 
 use entente_domain::identity::principals::Kind;
 use entente_kernel::identity::seeds;
@@ -8,14 +8,14 @@ use crate::pages::{Browser, Page};
 
 const WORDS: &str = "correct horse battery staple";
 
-/// A person who is known, without any key.
+/// Creates a person without any key; returns the admin.
 pub async fn person(world: &World, id: &str) -> Client {
     let admin = world.admin().await;
     admin.post("/principals", json!({ "id": id, "kind": "human" })).await.is(201);
     admin
 }
 
-/// A browser of a person who is logged in.
+/// Returns a browser with a logged-in person.
 pub async fn logged_in(world: &World, id: &str, admin: bool) -> Browser {
     let by = world.admin().await;
     by.post("/principals", json!({ "id": id, "kind": "human" })).await;
@@ -26,7 +26,7 @@ pub async fn logged_in(world: &World, id: &str, admin: bool) -> Browser {
     browser
 }
 
-/// Makes so many links, and lets their time pass.
+/// Creates `many` links and advances the clock to their expiry.
 pub async fn lapsed(world: &World, many: u64) {
     let admin = person(world, "human.ada").await;
     for _ in 0..many {
@@ -57,7 +57,7 @@ async fn a_password_opens_the_pages_and_logging_out_shuts_them() {
     assert_eq!(told(&wrong), told(&unknown), "whether a name is known shows");
     assert!(browser.cookie.is_none());
 
-    // To a password of her own first: this one somebody else has set.
+    // The login first asks for a new password, because somebody else has set this one.
     let entered = log_in(&mut browser, "human.ada", WORDS).await;
     assert_eq!((entered.status, entered.location.as_str()), (303, "/password"));
     for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
@@ -66,7 +66,7 @@ async fn a_password_opens_the_pages_and_logging_out_shuts_them() {
     assert!(!entered.cookie.contains("Secure"), "on loopback there is no TLS");
     assert_eq!(browser.get("/dashboard").await.status, 200);
 
-    // The cookie holds an ordinary key, which the API takes from no cookie.
+    // The cookie holds an ordinary key, but the API accepts no cookies.
     let key = browser.cookie.clone().unwrap();
     let as_cookie = world.anon().with("cookie", &format!("entente={key}"));
     as_cookie.get("/principals/me").await.is(401);
@@ -90,7 +90,7 @@ async fn a_login_ends_by_itself_and_with_a_new_password() {
     log_in(&mut browser, "human.ada", WORDS).await;
     let first = browser.cookie.clone().unwrap();
 
-    // Logging in again gives another key and ends the one before.
+    // A second login creates another key and revokes the previous one.
     log_in(&mut browser, "human.ada", WORDS).await;
     let second = browser.cookie.clone().unwrap();
     assert_ne!(first, second);
@@ -118,7 +118,7 @@ async fn a_link_works_once_and_only_by_its_button() {
         assert_eq!(page.status, 200, "looking at it opens nothing");
         assert!(page.text.contains("human.ada"));
     }
-    // A stranger's page cannot press the button.
+    // Another site's page cannot submit the form.
     assert_eq!(browser.from("cross-site").post(&path, &[]).await.status, 403);
     let entered = browser.from("same-origin").post(&path, &[]).await;
     assert_eq!((entered.status, entered.location.as_str()), (303, "/dashboard"));
@@ -126,7 +126,7 @@ async fn a_link_works_once_and_only_by_its_button() {
     assert_eq!(Browser::new(world.address).get(&path).await.status, 410);
     assert_eq!(Browser::new(world.address).get("/l/nothing").await.status, 404);
 
-    // One that waits too long is over; so is one whose maker's key was revoked.
+    // An expired link is gone, and so is one whose creator's key was revoked.
     let late = admin.post("/people/human.ada/links", json!({ "expires_in": 60 })).await.is(201);
     world.clock.advance(60);
     assert_eq!(Browser::new(world.address).post(late["path"].as_str().unwrap(), &[]).await.status, 410);
@@ -158,7 +158,7 @@ async fn fifty_who_press_the_button_at_once_are_one_login() {
 async fn nobody_lets_himself_in_as_a_person() {
     let world = World::start().await;
     let admin = person(&world, "human.ada").await;
-    // An agent that may do everything, and act as anybody.
+    // An agent with every scope that may act as any agent.
     admin.post("/principals", json!({ "id": "agent.strong", "kind": "agent" })).await.is(201);
     let scopes = json!({ "scopes": ["admin", "intents:read", "intents:write", "channels:read", "channels:write",
         "agents:read", "agents:write", "jobs:read", "jobs:write", "jobs:work", "mail:read", "mail:write", "moments:read", "moments:write", "tools:use", "tools:manage"], "act_as": ["*"] });
@@ -167,18 +167,18 @@ async fn nobody_lets_himself_in_as_a_person() {
     strong.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);
     strong.post("/people/human.ada/links", json!({})).await.is(403);
     strong.post("/principals/human.ada/keys", json!({})).await.is(403);
-    // Nor by way of a service that could.
+    // Nor through a service that could.
     admin.post("/principals", json!({ "id": "service.x", "kind": "service" })).await.is(201);
     strong.post("/principals/service.x/keys", json!({ "scopes": ["admin"], "act_as": ["*"] })).await.is(403);
     strong.post("/principals/service.x/keys", json!({})).await.is(201);
     let hers = admin.post("/principals/human.ada/keys", json!({})).await.is(201);
     let id = hers["record"]["id"].as_str().unwrap();
     strong.post(&format!("/keys/{id}/rotate"), json!({})).await.is(403);
-    // Nor may who lacks the scope, or the power.
+    // Nor may a caller without the scope or the power.
     let ada = world.client(hers["key"].as_str().unwrap());
     ada.put("/people/human.ada/password", json!({ "password": WORDS })).await.is(403);
     ada.post("/people/human.ada/links", json!({})).await.is(403);
-    // Only people log in.
+    // Only people can log in.
     admin.post("/people/agent.strong/links", json!({})).await.is(422);
     admin.post("/people/human.nobody/links", json!({})).await.is(404);
     admin.post("/people/human.ada/links", json!({ "leads_to": "https://elsewhere.example/" })).await.is(422);
@@ -200,7 +200,7 @@ async fn guessing_is_slowed_down_and_nobody_is_locked_out() {
     assert!(guesses >= 10, "whoever mistypes may try a few times: {guesses}");
     let slow = log_in(&mut browser, "human.ada", WORDS).await;
     assert!(slow.retry_after > 0 && slow.retry_after <= 60, "{}", slow.retry_after);
-    // Another name from there is not slowed down, and a link opens all the same.
+    // Another name from that address is not slowed down, and a link still works.
     assert_eq!(log_in(&mut browser, "human.ben", WORDS).await.status, 401);
     let made = admin.post("/people/human.ada/links", json!({})).await.is(201);
     assert_eq!(browser.post(made["path"].as_str().unwrap(), &[]).await.status, 303);
@@ -272,7 +272,7 @@ async fn behind_a_proxy_the_line_that_it_wrote_itself_says_who_tries() {
     for guess in 0..14 {
         let request = http().post(format!("http://{}/login", world.address));
         let request = request.header("sec-fetch-site", "same-origin");
-        // What the client says of itself, and a proxy that adds a line of its own.
+        // The client's own header line, and a second one added by the proxy.
         let request = request.header("x-forwarded-for", format!("198.51.100.{guess}, 192.0.2.{guess}"));
         let port = if guess % 2 == 0 { String::new() } else { format!(":{}", 40_000 + guess) };
         let request = request.header("x-forwarded-for", format!("192.0.2.{guess}, 203.0.113.7{port}"));
@@ -300,14 +300,15 @@ async fn who_is_led_here_by_another_site_takes_one_step_more() {
     assert!(text.contains(&format!("content=\"0; url={path}\"")), "{text}");
     assert!(text.contains(&format!("<a href=\"{path}\">")), "{text}");
     assert!(!text.contains("human.ada"), "{text}");
-    // Only there: else who is not logged in would go round in a circle, and a script would take it for the page.
+    // Only there: otherwise an unauthenticated visitor would be redirected in a circle, and a script would take the
+    // page for the target.
     for from in [("same-origin", "navigate"), ("none", "navigate"), ("cross-site", "cors")] {
         let (status, place, _) = led(get(), "/inbox", from).await;
         assert_eq!((status, place.as_str()), (303, "/login?next=/inbox"), "{from:?}");
     }
     let (status, ..) = led(reqwest::Method::POST, "/inbox/bm_x/answer", elsewhere).await;
     assert_eq!(status, 403);
-    // A form that comes after the login has ended leads back to the question that it was about.
+    // A form submitted after the login has ended leads back to its question.
     for (path, back) in [("/inbox/bm_x/answer", "/inbox/bm_x"), ("/terminal", "/inbox")] {
         let (status, place, _) = led(reqwest::Method::POST, path, ("same-origin", "navigate")).await;
         assert_eq!((status, place), (303, format!("/login?next={back}")), "{path}");
@@ -354,7 +355,7 @@ async fn a_seeded_person_may_have_a_password_too() {
     log_in(&mut browser, "human.eve", WORDS).await;
     let me = world.client(&browser.cookie.clone().unwrap()).get("/principals/me").await.ok();
     assert!(me["key"]["scopes"].as_array().unwrap().contains(&json!("admin")));
-    // Her own key goes on working.
+    // Her own key still works.
     world.client("key-of-eve").get("/principals/me").await.ok();
     world.end().await;
 }

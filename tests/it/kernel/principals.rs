@@ -1,4 +1,4 @@
-//! Principals: creating them, finding them, and what may be one's name.
+//! Principals: creation, lookup and valid names.
 
 use crate::harness::{Value, World, json};
 use crate::kernel::keys::key;
@@ -11,7 +11,7 @@ fn ids(list: &Value) -> Vec<&str> {
 async fn a_principal_is_created_once() {
     let world = World::start().await;
     let admin = world.admin().await;
-    // A 409 must not repeat a name: this one has letters that a client takes for a sign (contract 3.5).
+    // A 409 must not repeat a name: this one contains a word that clients take for a lease conflict (OI-3.5.3).
     let ask = json!({ "id": "service.release", "kind": "service", "display_name": "The gate" });
     let made = admin.once("k").post("/principals", ask.clone()).await.is(201);
     let expected = json!({
@@ -87,7 +87,7 @@ async fn lists_go_on_page_by_page() {
     for limit in ["0", "1001", "-1", "x"] {
         admin.get(&format!("/principals?limit={limit}")).await.refused(422, "invalid_parameter");
     }
-    // Keys, too, the oldest first.
+    // Keys too, oldest first.
     let mut made = Vec::new();
     for n in 0..5 {
         world.clock.advance(1);

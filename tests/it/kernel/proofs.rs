@@ -1,4 +1,4 @@
-//! Proofs and keys where things go wrong (RFC-0018): retries, clocks that go back, channels that are not there for the sender.
+//! Proofs and keys in error cases (RFC-0018): retries, clocks set back, channels that the sender cannot see.
 
 use entente_domain::identity::signatures::statement;
 use entente_domain::ids::IntentId;
@@ -6,7 +6,7 @@ use entente_domain::ids::IntentId;
 use crate::harness::{Value, World, json, talk};
 use crate::kernel::identities::{key, proved, register};
 
-/// A message with its proof, as a client makes it.
+/// Returns a message with its proof as a client makes it.
 fn signed(channel: &str, n: u8, by: u8) -> Value {
     let mut proof = json!({ "type": "Ed25519Signature2026" });
     let mut message = json!({ "sender": "agent.ada", "message_type": "notify", "payload": { "n": n } });
@@ -67,7 +67,7 @@ async fn a_clock_that_goes_back_revives_no_key() {
     register(&ada, "agent.ada", &key(1)).await;
     world.clock.advance(120);
     ada.post(&format!("{path}/rotate"), rotation(1, 2)).await.is(200);
-    // Another server, or this one after its clock was set.
+    // Another server, or this one after its clock was changed.
     world.clock.advance(-60);
     let (intent, channel) = talk(&ada, json!({})).await;
     let messages = format!("/channels/{channel}/messages");
@@ -88,7 +88,7 @@ async fn a_clock_that_goes_back_revives_no_key() {
     assert_eq!(gone["status"], "revoked");
     assert_eq!(verify(2).await, json!("revoked"));
     ada.post(&messages, signed(&channel, 2, 2)).await.refused(422, "bad_proof");
-    // So far back that no honest clock could be: nobody vouches for what a later verification would not find good.
+    // Further back than any correct clock: the server accepts no proof that a later verification would reject.
     register(&ada, "agent.ada", &key(3)).await;
     world.clock.advance(-600);
     let (intent, _) = talk(&ada, json!({})).await;

@@ -1,5 +1,5 @@
-//! Revocation (design §3): a key that is revoked opens nothing from that moment on, whatever was under way, also on other
-//! servers and for streams that are open.
+//! Revocation: a revoked key is refused at once, also for requests in progress, on other servers and on
+//! open streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ async fn a_key_revoked_while_it_is_verified_is_not_remembered() {
     let world = World::start().await;
     let admin = world.admin().await;
     for round in 0..3 {
-        // Those before it in the line keep the slow hash busy, so that the revocation comes between look-up and verdict.
+        // The keys before it keep the slow hash busy, so that the revocation falls between lookup and verification.
         let mut crowd = Vec::new();
         for n in 0..12 {
             crowd.push(key(&world, &admin, &format!("agent.{n}"), json!({})).await.client);
@@ -62,7 +62,7 @@ async fn a_key_revoked_while_it_is_verified_is_not_remembered() {
         for other in crowd {
             other.await.unwrap().ok();
         }
-        // It came before the revocation or after it.
+        // It was answered before or after the revocation.
         assert!(matches!(first.await.unwrap().status, 200 | 401));
         shut(&late.client.get("/intents").await);
     }
@@ -78,14 +78,14 @@ async fn another_server_hears_of_a_revocation() {
     let there = other.client(&made.secret);
     there.get("/intents").await.ok();
     admin.delete(&made.path()).await.ok();
-    // What the other server does every few hundred milliseconds.
+    // As the other server's background task does every few hundred milliseconds.
     entente_kernel::identity::keys::refresh(other.ctx()).await.unwrap();
     shut(&there.get("/intents").await);
     other.server.stop().await;
     world.end().await;
 }
 
-/// A grant for a key of this public id, which knows of the key's changes up to this one.
+/// Returns a grant for a key with this public id, which reflects the key's changes up to this one.
 fn grant(name: &str, change: i64, now: Timestamp) -> Arc<Grant> {
     let id = KeyId::from(uuid::Uuid::nil());
     let key = create(KeyAsk::default(), name.to_owned(), "agent.ada", "agent.ada", id, now).unwrap();
@@ -97,7 +97,7 @@ fn who_still_holds_a_forgotten_key_finds_it_void() {
     let now = parse("2026-11-21T08:00:00Z").unwrap();
     let grants = Grants::default();
     let held = grants.remember(sha256("held"), grant("held", 1, now));
-    // More keys than a server remembers: those that nobody holds make room.
+    // More keys than the cache holds: unused ones are evicted.
     for n in 0..20_001 {
         grants.remember(sha256(format!("{n}")), grant(&format!("{n}"), 1, now));
     }

@@ -1,4 +1,4 @@
-//! The first key of a new database: printed once by `entente serve`, and never again.
+//! The first key of a new database: printed once by `entente serve`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use crate::harness::{Client, Cluster};
 
-/// What one run of `entente serve` prints, and what the server it runs answers to the key `try_key`, or to the one that
-/// it printed.
+/// Runs `entente serve`; returns its output, the printed key, and the status of a request with `try_key` or else
+/// the printed key.
 async fn serve(url: &str, dir: &std::path::Path, try_key: Option<&str>) -> (String, Option<String>, u16) {
     let mut server = Command::new(env!("CARGO_BIN_EXE_entente"))
         .arg("serve")
@@ -50,7 +50,7 @@ async fn serve(url: &str, dir: &std::path::Path, try_key: Option<&str>) -> (Stri
 async fn the_first_key_is_printed_once() {
     let database = Cluster::get().fresh_database().await;
     let url = Cluster::get().options(&database).to_url_lossy().to_string();
-    // An empty directory, so that no `.env` of the developer's is read.
+    // An empty directory, so that the developer's `.env` is not read.
     let dir = std::env::temp_dir().join(format!("entente-first-key-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let (printed, key, status) = serve(&url, &dir, None).await;

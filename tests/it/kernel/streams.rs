@@ -1,5 +1,6 @@
-//! Streams (contract 11): what an intent's, a channel's, an agent's and everybody's stream say, in both families of paths.
-//! Resuming is `streams/resuming.rs`, who sees what `streams/seeing.rs`, how streams end `streams/ending.rs`.
+//! Streams (OI-11): the frames of an intent's, a channel's, an agent's and the global stream, in both
+//! families of paths. `streams/resuming.rs` covers resuming, `streams/seeing.rs` visibility, `streams/ending.rs`
+//! the ends of streams.
 
 mod ending;
 mod resuming;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Client, Event, Setup, Sse, Value, World, json, talk};
 
-/// A world whose background tasks run: streams need them, and with them the true time.
+/// Starts a server with background tasks, which streams need, and so on the system clock.
 async fn live(settings: &[(&'static str, &'static str)]) -> World {
     World::with(Setup { settings: settings.to_vec(), live: true }).await
 }
@@ -18,14 +19,14 @@ async fn send(client: &Client, channel: &str, body: Value) -> Value {
     client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
 }
 
-/// Sends `count` messages whose payload counts from `from`.
+/// Sends `count` messages with payloads numbered from `from`.
 async fn count(client: &Client, sender: &str, channel: &str, from: u64, count: u64) {
     for n in from..from + count {
         send(client, channel, json!({ "sender": sender, "payload": { "n": n } })).await;
     }
 }
 
-/// What the counting payloads of frames say.
+/// Returns the numbers in the frames' payloads.
 fn numbers(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(|event| event.data["payload"]["n"].as_u64()).collect()
 }
@@ -34,14 +35,14 @@ fn names(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.name.as_str()).collect()
 }
 
-/// The same client on the paths that RFC-0021 itself writes.
+/// Returns the same client on the paths of RFC-0021.
 fn under_v1(client: &Client) -> Client {
     let mut client = client.clone();
     client.base = client.base.replace("/api/v1", "/v1");
     client
 }
 
-/// One of everything that an intent's stream can say.
+/// Causes one of every kind of frame on an intent's stream.
 async fn one_of_everything(ada: &Client, bob: &Client, intent: &str, channel: &str) {
     let path = format!("/intents/{intent}");
     ada.seen(&json!(1)).post(&format!("{path}/state"), json!({ "state": { "phase": "work" } })).await.ok();
@@ -63,7 +64,7 @@ async fn one_of_everything(ada: &Client, bob: &Client, intent: &str, channel: &s
 async fn an_intents_stream_speaks_as_each_family_of_paths_does() {
     let world = live(&[]).await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
-    // Audited: the log's copy of a message is no second frame of it.
+    // Audited: the copy of a message in the log causes no second frame.
     let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
     let paths = [format!("/subscribe/intents/{intent}"), format!("/intents/{intent}/subscribe")];
     let mut said = Vec::new();
@@ -114,7 +115,7 @@ async fn an_intents_stream_speaks_as_each_family_of_paths_does() {
     world.end().await;
 }
 
-/// What the reference server's clients read (contract 11.2): the whole intent with a change of it, the full message.
+/// Checks the reference server's format (OI-11.2.1): the whole intent with each change, and the full message.
 async fn check_reference(ada: &Client, intent: &str, said: &[Event]) {
     let now = ada.get(&format!("/intents/{intent}")).await.ok();
     assert_eq!((&said[0].data["version"], &said[0].data["state"]), (&json!(2), &json!({ "phase": "work" })));
@@ -129,7 +130,7 @@ async fn check_reference(ada: &Client, intent: &str, said: &[Event]) {
     for message in [request, reply] {
         let id = message["id"].as_str().unwrap();
         let mut full = ada.get(&format!("/channels/{channel}/messages/{id}")).await.ok();
-        // What became of it since is not what the frame tells.
+        // The frame shows the message as it was sent.
         full["status"] = json!("delivered");
         full["read_at"] = json!(null);
         full["intent_id"] = json!(intent);
@@ -142,7 +143,7 @@ async fn check_reference(ada: &Client, intent: &str, said: &[Event]) {
     assert_eq!(said[7].data["payload"]["reason"], "requested");
 }
 
-/// What the SDK's agents act on (contract 11.5).
+/// Checks the fields that the SDK's agents use (OI-11.5.1).
 fn check_sdk(intent: &str, said: &[Event]) {
     assert!(said[..3].iter().all(|event| event.data["intent_id"] == intent));
     assert_eq!(said[0].data["old_state"], json!({}));
@@ -177,7 +178,7 @@ async fn a_channels_stream_has_that_channel_alone() {
         assert_eq!(names(&said), ["channel_message", "channel_message", "channel.created", "channel.closed"]);
         assert_eq!(numbers(&said), [0, 1]);
         assert_eq!(said[2].data["payload"]["updated"], json!(["options"]));
-        // Closed is not gone: the stream stays, there may be receipts.
+        // Closed, not deleted: the stream stays open, because receipts may follow.
         stream.silent(Duration::from_millis(50)).await;
     }
     world.end().await;
@@ -191,7 +192,7 @@ async fn an_agents_stream_has_what_concerns_it() {
     let mut reference = Sse::open(&bob, "/subscribe/agents/agent.bob").await;
     let mut sdk = Sse::open(&bob, "/agents/agent.bob/subscribe").await;
     let direct = |n: u64| json!({ "sender": "agent.ada", "to": "agent.bob", "payload": { "n": n } });
-    // Of an intent that it is not assigned to it hears what is for itself alone.
+    // On an intent that it is not assigned to, it receives only messages to itself.
     count(&ada, "agent.ada", &channel, 100, 1).await;
     send(&ada, &channel, json!({ "sender": "agent.ada", "to": "agent.cy", "payload": { "n": 101 } })).await;
     send(&ada, &channel, direct(0)).await;
@@ -213,10 +214,10 @@ async fn an_agents_stream_has_what_concerns_it() {
         (&said[0].data["agent_id"], &said[0].data["intent_id"]),
         (&json!("agent.bob"), &json!(intent))
     );
-    // An agent's affairs are its own.
+    // Another agent may not follow this stream.
     Sse::refused(&ada, "/subscribe/agents/agent.bob").await.refused(403, "may_not_act_as");
     Sse::refused(&ada, "/agents/agent.bob/subscribe").await.refused(403, "may_not_act_as");
-    // A key that may act as anybody follows any.
+    // A key that may act as any agent may follow any.
     let mut service = Sse::open(&world.any(), "/subscribe/agents/agent.bob").await;
     send(&ada, &channel, direct(2)).await;
     assert_eq!(numbers(&[service.next().await]), [2]);
@@ -279,7 +280,7 @@ async fn a_silent_stream_shows_that_it_lives() {
     let ada = world.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let mut stream = Sse::open(&ada, &format!("/subscribe/channels/{channel}")).await;
-    // The greeting says when to come back, should it break (contract 11.4).
+    // The greeting contains the reconnection delay (OI-11.4.1).
     assert!(stream.other.iter().any(|line| line == "retry: 1000"), "{:?}", stream.other);
     stream.other.clear();
     stream.idle(Duration::from_millis(2_600)).await;
@@ -303,7 +304,7 @@ async fn a_refused_subscription_is_held_before_it_is_answered() {
     let _open = (Sse::open(&full, "/subscribe").await, Sse::open(&full, "/subscribe").await);
     let nowhere = "/intents/intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/subscribe".to_owned();
     let odd = eve.with("last-event-id", "odd");
-    // All at once, so that the test takes a second and not seven.
+    // Concurrently, so that the test takes one second instead of seven.
     let asked: [(&Client, String, u16); 7] = [
         (&world.anon(), format!("/subscribe/intents/{intent}"), 401),
         (&eve, format!("/subscribe/intents/{shut}"), 403),
@@ -321,9 +322,9 @@ async fn a_refused_subscription_is_held_before_it_is_answered() {
         began.elapsed()
     });
     for held in futures_util::future::join_all(answers).await {
-        assert!(held >= Duration::from_secs(1), "answered after {held:?}: a hot loop (contract 11.4)");
+        assert!(held >= Duration::from_secs(1), "answered after {held:?}: a hot loop (OI-11.4.2)");
     }
-    // Other refusals are not held.
+    // Other refusals are not delayed.
     let began = Instant::now();
     eve.get(&format!("/intents/{shut}")).await.refused(403, "access_closed");
     assert!(began.elapsed() < Duration::from_millis(900));
@@ -343,7 +344,7 @@ async fn a_key_has_only_so_many_streams() {
         async move { ada.get(&poll).await }
     });
     tokio::time::sleep(Duration::from_millis(200)).await;
-    // Waiting requests count too; other keys do not.
+    // Long polls count too; other keys do not.
     Sse::refused(&ada, &path).await.refused(429, "too_many_streams");
     ada.get(&format!("/channels/{channel}/messages?since=cur_0&wait=1"))
         .await
@@ -353,7 +354,7 @@ async fn a_key_has_only_so_many_streams() {
     waiting.await.unwrap().ok();
     open.push(Sse::open(&ada, &path).await);
     Sse::refused(&ada, &path).await.refused(429, "too_many_streams");
-    // A place is free again when the server has found that its client is gone: it cannot write to it any more.
+    // A slot is freed once the server notices that the client is gone, because a write fails.
     drop(open);
     let began = Instant::now();
     while ada.get(&format!("/channels/{channel}/messages?since=cur_0&wait=1")).await.status == 429 {

@@ -1,5 +1,5 @@
-//! Who can write to the database can change everything in it, and is found out (RFC-0019): each column of a log and of its
-//! checkpoints counts, and a log that was made anew as a whole contradicts the checkpoints that it had.
+//! Tampering by someone with write access to the database (RFC-0019) is detected: each column of a log and of its
+//! checkpoints counts, and a completely rewritten log contradicts its earlier checkpoints.
 
 use entente_domain::canonical;
 use entente_domain::identity::signatures::statement;
@@ -12,7 +12,7 @@ use sqlx::AssertSqlSafe;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::kernel::identities::{key, proved, register};
 
-/// An intent with a log of seven events, the fourth of which is signed by its actor; its id, and its uuid.
+/// Creates an intent with seven events, the fourth of which is signed by its actor; returns its id and its UUID.
 async fn seven(ada: &Client) -> (String, String) {
     let intent = ada.post("/intents", json!({ "title": "t" })).await.ok();
     let id = intent["id"].as_str().unwrap().to_owned();
@@ -37,7 +37,7 @@ async fn run(world: &World, statement: &str) {
         .unwrap_or_else(|e| panic!("{statement}: {e}"));
 }
 
-/// The columns of a table, so that none is forgotten.
+/// Returns the columns of a table, so that none is forgotten.
 async fn columns(world: &World, table: &str) -> Vec<String> {
     sqlx::query_scalar(
         "SELECT column_name::text FROM information_schema.columns WHERE table_name = $1 ORDER BY 1",
@@ -48,7 +48,7 @@ async fn columns(world: &World, table: &str) -> Vec<String> {
     .unwrap()
 }
 
-/// What a verification names: events by their sequence, or checkpoints by their id.
+/// Returns the values of `member` in a verification's breaks: sequences of events or ids of checkpoints.
 fn named(found: &Value, member: &str) -> Vec<Value> {
     let breaks = found["breaks"].as_array().unwrap().iter();
     breaks.filter(|fault| fault.get(member).is_some()).map(|fault| fault[member].clone()).collect()
@@ -64,10 +64,10 @@ async fn each_column_of_a_log_counts() {
     let mut tried = 0;
     for column in columns(&world, "events").await {
         let value = match column.as_str() {
-            // Where it is delivered in a stream of everything; says nothing of what happened.
+            // The position in the global stream; not part of the record.
             "xid" => continue,
             "intent_id" | "id" => "gen_random_uuid()",
-            // Its place among the messages; as long as the order stays, the log says the same.
+            // The position among the messages; the log is the same as long as the order is.
             "seq" => "seq + 1000",
             "sequence" => "sequence + 1000",
             "event_type" | "actor" | "trace_id" | "parent_event_id" => "'x'",
@@ -85,7 +85,7 @@ async fn each_column_of_a_log_counts() {
         .await;
         let found = ada.get(&format!("/intents/{id}/events/verify")).await.ok();
         assert_eq!((&found["valid"], &found["chain_valid"]), (&json!(false), &json!(false)), "{column}");
-        // The event itself, or where it was moved from: the one after it.
+        // The event itself or, if it was moved, the one after it.
         let named = named(&found, "sequence");
         let moved = [json!(4), json!(5), json!(1004)];
         assert!(named.iter().any(|sequence| moved.contains(sequence)), "{column}: {found}");
@@ -128,7 +128,7 @@ async fn each_column_of_a_checkpoint_counts() {
         assert!(named.contains(&checkpoint), "{column}: {found} {house}");
         run(&world, "DELETE FROM checkpoints; INSERT INTO checkpoints SELECT * FROM kept").await;
     }
-    // One that is gone: the house remembers it.
+    // A deleted one: the system log still records it.
     run(&world, "DELETE FROM checkpoints").await;
     assert_eq!(
         ada.get(&format!("/intents/{id}/events/verify")).await.ok()["valid"],
@@ -137,7 +137,7 @@ async fn each_column_of_a_checkpoint_counts() {
     );
     assert_eq!(named(&admin.get("/audit/verify").await.ok(), "checkpoint_id"), [checkpoint]);
     run(&world, "INSERT INTO checkpoints SELECT * FROM kept").await;
-    // One that cannot even be read.
+    // One that cannot even be parsed.
     run(&world, "UPDATE checkpoints SET anchor = '{'").await;
     let found = ada.get(&format!("/intents/{id}/events/verify")).await.ok();
     assert_eq!((&found["valid"], &found["checkpoint_count"]), (&json!(false), &json!(1)));
@@ -146,7 +146,7 @@ async fn each_column_of_a_checkpoint_counts() {
     world.end().await;
 }
 
-/// Who can write to the database can put a key of its own in the place of the server's, or take all of them away.
+/// Someone with write access to the database can replace the server's key with another, or delete all keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_checkpoint_that_another_signed_is_neither_trusted_nor_signed_again() {
     let world = World::start().await;
@@ -179,7 +179,7 @@ async fn a_checkpoint_that_another_signed_is_neither_trusted_nor_signed_again() 
     world.end().await;
 }
 
-/// Changes the payload of an event and makes the log anew from there, line's end and all, as one would who knows how.
+/// Changes an event's payload and consistently rewrites the log from there, including its stored tail.
 async fn rewrite(world: &World, intent: IntentId, sequence: i64) {
     let mut log: Vec<Event> = entente_kernel::log::events::whole_log(world.ctx(), intent).await.unwrap();
     let mut previous = None;
@@ -236,7 +236,7 @@ async fn a_log_that_was_made_anew_contradicts_its_checkpoints() {
         found["events"].as_array().unwrap().iter().all(|event| event["verified"] == true),
         "the chain is whole"
     );
-    // Nor is it vouched for again.
+    // Nor is a new checkpoint signed over it.
     let said =
         admin.post("/admin/checkpoints", json!({ "intent_id": id })).await.refused(422, "unprocessable");
     assert!(said["message"].as_str().unwrap().contains(taken[1].as_str().unwrap()), "{said}");
@@ -275,7 +275,7 @@ async fn a_key_that_was_exchanged_is_found_by_what_it_signed() {
     world.end().await;
 }
 
-/// The signature that a checkpoint had before its witness is good for ever, and the house's log tells it.
+/// The checkpoint's signature from before the anchor stays valid forever, but the system log records the anchor.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_witness_that_was_taken_away_is_missed() {
     let world = World::start().await;
@@ -319,7 +319,7 @@ async fn a_checkpoint_with_absurd_numbers_proves_nothing() {
     world.server.stop().await;
 }
 
-/// A line whose end cannot be read any more keeps no other log from its checkpoints.
+/// A log with an unreadable tail does not block the checkpoints of others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_cannot_be_read_holds_up_no_other() {
     let settings = vec![("ENTENTE_CHECKPOINT_EVERY", "10")];
@@ -341,7 +341,7 @@ async fn a_log_that_cannot_be_read_holds_up_no_other() {
     world.sweep().await;
     let taken = ada.get("/checkpoints").await.ok();
     assert_eq!(taken[0]["intent_id"], json!(ids[1 - broken]), "{taken}");
-    // It is an answer, not a failure, that it cannot be read.
+    // Verification reports it as invalid instead of failing.
     let found = ada.get(&format!("/intents/{}/events/verify", ids[broken])).await.ok();
     assert_eq!(found["valid"], false);
     world.server.stop().await;

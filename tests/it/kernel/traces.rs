@@ -1,4 +1,4 @@
-//! Traces (RFC-0020): a request's trace is in everything that it records, and is found again across intents.
+//! Traces (RFC-0020): a request's trace id is in everything that it records and can be searched across intents.
 
 use crate::harness::{Client, Value, World, json};
 
@@ -29,7 +29,7 @@ async fn a_requests_trace_is_in_all_that_it_records() {
         .post(&state, json!({ "patches": [{ "op": "set", "path": "a", "value": 1 }] }))
         .await
         .ok();
-    // A retry in another trace records nothing; an event that says its own trace keeps it.
+    // A retry with another trace records nothing; an event with its own trace id keeps it.
     let posted = format!("/intents/{other}/events");
     traced.post(&posted, json!({ "event_type": "note" })).await.ok();
     let own = "0AF7651916CD43DD8448EB211C80319C";
@@ -99,7 +99,7 @@ async fn a_trace_shows_what_its_reader_may_see() {
     );
     assert_eq!(kinds(&found(&bob, TRACE).await), ["intent_created"]);
     assert_eq!(kinds(&found(&admin, TRACE).await), ["intent_created", "agent.registered"]);
-    // What one request brings about on several lines belongs to it too.
+    // Events of one request in several logs belong to its trace too.
     traced.delete("/agents/agent.ada").await.ok();
     let told = found(&admin, TRACE).await;
     assert_eq!(kinds(&told).last(), Some(&"agent.status_changed"), "{told}");
@@ -110,7 +110,7 @@ async fn a_trace_shows_what_its_reader_may_see() {
 async fn what_is_no_trace_is_passed_over_or_refused() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
-    // The standard has a header that cannot be read ignored.
+    // The standard requires that an invalid header is ignored.
     let made = ada.with("traceparent", "00-nonsense").post("/intents", json!({ "title": "t" })).await.ok();
     let log = ada.get(&format!("/intents/{}/events", made["id"].as_str().unwrap())).await.ok();
     assert!(log[0].get("trace_id").is_none());

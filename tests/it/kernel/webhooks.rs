@@ -1,4 +1,4 @@
-//! Receivers of webhooks (RFC-0006, RFC-0016, RFC-0021 §2.4.3): subscribing, who is told what, secrets.
+//! Webhook receivers (RFC-0006, RFC-0016, RFC-0021 §2.4.3): subscriptions, event selection and visibility, secrets.
 
 pub(crate) mod deliveries;
 pub(crate) mod pushes;
@@ -12,7 +12,7 @@ use crate::harness::{Got, Receiver, Value, World, ids, json, send, subscribe, ta
 
 fn types(got: &[Got]) -> Vec<String> {
     let types = got.iter().map(|one| one.body()["type"].as_str().unwrap().to_owned());
-    // An agent hears of its own webhooks too, like on its stream.
+    // As on its stream, an agent also gets the events of its own webhooks.
     types.filter(|kind| !kind.starts_with("webhook.")).collect()
 }
 
@@ -59,7 +59,7 @@ async fn what_happens_is_delivered_signed_and_in_order() {
             assert_eq!(&data[member], value, "{member}");
         }
     }
-    // Nothing comes twice.
+    // Nothing is delivered twice.
     world.hooks().await;
     assert_eq!(receiver.got().len(), 3);
     world.end().await;
@@ -206,7 +206,7 @@ async fn bad_subscriptions_are_refused_and_leave_nothing() {
     bob.put(&format!("/intents/{intent}/acl"), closed).await.ok();
     ada.post("/subscriptions", with("intent_id", json!(intent))).await.refused(403, "access_closed");
     assert_eq!(ada.get("/subscriptions").await.ok(), json!([]));
-    // Without a URL nothing is sent, and the SDK makes such.
+    // Without a URL nothing is sent; the SDK creates such subscriptions.
     let mute = ada.post("/subscriptions", json!({})).await.is(201);
     assert_eq!((&mute["webhook_url"], &mute["active"]), (&Value::Null, &json!(true)));
     ada.once("k").post("/subscriptions", with("event_types", json!([]))).await.is(201);
@@ -241,7 +241,7 @@ async fn nobody_is_told_what_its_owner_may_not_see() {
         let told: Vec<&str> = got.iter().map(Got::id).filter(|id| id.starts_with("msg_")).collect();
         assert_eq!(told, [mine["id"].as_str().unwrap()]);
     }
-    // Queued while he might read it, and not sent once he may not.
+    // Queued while he had access, and not sent after he lost it.
     send(&ada, &channel, note(1)).await;
     world.hand_out().await;
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": [] }))
@@ -250,7 +250,7 @@ async fn nobody_is_told_what_its_owner_may_not_see() {
     send(&ada, &channel, note(2)).await;
     world.hooks().await;
     assert_eq!((everything.take().len(), narrow.take().len()), (0, 0));
-    // Let in again, he hears of what happens from then on.
+    // After a new grant he gets the events from then on.
     let entry = json!({ "principal_id": "agent.bob", "permission": "read" });
     ada.post(&format!("/intents/{intent}/acl/entries"), entry).await.ok();
     let after = send(&ada, &channel, note(3)).await;
@@ -309,7 +309,7 @@ async fn a_secret_is_replaced_without_a_gap() {
     world.hooks().await;
     let got = receiver.take().pop().unwrap();
     assert!(got.signed_by(new) && !got.signed_by(own));
-    // A pair: the receiver gets the public half only.
+    // A key pair: the receiver gets only the public half.
     let pair = subscribe(&ada, &receiver.url(), json!({ "signature": "v1a" })).await;
     assert_eq!(pair.get("secret"), None);
     assert!(pair["public_key"].as_str().unwrap().starts_with("whpk_"));
@@ -356,7 +356,7 @@ async fn an_agents_endpoint_gets_what_concerns_the_agent() {
     assert_eq!((told.len(), told[0].id()), (1, sent["id"].as_str().unwrap()));
     assert_eq!(types(&got).iter().filter(|kind| *kind == "agent_assigned").count(), 1);
     assert!(got.iter().all(|one| one.signed_by(endpoint["secret"].as_str().unwrap())));
-    // Registering again keeps the secret, and moves it.
+    // Registering again keeps the secret and moves the endpoint.
     let moved = Receiver::start().await;
     bob.post("/agents/register", register(json!(moved.url()))).await.ok();
     let after = bob.get("/agents/agent.bob/endpoint").await.ok();
@@ -368,7 +368,7 @@ async fn an_agents_endpoint_gets_what_concerns_the_agent() {
     world.hooks().await;
     let heard = moved.take();
     assert!(types(&heard).contains(&"channel_message".to_owned()) && receiver.take().is_empty());
-    // Who leaves is sent nothing more.
+    // An agent that has left gets nothing more.
     bob.delete("/agents/agent.bob").await.ok();
     bob.get("/agents/agent.bob/endpoint").await.refused(404, "not_found");
     send(&ada, &channel, to("agent.bob")).await;
@@ -384,7 +384,7 @@ async fn the_next_run_of_a_development_server_goes_on_with_the_subscriptions_of_
     let last = world.admin().await;
     let (_, channel) = talk(&last, json!({})).await;
     subscribe(&last, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
-    // Each run makes a key of its own, and ends the one before.
+    // Each run creates a new key and revokes the previous one.
     let next = world.admin().await;
     entente_kernel::identity::keys::refresh(world.ctx()).await.unwrap();
     last.get("/principals/me").await.refused(401, "unauthenticated");

@@ -1,5 +1,5 @@
-//! Receivers of webhooks while the server is killed: each gets everything at least once, under its stable id and with a
-//! right signature.
+//! Webhook receivers while the server is killed: each gets everything at least once, with its stable id and a valid
+//! signature.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ pub struct Hook {
     secret: String,
 }
 
-/// Subscribes some: one that takes everything, one that fails now and then.
+/// Subscribes two receivers: one that accepts everything, one that fails now and then.
 pub async fn open(client: &Client, intent: &str) -> Vec<Hook> {
     let mut hooks = Vec::new();
     for flaky in [false, true] {
@@ -27,7 +27,7 @@ pub async fn open(client: &Client, intent: &str) -> Vec<Hook> {
     hooks
 }
 
-/// Requires that each got every message.
+/// Asserts that each receiver got every message.
 pub async fn check(hooks: Vec<Hook>, listed: &[String]) {
     for hook in hooks {
         let began = std::time::Instant::now();

@@ -1,6 +1,6 @@
-//! The ledger of jobs (ARCP): clients submit over sockets and resume, workers claim and report, while server, PostgreSQL,
-//! workers and clients are killed in turn. Afterwards every job that was accepted has ended once, with numbers that have no
-//! gap; every client has heard each number of its session once; budgets are exact.
+//! The ledger of jobs (ARCP): clients submit over sockets and resume, workers claim and report, while the server,
+//! PostgreSQL, workers and clients are killed in turn. Afterwards every accepted job has ended once and its events
+//! have no gaps, every client has received each number of its session once, and the budgets are exact.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use super::{PATIENCE, Run, kill_repeatedly, kills};
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Client, Value, json};
 
-/// Clients that submit, and how many jobs each has under way at once.
+/// Number of submitting clients, and of concurrent jobs per client.
 const SUBMITTERS: u64 = 4;
 const UNDER_WAY: usize = 3;
-/// Workers.
+/// Number of workers.
 const WORKERS: u64 = 3;
-/// Events that a worker reports of each job: half of them are costs.
+/// Number of events that a worker reports per job; half of them are costs.
 const EVENTS: u64 = 6;
 
-/// What a client has heard of its session, and of its jobs.
+/// Everything that a client received about its session and its jobs.
 #[derive(Default)]
 struct Story {
     who: u64,
     session: String,
     token: String,
-    /// The last number that it heard.
+    /// The last sequence number that it received.
     last: i64,
-    /// Its jobs by the name that it gave them, and what it heard of each.
+    /// Its jobs by their number, and the events and end of each.
     jobs: BTreeMap<u64, String>,
     heard: HashMap<String, Vec<Value>>,
     ended: HashMap<String, Value>,
@@ -43,7 +43,7 @@ struct Story {
 type Wire = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
 impl Story {
-    /// Opens the session, or takes it up where it was left.
+    /// Opens the session or resumes it.
     async fn connect(&mut self, address: &str) -> Option<Wire> {
         let (mut wire, _) = connect_async(format!("ws://{address}/arcp")).await.ok()?;
         let mut payload = json!({
@@ -58,7 +58,7 @@ impl Story {
         say(&mut wire, "session.hello", &payload).await?;
         let welcome = hear(&mut wire).await?;
         if welcome["type"] == "session.error" {
-            // While the database is away nobody can be told from anybody.
+            // While the database is down, the server cannot authenticate.
             assert_eq!(welcome["payload"]["code"], "INTERNAL_ERROR", "client {}: {welcome}", self.who);
             return None;
         }
@@ -71,7 +71,7 @@ impl Story {
         Some(wire)
     }
 
-    /// Takes what came; whether it was a job's acceptance.
+    /// Records a frame; returns whether it is the acceptance of a job.
     fn take(&mut self, frame: &Value) {
         if let Some(seq) = frame["event_seq"].as_i64() {
             assert_eq!(seq, self.last + 1, "client {}: a gap or a repetition: {frame}", self.who);
@@ -104,8 +104,8 @@ async fn hear(wire: &mut Wire) -> Option<Value> {
     }
 }
 
-/// Submits jobs and hears of them until the killing is over and all of them have ended. Every so often it is killed itself:
-/// the connection is dropped without a word.
+/// Submits jobs and follows them until all kills are done and all jobs have ended. Now and then the client itself
+/// dies: it drops the connection without a close frame.
 async fn client(run: Arc<Run>, address: String, who: u64) -> Story {
     let mut story = Story { who, ..Story::default() };
     let (mut asked, began) = (0, Instant::now());
@@ -128,7 +128,7 @@ async fn client(run: Arc<Run>, address: String, who: u64) -> Story {
                 let _closing = wire.close(None).await;
                 return story;
             }
-            // One submission at a time: with the same key until it is accepted, whatever happens in between.
+            // One submission at a time, with the same idempotency key until it is accepted.
             if asked == story.jobs.len() as u64 && open < UNDER_WAY && !run.is_done() {
                 asked += 1;
             }
@@ -172,7 +172,7 @@ async fn client(run: Arc<Run>, address: String, who: u64) -> Story {
     }
 }
 
-/// Does something until it is answered.
+/// Repeats a request until the server processes it.
 async fn insist(run: &Run, client: &Client, path: &str, body: &Value) -> (u16, Value) {
     let began = Instant::now();
     loop {
@@ -187,8 +187,8 @@ async fn insist(run: &Run, client: &Client, path: &str, body: &Value) -> (u16, V
     }
 }
 
-/// Runs jobs until there is nothing left to run. Every so often it is killed in the middle: it drops what it has and begins
-/// anew as somebody else.
+/// Runs jobs until none are left. Now and then the worker dies in the middle: it drops its jobs and starts again as
+/// a new worker.
 async fn worker(run: Arc<Run>, client: Client, over: Arc<AtomicBool>, who: u64) -> (u64, u64) {
     let (mut worked, mut died, mut taken) = (0, 0, who);
     'life: loop {
@@ -225,8 +225,8 @@ enum Carried {
     Died,
 }
 
-/// Reports a job's events one by one, each until it is answered, under a name that makes a repetition harmless; then its
-/// result.
+/// Reports a job's events one by one and then its result. Each is repeated until it is acknowledged, under a key
+/// that makes repetitions harmless.
 async fn carry_out(run: &Run, client: &Client, job: &Value, dies: bool) -> Carried {
     let path = format!("/jobs/{}", job["job_id"].as_str().unwrap());
     let token = &job["claim_token"];
@@ -278,7 +278,7 @@ async fn jobs_end_once_whoever_is_killed() {
         .map(|who| tokio::spawn(worker(Arc::clone(&run), any.clone(), Arc::clone(&over), who)))
         .collect();
     let _server = kill_repeatedly(&place, &launch, server, kills()).await;
-    // Every fourth job kills its worker; where all goes slowly that many may not have been taken yet.
+    // Every fourth job kills its worker; on a slow machine, fewer than that may have been claimed yet.
     let wait = Instant::now();
     while !run.died.load(Ordering::Acquire) && wait.elapsed() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -322,8 +322,8 @@ async fn list(client: &Client) -> Vec<Value> {
     }
 }
 
-/// Requires of each of a client's jobs that it ended once and as it should, that its log has no gap and is what the client
-/// heard, and that its budget is exactly what its costs have left.
+/// Asserts that each of a client's jobs ended once and correctly, that its log has no gaps and equals the client's
+/// frames, and that its budget is exactly the remainder after its costs.
 async fn check(client: &Client, story: &Story) {
     for (n, job) in &story.jobs {
         let page = client.get(&format!("/jobs/{job}/events?limit=1000")).await.ok();

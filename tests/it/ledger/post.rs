@@ -1,5 +1,5 @@
-//! Envelopes while the server is killed: what was acknowledged lies in the mailbox once, numbered without gaps, each
-//! sender's in its order; whoever reads on with a cursor has all of it.
+//! Envelopes while the server is killed: each acknowledged one is in the mailbox once, numbered without gaps and in
+//! its sender's order, and a reader with a cursor gets all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use entente_domain::clock::rfc3339;
 use super::{PATIENCE, Run};
 use crate::harness::{Client, Value, json};
 
-/// Clients that send envelopes.
+/// Number of clients that send envelopes.
 pub const SENDERS: u64 = 3;
 
-/// The mailbox that they go to.
+/// Their recipient's mailbox.
 const MAILBOX: &str = "/aee/mailboxes/agent.bob";
 
 fn task(who: u64, n: u64) -> Value {
@@ -25,7 +25,8 @@ fn task(who: u64, n: u64) -> Value {
     })
 }
 
-/// Sends until the killing is over; each envelope until it has a receipt. Answers with the numbers that the receipts say.
+/// Sends envelopes until all kills are done and retries each until it has a receipt. Returns the sequence numbers
+/// of the receipts.
 pub async fn send(run: Arc<Run>, client: Client, who: u64) -> Vec<i64> {
     let mut ledger = Vec::new();
     for n in 0.. {
@@ -36,7 +37,7 @@ pub async fn send(run: Arc<Run>, client: Client, who: u64) -> Vec<i64> {
         let seq = loop {
             match client.try_send("POST", "/aee/envelopes", Some(body.clone())).await {
                 Some(reply) if reply.status == 202 => break reply.json()["seq"].as_i64().unwrap(),
-                // It was taken in, and the answer was lost.
+                // It was accepted, but the response was lost.
                 Some(reply) if reply.status == 409 => break reply.json()["receipt"]["seq"].as_i64().unwrap(),
                 Some(reply) => {
                     assert_eq!(reply.status, 503, "only 503 may answer while things die: {}", reply.text);
@@ -52,7 +53,7 @@ pub async fn send(run: Arc<Run>, client: Client, who: u64) -> Vec<i64> {
     ledger
 }
 
-/// Reads the mailbox with a cursor until the killing is over and nothing more comes.
+/// Reads the mailbox with a cursor until all kills are done and nothing more arrives.
 pub async fn read(run: Arc<Run>, client: Client) -> Vec<(i64, Value)> {
     let (mut after, mut read) = (0, Vec::new());
     loop {
@@ -73,9 +74,9 @@ pub async fn read(run: Arc<Run>, client: Client) -> Vec<(i64, Value)> {
     }
 }
 
-/// Requires that everything acknowledged was read: once, without gaps, each sender's in its order.
+/// Asserts that every acknowledged envelope was read once, without gaps and in its sender's order.
 pub async fn check(client: &Client, ledgers: &[Vec<i64>], read: &[(i64, Value)]) {
-    // What came after the reader's last look, if anything did.
+    // Envelopes that arrived after the reader's last request, if any.
     let rest = client.get(&format!("{MAILBOX}?after={}", read.last().map_or(0, |(seq, _)| *seq))).await.ok();
     assert_eq!(rest["items"], json!([]), "the reader stopped too early");
     assert!(read.iter().map(|(seq, _)| *seq).eq(1..=i64::try_from(read.len()).unwrap()), "gaps or doubles");

@@ -1,4 +1,4 @@
-//! Those who listen while the server is killed: each keeps what it heard, in the order in which it did.
+//! Readers while the server is killed: each records the messages in the order in which it received them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use super::Run;
 use crate::harness::{Client, Sse};
 
-/// What one of them heard.
+/// The messages that a reader received.
 pub struct Heard {
     pub who: String,
     pub ids: Vec<String>,
-    /// How often its stream broke, or its question got no answer.
+    /// How often its stream broke or its request failed.
     pub breaks: u32,
 }
 
-/// How long nothing must come after the killing is over until a reader takes it for all.
+/// After the kills, a reader is finished when nothing arrives for this long.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long to wait before another attempt.
+/// Pause before another attempt.
 const REST: Duration = Duration::from_millis(30);
 
-/// Follows a stream that is open; when it breaks, resumes after the last frame that it had.
+/// Follows an open stream; when it breaks, resumes after the last received frame.
 pub async fn follow(run: Arc<Run>, client: Client, path: String, mut stream: Sse) -> Heard {
     let mut heard = Heard { who: path.clone(), ids: Vec::new(), breaks: 0 };
     loop {
@@ -32,7 +32,7 @@ pub async fn follow(run: Arc<Run>, client: Client, path: String, mut stream: Sse
             Err(_silence) if run.is_done() => return heard,
             Err(_silence) => {}
             Ok(None) => {
-                assert!(!stream.ended_cleanly(), "a stream never ends cleanly (contract 11.4)");
+                assert!(!stream.ended_cleanly(), "a stream never ends cleanly (OI-11.4.1)");
                 stream = again(&client, &path, stream.last_id.as_deref()).await;
                 heard.breaks += 1;
             }
@@ -49,7 +49,7 @@ async fn again(client: &Client, path: &str, last: Option<&str>) -> Sse {
     }
 }
 
-/// Polls with the cursor that the page before gave.
+/// Polls with the cursor of the previous page.
 pub async fn poll(run: Arc<Run>, client: Client, channel: String) -> Heard {
     let mut heard = Heard { who: "the poller".to_owned(), ids: Vec::new(), breaks: 0 };
     let mut cursor = "cur_0".to_owned();

@@ -1,4 +1,4 @@
-//! The tool that waits: it hears of everything that concerns its agent, with one cursor, and nothing is lost between two
+//! The waiting tool: it reports everything that concerns its agent, with one cursor, and loses nothing between two
 //! calls.
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ async fn one_wait_hears_of_messages_jobs_and_mail() {
     let mcp = Mcp::new(&ada, Era::Stateless);
     let begun = mcp.ok("wait_for_events", json!({ "timeout_s": 0 })).await;
     assert_eq!(begun["events"], json!([]));
-    // All of it happens between two calls.
+    // All of this happens between two calls.
     let say = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": { "n": 1 } });
     bob.post(&format!("/channels/{channel}/messages"), say).await.is(201);
     bob.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.bob", "agent.ada"))).await.is(202);
@@ -124,7 +124,7 @@ async fn a_full_answer_comes_at_once_and_the_rest_with_the_next() {
         (ids(&first), ids(&rest)),
         (vec!["envelope-1".into(), "envelope-2".into()], vec!["envelope-3".into()])
     );
-    // What was taken out meanwhile is not handed out as new.
+    // An envelope that was acknowledged meanwhile is not reported as new.
     let mail = letter(&world, "envelope-4", ("agent.bob", "agent.ada"));
     bob.post("/aee/envelopes", mail).await.is(202);
     mcp.ok("read_mailbox", json!({ "ack": true })).await;
@@ -136,13 +136,13 @@ async fn a_full_answer_comes_at_once_and_the_rest_with_the_next() {
 #[tokio::test]
 async fn who_has_no_place_to_wait_asks_nobody() {
     let settings = vec![("ENTENTE_MAX_STREAMS_PER_KEY", "1")];
-    // Without its background the server does not read its keys anew, and with them forget who holds what.
+    // Without background tasks the server does not reload its keys, which would reset the count of open streams.
     let world = World::with(Setup { settings, ..Setup::default() }).await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let mcp = Mcp::new(&agent, Era::Stateless);
     let waiting = tokio::spawn({
         let mcp = mcp.clone();
-        // The one below may have the place just then.
+        // The call below may hold the only slot at that moment.
         async move { while mcp.call("wait_for_events", json!({ "timeout_s": 25 })).await["isError"] == true {} }
     });
     let ask = json!({
@@ -157,7 +157,7 @@ async fn who_has_no_place_to_wait_asks_nobody() {
     let until = Instant::now() + Duration::from_secs(15);
     while mcp.call("wait_for_events", json!({ "timeout_s": 0 })).await["isError"] != true {
         assert!(Instant::now() < until, "the place was never taken");
-        // The other one is let in between: in step, each would find the other's call.
+        // Gives the other call time to take the slot: in lockstep each would find the other's call.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     mcp.refused("ask_principal", ask, "too_many_streams").await;

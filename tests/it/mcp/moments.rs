@@ -1,5 +1,5 @@
-//! Decisions through MCP: an agent asks, the moment is in the answer three times, the person answers elsewhere with its own
-//! key, and the agent hears of it. An agent finds no way here to answer for its person.
+//! Decisions through MCP: an agent asks, the response contains the moment three times, the person answers elsewhere
+//! with a key of their own, and the agent gets the answer. No tool lets an agent answer for its person.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{ERAS, Era, Mcp, meta};
 use crate::harness::{Client, Value, World, json};
 use crate::moments::{at, dialogue, free_text, option, question, resolve, with};
 
-/// The arguments of a question to Ada.
+/// Returns the arguments of a question to Ada.
 fn ask(more: Value) -> Value {
     let asked = question("human.ada");
     let mut arguments = asked["binding_moment"].clone();
@@ -18,7 +18,7 @@ fn ask(more: Value) -> Value {
     with(arguments, more)
 }
 
-/// The moment as its person finds it.
+/// Returns the moment as its person sees it.
 async fn seen(person: &Client, moment: &Value) -> Value {
     person.get(&format!("/moments/{}", moment["moment_id"].as_str().unwrap())).await.ok()
 }
@@ -34,12 +34,12 @@ async fn a_moment_goes_out_three_times() {
         let moment = seen(&ada, &result["structuredContent"]).await;
         let slots = &moment["binding_moment"];
         assert_eq!(slots["question"]["hatches"], json!({ "free_text": true, "dialogue": true }));
-        // At the top, where the memo wants it, and where libraries keep it.
+        // At the top level, where the memo requires it, and where MCP libraries keep it.
         assert_eq!(result["binding_moment"], *slots);
         assert_eq!(result["structuredContent"]["binding_moment"], *slots);
         assert_eq!(result["structuredContent"]["digest"], moment["digest"]);
         assert_eq!(result["resultType"], if era == Era::Stateless { json!("complete") } else { Value::Null });
-        // And as text that stands alone: every slot is in it.
+        // And as text that is complete on its own: it contains every slot.
         let content = result["content"].as_array().unwrap();
         assert_eq!((content.len(), &content[0]["annotations"]), (1, &Value::Null));
         let text = content[0]["text"].as_str().unwrap();
@@ -113,14 +113,14 @@ async fn an_agent_hears_what_was_decided() {
         (&heard["events"][0]["kind"], &heard["events"][0]["state"]),
         (&json!("decision"), &json!("resolved"))
     );
-    // Having acknowledged it, the agent is still told what it was.
+    // After the acknowledgement the agent still gets the answer.
     let asked = fits(&mcp, "ask_principal", ask(json!({}))).await;
     resolve(&ada, &seen(&ada, &asked).await, free_text("Ship it on Friday.")).await.is(200);
     let ack = json!({ "moment_id": asked["moment_id"], "ack": true });
     let told = fits(&mcp, "check_decision", ack).await;
     assert_eq!(told["resolution"]["answer"], "Ship it on Friday.");
     assert!(agent.get(&at(&json!({ "id": asked["moment_id"] }))).await.ok()["acknowledged_at"].is_string());
-    // A decision is no new question.
+    // A decision is not presented as a new question.
     let result = mcp.call("check_decision", json!({ "moment_id": asked["moment_id"] })).await;
     assert_eq!(
         (result.get("binding_moment"), result["structuredContent"].get("binding_moment")),
@@ -157,7 +157,7 @@ async fn a_refused_question_is_talked_about_before_it_is_asked_anew() {
     let anew = mcp.call("ask_principal", ask(other)).await;
     let text = anew["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("In answer to your objection: The line is open now"), "{text}");
-    // Instead of a question that it cannot commit to.
+    // A deliberation instead of a question that the agent cannot commit to.
     let talk = json!({ "principal": "human.ada", "text": "The findings contradict each other." });
     assert_eq!(fits(&mcp, "post_deliberation", talk).await["state"], "deliberating");
     mcp.refused("post_deliberation", json!({ "text": "to nobody" }), "invalid_request").await;
@@ -199,7 +199,7 @@ async fn a_key_stands_for_what_it_was_used_for() {
     let veto = resolve(&ada, &seen(&ada, &first).await, dialogue("Why now?")).await.is(200);
     let other =
         mcp.ok("post_deliberation", json!({ "principal": "human.ben", "text": "I cannot tell." })).await;
-    // On another moment, and in the other form, it is no retry: else the word would be lost.
+    // With another moment or in the other form it is no retry; otherwise that text would be lost.
     let said = to(json!({ "moment_id": veto["id"] }));
     let once = mcp.ok("post_deliberation", said.clone()).await;
     assert_eq!(mcp.ok("post_deliberation", said).await, once);
@@ -212,7 +212,7 @@ async fn a_key_stands_for_what_it_was_used_for() {
     for about in [json!({ "principal": "human.ada" }), json!({ "moment_id": begun["moment_id"] })] {
         mcp.refused("post_deliberation", to(about), "idempotency_mismatch").await;
     }
-    // How long one waits for the answer says nothing of the question.
+    // The waiting time is not part of the question.
     let waits =
         |seconds: u32| ask(json!({ "principal": "human.ben", "idempotency_key": "k3", "wait_s": seconds }));
     let asked = mcp.ok("ask_principal", waits(0)).await;
@@ -285,7 +285,7 @@ async fn a_host_that_opens_pages_is_sent_to_the_inbox() {
         (done.get("binding_moment"), &done["structuredContent"]["binding_moment"]),
         (None, &Value::Null)
     );
-    // The state is its agent's, unchanged, for an hour.
+    // The state is valid for its agent only, unchanged, and for an hour.
     let other = Mcp::new(&world.agent("agent.b").await, Era::Stateless);
     let mut forged = back.clone();
     forged["requestState"] = json!(format!("{}x", state.as_str().unwrap()));
@@ -296,7 +296,7 @@ async fn a_host_that_opens_pages_is_sent_to_the_inbox() {
     world.clock.advance(3_600);
     let late = send(&mcp, back, pages.clone()).await;
     assert_eq!(late["isError"], true);
-    // Who does not open pages, or does not wait, is answered at once; a form is never sent.
+    // A host that does not open pages, or does not wait, gets the result at once; a form is never sent.
     for (wait, opens) in [(1, json!({})), (0, pages), (1, json!({ "elicitation": { "form": {} } }))] {
         let more = ask(json!({ "wait_s": wait, "expires_in_s": 600 }));
         let plain = send(&mcp, json!({ "arguments": more }), opens).await;
@@ -312,9 +312,9 @@ async fn nobody_decides_through_this_door() {
     let world = World::start().await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let asked = Mcp::new(&agent, Era::Stateless).ok("ask_principal", ask(json!({}))).await;
-    // Not even the person itself: what it decides with is not a tool.
+    // Not even the person: no tool can give the answer.
     let mut done = 0;
-    // The agent at last: it may take the question back.
+    // The agent is last, because it may withdraw the question.
     for client in [&ada, &world.any(), &world.any().acting_as("human.ada"), &world.admin().await, &agent] {
         let mcp = Mcp::new(client, Era::Stateless);
         for tool in listed(&mcp).await {
@@ -326,7 +326,7 @@ async fn nobody_decides_through_this_door() {
             });
             let open = mcp.call(name, all.clone()).await;
             assert_eq!(open["isError"], true, "{name} takes what it does not know");
-            // As it wants to be called.
+            // With only the arguments that the tool accepts.
             let known = tool["inputSchema"]["properties"].as_object().unwrap();
             all.as_object_mut().unwrap().retain(|argument, _| known.contains_key(argument));
             done += usize::from(mcp.call(name, all).await["isError"] == false);

@@ -1,4 +1,4 @@
-//! The tools, one by one: what they do, what they refuse, and that what they answer is what they say they answer.
+//! Each tool: its effects, its refusals, and that its results match its output schema.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{ERAS, Era, Mcp};
 use crate::aee::envelopes::letter;
 use crate::harness::{Setup, Value, World, json, talk};
 
-/// Every tool by its name; C.6 of the reference.
+/// All tools by name (MCP-W-6).
 const NAMES: [&str; 21] = [
     "ask_agent",
     "ask_principal",
@@ -39,7 +39,7 @@ pub async fn listed(mcp: &Mcp) -> Vec<Value> {
     listed["result"]["tools"].as_array().unwrap().clone()
 }
 
-/// Calls a tool that must succeed, and holds its answer against the schema that it was listed with.
+/// Calls a tool that must succeed and validates arguments and result against the tool's schemas.
 pub async fn fits(mcp: &Mcp, tool: &str, arguments: Value) -> Value {
     let tools = listed(mcp).await;
     let listed = tools.iter().find(|listed| listed["name"] == tool).unwrap();
@@ -72,7 +72,7 @@ async fn every_tool_is_closed_described_and_ordered() {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(tool["annotations"][hint].is_boolean(), "{name} has no {hint}");
         }
-        // What answers pings does not only read.
+        // A tool that answers pings is not read-only.
         let answers = ["read_mailbox", "wait_for_events"].contains(&name);
         assert!(!answers || tool["annotations"]["readOnlyHint"] == false, "{name}");
         let undescribed = tool["inputSchema"]["properties"].as_object().unwrap().iter();
@@ -80,7 +80,7 @@ async fn every_tool_is_closed_described_and_ordered() {
             .filter(|(_, schema)| schema["description"].is_null() && schema["properties"].is_null())
             .collect();
         assert!(undescribed.is_empty(), "{name}: {undescribed:?}");
-        // A member that is misspelt is not lost.
+        // A misspelt argument is refused instead of ignored.
         let text = mcp.refused(name, json!({ "mispelt": 1 }), "invalid_request").await;
         assert!(text.contains("mispelt") || text.contains("missing"), "{name}: {text}");
     }
@@ -168,14 +168,14 @@ async fn a_question_is_answered_or_stays_open() {
     let answered = asking.await.unwrap();
     assert_eq!((&answered["state"], &answered["request_id"]), (&json!("answered"), &asked["id"]));
     assert_eq!(answered["response"]["id"], replied["id"]);
-    // Nobody answers in time: the question stays, and can be answered later.
+    // Nobody answers in time: the question stays open and can be answered later.
     let ask =
         json!({ "channel": channel, "to": "agent.bob", "payload": { "q": "and now?" }, "timeout_s": 0 });
     let open = fits(&a, "ask_agent", ask).await;
     assert_eq!((&open["state"], &open["response"]), (&json!("pending"), &Value::Null));
     let late = json!({ "channel": channel, "message_id": open["request_id"], "payload": {} });
     fits(&b, "reply_message", late).await;
-    // Somebody else's grant takes the word from nobody: who may read takes part (RFC-0021 §5.2).
+    // A grant to another agent excludes nobody: every agent with read access may take part (RFC-0021 §5.2).
     let entry = json!({ "principal_id": "agent.cy", "permission": "write" });
     ada.post(&format!("/intents/{intent}/acl/entries"), entry).await.ok();
     let open =
@@ -231,7 +231,7 @@ async fn a_ping_is_answered_for_who_reads_its_mail() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (a, b) = (Mcp::new(&ada, Era::Stateless), Mcp::new(&bob, Era::Handshake));
-    // One of a usual id, and one whose id is as long as an id may be.
+    // One ping with a usual id, and one with an id of the maximum length.
     let asked = ["envelope-1".to_owned(), "e".repeat(128)];
     for id in &asked {
         let mut ping = letter(&world, id, ("agent.ada", "agent.bob"));
@@ -286,7 +286,7 @@ async fn mail_is_not_taken_out_for_a_host_that_hung_up() {
         gone.abort();
         sleep(Duration::from_millis(400)).await;
         ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
-        // Long enough that whoever waited would have been woken.
+        // Long enough for an abandoned call to have been woken.
         sleep(Duration::from_millis(400)).await;
         let page = fits(&b, "read_mailbox", json!({ "ack": true })).await;
         assert_eq!(page["items"][0]["envelope"]["id"], json!(id), "{page}");

@@ -1,5 +1,6 @@
-//! An objection lasts until those settle it to whom it belongs (binding moment §6.2): it comes back when what took its place
-//! ends without an answer, another person's answer is none, and the same question asked beforehand is no way around it.
+//! An objection lasts until it is settled by those involved (binding moment §6.2): it returns when its successor
+//! ends without an answer, another person's answer does not settle it, and the same question asked before it does
+//! not bypass it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::work::job;
 use super::{ask, at, dialogue, option, pass_time, question, resolve, told, with};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
-/// A refused question, and the one that took its place, with these members besides.
+/// Creates a refused question and its successor, with these members added.
 async fn followed(agent: &Client, ada: &Client, more: Value) -> (Value, Value) {
     let veto = refused(agent, ada).await;
     agent.post(&format!("{}/words", at(&veto)), json!({ "text": "The board did." })).await.is(200);
@@ -19,7 +20,7 @@ async fn followed(agent: &Client, ada: &Client, more: Value) -> (Value, Value) {
     (veto, next)
 }
 
-/// Holds that a refused question is deliberated again, for everybody who looks, and closes it.
+/// Asserts that a refused question is deliberated again for everyone who reads it, and closes it.
 async fn stands_again(agent: &Client, ada: &Client, veto: &Value) {
     let found = agent.get(&at(veto)).await.ok();
     let seen = (&found["state"], &found["superseded_by"], &found["ended_at"]);
@@ -43,14 +44,14 @@ async fn an_objection_comes_back_when_what_took_its_place_is_taken_back_or_lapse
     let back = told(&world, "moment.veto_restored").await;
     assert_eq!((&back[0]["moment_id"], &back[0]["ended"]), (&veto["id"], &next["id"]));
     stands_again(&agent, &ada, &veto).await;
-    // Lapsed, and nothing is swept: who looks finds it so, and who acts writes it down.
+    // It has expired and no sweep has run: reads see that at once, and the next write records it.
     let (veto, next) = followed(&agent, &ada, json!({ "expires_in": 60 })).await;
     world.clock.advance(60);
     stands_again(&agent, &ada, &veto).await;
     assert_eq!(told(&world, "moment.expired").await[0]["moment_id"], next["id"]);
     assert_eq!(told(&world, "moment.veto_restored").await.len(), 2);
     assert_eq!(pass_time(&world).await, 0);
-    // The sweep does the same, and the next question takes the place anew.
+    // The sweep does the same, and a new question becomes the successor.
     let (veto, _) = followed(&agent, &ada, json!({ "expires_in": 60 })).await;
     world.clock.advance(60);
     assert_eq!(pass_time(&world).await, 1);
@@ -73,7 +74,7 @@ async fn who_waits_for_a_refused_question_hears_that_it_comes_back() {
         format!("{}?wait=20&seen={}", at(veto), found["version"])
     };
     let pause = || tokio::time::sleep(Duration::from_millis(300));
-    // What took its place is taken back; then, nothing being swept, another lapses.
+    // The successor is withdrawn; then, without a sweep, another one expires.
     let (veto, next) = followed(&agent, &ada, json!({})).await;
     let path = seen(&veto).await;
     let back = async {
@@ -99,7 +100,7 @@ async fn who_waits_for_a_refused_question_hears_that_it_comes_back() {
     let (found, ()) = join(agent.get(&path), lapse).await;
     assert_eq!(found.ok()["state"], "deliberating");
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    // What is over for good is not waited for.
+    // A long poll on a closed question returns at once.
     let closed = ada.post(&format!("{}/close", at(&veto)), json!({})).await.is(200);
     let began = Instant::now();
     agent.get(&format!("{}?wait=20&seen={}", at(&veto), closed["version"])).await.ok();
@@ -116,7 +117,7 @@ async fn an_objection_comes_back_when_the_work_ends_that_its_successor_was_for()
     hand.tell(&work, "result", json!({ "result": 1 })).await.is(200);
     assert_eq!(agent.get(&at(&next)).await.ok()["state"], "withdrawn");
     stands_again(&agent, &ada, &veto).await;
-    // The refused question is on the house's line, what took its place on that of the intent, which ends.
+    // The refused question is in the system log, its successor in the log of the intent that ends.
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok();
     let (veto, _) = followed(&agent, &ada, json!({ "intent_id": intent["id"] })).await;
     let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
@@ -172,7 +173,7 @@ async fn what_was_asked_twice_is_refused_twice() {
 async fn a_refusal_and_the_same_question_at_once_leave_none_open() {
     let world = World::start().await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
-    // On two lines: the one lock that they share is that of the two.
+    // The two are in different logs; the only lock they share is that of the agent and the person.
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
     for _ in 0..8 {
         let veto = ask(&agent, json!({})).await;
@@ -232,7 +233,7 @@ async fn what_is_left_alone_loses_its_words_and_stays_refused() {
     assert!(found["resolution"]["objection"].is_null());
     assert_eq!(told(&world, "moment.scrubbed").await.len(), 1);
     agent.post("/moments", question("human.ada")).await.refused(409, "same_question");
-    // What is said after that has its own time, and the end takes the question too.
+    // Later words have their own retention, and closing the question removes its text too.
     ada.post(&format!("{}/words", at(&veto)), json!({ "text": "Still no." })).await.is(200);
     world.pass(2 * day).await;
     assert_eq!(agent.get(&at(&veto)).await.ok()["words"][1]["text"], Value::Null);

@@ -1,11 +1,11 @@
-//! Where a question may not be: in what is said to many (binding moment §7.4). And what is not asked twice.
+//! A question must not be part of a message to many (binding moment §7.4), and is not asked twice.
 
 use super::{ask, at, question, with};
 use crate::aee::envelopes::{letter, mail};
 use crate::harness::{Client, Value, World, json, talk};
 use crate::mcp::{Era, Mcp};
 
-/// What carries a question, wherever it is put.
+/// Returns values that contain a question at various depths.
 fn carrying() -> Vec<Value> {
     let moment = question("human.ada")["binding_moment"].clone();
     vec![
@@ -48,7 +48,7 @@ async fn a_question_is_no_message_of_a_channel() {
         r#"{"sender":"agent.a","message_type":"broadcast","payload":{"a":{"binding\u005fmoment":{}},"a":1}}"#;
     let reply = agent.send("POST", &format!("/channels/{channel}/messages"), Some(escaped.to_owned())).await;
     assert_eq!(reply.status, 422, "{}", reply.text);
-    // A message may say which question it is about.
+    // A message may name the question that it is about.
     let moment = ask(&agent, json!({})).await;
     let about = json!({
         "sender": "agent.a", "message_type": "broadcast", "payload": { "binding_moment_id": moment["id"] },
@@ -83,7 +83,7 @@ async fn a_question_is_not_broadcast_wherever_it_is_put() {
             mcp.refused("send_envelope", json!({ "envelope": event }), "invalid_moment").await;
         }
     }
-    // To one it may go, and a bridge does not show it to many.
+    // It may go to one recipient, and a bridge does not show it to many.
     let (_, channel) = talk(&world.admin().await, json!({})).await;
     let admin = world.admin().await;
     let mirror = json!({ "kind": "mirror", "entity": "agent.b", "channel_id": channel });
@@ -118,14 +118,14 @@ async fn what_waits_for_an_answer_is_not_asked_twice() {
     let mut call = json!({ "principal": "human.ada" });
     call.as_object_mut().unwrap().extend(asked.as_object().unwrap().clone());
     Mcp::new(&agent, Era::Stateless).refused("ask_principal", call, "same_question").await;
-    // Somebody else, or by somebody else, or about something else it is another one.
+    // To another person, by another agent or about another intent it is a different question.
     agent.post("/moments", question("human.ben")).await.is(201);
     other.post("/moments", question("human.ada")).await.is(201);
     let intent = agent.post("/intents", json!({ "title": "t" })).await.ok();
     let about = with(question("human.ada"), json!({ "intent_id": intent["id"] }));
     agent.post("/moments", about.clone()).await.is(201);
     agent.post("/moments", about).await.refused(409, "same_question");
-    // What is over waits for nobody.
+    // A question that has ended blocks nothing.
     agent.post(&format!("{}/withdraw", at(&first)), json!({ "reason": "better put" })).await.ok();
     let again = with(question("human.ada"), json!({ "expires_in": 60 }));
     agent.post("/moments", again.clone()).await.is(201);

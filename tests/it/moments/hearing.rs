@@ -1,5 +1,5 @@
-//! How everybody hears of a moment: those who wait for it, follow, or receive webhooks, on every server; and that a server's
-//! log has none of its words.
+//! Notifications of moments: long polls, streams and webhooks, on every server; and that the server's log contains
+//! none of their text.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{ask, at, dialogue, free_text, option, question, resolve};
 use crate::harness::process::{Launch, Place, key_of};
 use crate::harness::{Receiver, Setup, Sse, Value, World, json, subscribe};
 
-/// Two servers on one database, on the true clock.
+/// Starts two servers on one database, on the system clock.
 async fn two() -> (World, World) {
     let setup = || Setup { live: true, ..Setup::default() };
     let a = World::with(setup()).await;
@@ -41,7 +41,7 @@ async fn an_answer_on_one_server_is_heard_on_the_other_at_once() {
     assert!(took > Duration::from_millis(150) && took < Duration::from_secs(5), "{took:?}");
     assert_eq!(inbox.next().await.data["state"], "resolved");
     assert_eq!(mine.next().await.data["resolution"]["option_idx"], 0);
-    // Who comes back misses nothing, and hears nothing twice.
+    // A client that reconnects misses nothing and receives nothing twice.
     let last = mine.last_id.clone();
     drop(mine);
     let next = ask(&agent, json!({})).await;
@@ -77,7 +77,7 @@ async fn waiting_ends_with_news_and_with_time() {
     assert_eq!(found["state"], "open");
     assert!(began.elapsed() >= Duration::from_millis(900));
     agent.get(&format!("{}?wait=26", at(&moment))).await.refused(422, "invalid_parameter");
-    // A request for detail is news too, and so is a reply to who has seen everything before it.
+    // A request for detail wakes the wait too, and so does a reply to it.
     let words = format!("{}/words", at(&moment));
     let say = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -97,7 +97,7 @@ async fn waiting_ends_with_news_and_with_time() {
     let path = format!("{path}&seen={}", veto["version"]);
     let (found, _) = join(agent.get(&path), say).await;
     assert_eq!(found.ok()["words"][1]["text"], "I mean it.");
-    // That a question lapses is news as well.
+    // The expiry of a question wakes the wait as well.
     let other = world.agent("agent.b").await;
     let moment = ask(&other, json!({ "expires_in": 60 })).await;
     let pass = async {
@@ -120,7 +120,7 @@ async fn both_sides_are_told_by_webhook_and_no_word_goes_along() {
     subscribe(&agent, &of_agent.url(), wanted.clone()).await;
     subscribe(&ada, &of_ada.url(), wanted.clone()).await;
     subscribe(&world.human("human.ben").await, &of_ben.url(), wanted).await;
-    // On an intent that the person may not read, and on the house's line.
+    // On an intent that the person may not read, and without an intent.
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
     let closed = json!({ "default_policy": "closed", "entries": [] });
     agent.put(&format!("/intents/{}/acl", intent.as_str().unwrap()), closed).await.ok();

@@ -1,12 +1,12 @@
-//! What is shown of many moments: pages that end where they end, without words, and to nobody who only acts as the person; and
-//! how many may wait at once.
+//! Lists of moments: complete pages without their words, hidden from callers that only act as the person; and the
+//! limit on open moments.
 
 use super::work::job;
 use super::{ask, at, dialogue, free_text, option, question, resolve, with};
 use crate::harness::{Setup, Sse, Value, World, ids, json};
 use crate::kernel::people::logged_in;
 
-/// Copies the only moment so many times.
+/// Copies the only moment `times` times.
 async fn copied(world: &World, times: i32) {
     let text =
         "INSERT INTO moments SELECT (jsonb_populate_record(m, jsonb_build_object('id', gen_random_uuid()))).*
@@ -20,7 +20,7 @@ async fn many_that_wait_hide_nothing_that_is_over() {
     let agent = world.agent("agent.a").await;
     let mut browser = logged_in(&world, "human.ada", false).await;
     ask(&agent, json!({})).await;
-    // The ids of most are later than those that are made of the time.
+    // Most of these random ids sort after the time-based ones.
     copied(&world, 44).await;
     let over = ask(&agent, json!({})).await;
     agent.post(&format!("{}/withdraw", at(&over)), json!({ "reason": "over" })).await.ok();
@@ -37,7 +37,7 @@ async fn what_never_came_to_the_second_person_hides_nothing_from_it() {
     let second = json!({ "escalate_to": "human.ben", "escalate_after": 60, "expires_in": 3600 });
     let early = ask(&agent, second).await;
     resolve(&ada, &early, option(0)).await.is(200);
-    // As many as are read at once, and more than a page.
+    // As many as one query reads, and more than a page.
     copied(&world, 120).await;
     world.clock.advance(120);
     let mine = agent.post("/moments", question("human.ben")).await.is(201);
@@ -61,14 +61,14 @@ async fn what_a_filter_leaves_out_is_looked_at_in_portions() {
     let rare = agent.post("/moments", rare).await.is(201);
     let common = ask(&agent, json!({})).await;
     resolve(&ada, &common, option(0)).await.is(200);
-    // Later ones, all of which are over.
+    // Later ones, all of them resolved.
     let text = "INSERT INTO moments SELECT (jsonb_populate_record(m, jsonb_build_object('id',
                     'ffffffff-0000-4000-8000-' || lpad(to_hex(s), 12, '0')))).*
                 FROM moments m, generate_series(1, 1200) s WHERE m.state = 'resolved'";
     sqlx::query(text).execute(&world.ctx().pool).await.unwrap();
     let admin = world.admin().await;
     for client in [&agent, &ada, &admin] {
-        // What has an index of its own is found at once, and there is no more.
+        // A filter with an index of its own finds its rows at once, without another page.
         let (job, intent) = (work["job_id"].as_str().unwrap(), intent.as_str().unwrap());
         let direct = ["state=open".to_owned(), format!("job={job}"), format!("intent={intent}")];
         for filter in direct {
@@ -106,12 +106,12 @@ async fn so_many_of_an_agent_wait_for_a_person() {
     agent.post("/moments/deliberations", talk.clone()).await.refused(413, "too_large");
     let second = json!({ "escalate_to": "human.ada", "escalate_after": 60 });
     agent.post("/moments", with(question("human.ben"), second)).await.refused(413, "too_large");
-    // Others ask, and so may the agent with another person.
+    // Another agent may ask, and so may this agent with another person.
     ask(&world.agent("agent.b").await, json!({})).await;
     agent.post("/moments", question("human.ben")).await.is(201);
-    // What takes the place of one is no more than there was.
+    // A successor does not count as an additional moment.
     resolve(&ada, &first, dialogue("Why only two?")).await.is(200);
-    // The refusal has withdrawn those that asked the same.
+    // The refusal has withdrawn the equal questions.
     for _ in 0..49 {
         agent.post("/moments/deliberations", talk.clone()).await.is(201);
     }
@@ -122,7 +122,7 @@ async fn so_many_of_an_agent_wait_for_a_person() {
     agent.post("/moments", other.clone()).await.refused(413, "too_large");
     let next = json!({ "supersedes": first["id"], "objection_response": "There is a third channel." });
     agent.post("/moments", with(other, next)).await.is(201);
-    // What has lapsed does not wait, written down or not.
+    // An expired moment does not count, even before the sweep records it.
     world.clock.advance(24 * 3600);
     agent.post("/moments/deliberations", talk).await.is(201);
     world.end().await;
@@ -176,7 +176,7 @@ async fn nobody_reads_a_persons_words_by_acting_as_it() {
         assert_eq!(service.get(path).await.ok()["moments"], json!([]), "{path}");
     }
     assert_eq!(service.get("/moments/rates").await.ok(), json!([]));
-    // An admin sees what an admin sees, whomever it acts as.
+    // An admin has the admin's view, regardless of the agent it acts as.
     let admin = world.admin().await.acting_as("human.ada");
     let seen = admin.get(&at(&moment)).await.ok();
     assert_eq!((&seen["resolution"]["kind"], seen["resolution"].get("answer")), (&json!("free_text"), None));
@@ -184,7 +184,7 @@ async fn nobody_reads_a_persons_words_by_acting_as_it() {
     let of_agent = admin.get("/moments?agent=agent.a&state=open").await.ok();
     assert_eq!(ids(&of_agent["moments"]), [next["id"].as_str().unwrap()]);
     assert_eq!(ids(&admin.get("/moments").await.ok()["moments"]).len(), 2);
-    // Who acts as the agent hears what the agent hears.
+    // A caller that acts as the agent sees the agent's view.
     let hand = world.any().acting_as("agent.a");
     assert_eq!(hand.get(&at(&moment)).await.ok()["resolution"]["answer"], "On Monday.");
     world.end().await;
@@ -206,7 +206,7 @@ async fn waiting_sees_what_time_does_without_being_told() {
     let (found, ()) = futures_util::future::join(agent.get(&path), pass).await;
     assert_eq!(found.ok()["state"], "expired");
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
-    // When the patience is over, it is what is so then.
+    // At the end of the wait the response has the state at that time.
     let moment = ask(&agent, json!({ "expires_in": 60 })).await;
     let pass = async {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -234,11 +234,12 @@ async fn an_end_that_is_asked_for_again_is_the_same() {
     assert_eq!(ada.post(&close, json!({})).await.is(200), done);
     agent.post(&close, json!({})).await.refused(403, "not_the_principal");
     agent.post(&format!("{}/withdraw", at(&moment)), json!({})).await.refused(409, "moment_not_open");
-    // The first word of a deliberation leaves no hash under its key: with the same key it is the same, whatever it says.
+    // The first text of a deliberation is not hashed under its idempotency key: the same key means the same
+    // deliberation, whatever the text.
     let talk = |text: &str| json!({ "principal_id": "human.ada", "text": text });
     let first = agent.once("d1").post("/moments/deliberations", talk("I cannot tell.")).await.is(201);
     assert_eq!(agent.once("d1").post("/moments/deliberations", talk("Yes.")).await.is(200), first);
-    // With whom and about what is another thing.
+    // Another person or another intent makes it a different request.
     world.human("human.ben").await;
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
     for other in [json!({ "principal_id": "human.ben" }), json!({ "intent_id": intent })] {

@@ -1,5 +1,5 @@
-//! Who can answer: the person who is asked, with a key of its own, and nobody else, by whatever credential (binding moment
-//! §11.4); and of fifty answers at once one.
+//! Answers to a moment: only the person who is asked can give one, with a key of their own, and with no other
+//! credential (binding moment §11.4). Of fifty concurrent answers one wins.
 
 use futures_util::future::join_all;
 
@@ -8,7 +8,7 @@ use crate::harness::{Client, Setup, World, json};
 
 const ON_BEHALF: &str = "the person's key on behalf of the agent";
 
-/// Everybody who is not the person who is asked, with every kind of credential.
+/// Returns clients of everyone but the person who is asked, with every kind of credential.
 async fn everybody_else(world: &World) -> Vec<(&'static str, Client)> {
     let admin = world.admin().await;
     admin.post("/principals", json!({ "id": "agent.mighty", "kind": "agent" })).await.is(201);
@@ -51,7 +51,7 @@ async fn nobody_answers_in_anothers_place() {
         }
         let close = client.post(&format!("{}/close", at(&moment)), json!({})).await;
         assert!([403, 404].contains(&close.status), "{who} closes: {} {}", close.status, close.text);
-        // Looking is allowed to some, and is nobody's first look but the person's.
+        // Some of them may read the moment, but only the person's read counts as the first view.
         client.post(&format!("{}/view", at(&moment)), json!({})).await;
     }
     let found = ada.get(&at(&moment)).await.ok();
@@ -62,7 +62,7 @@ async fn nobody_answers_in_anothers_place() {
     world.clock.advance(5);
     let again = ada.post(&format!("{}/view", at(&moment)), json!({})).await.is(200);
     assert_eq!((&again["first_viewed_at"], &again["version"]), (&seen["first_viewed_at"], &seen["version"]));
-    // Nor does it wait for whoever changes something on the same line, which is the house's, at that moment.
+    // Recording the view does not wait for a writer that holds the lock of the system log.
     let mut tx = world.hold().await;
     sqlx::query("SELECT pg_advisory_xact_lock(0)").execute(&mut *tx).await.unwrap();
     let (path, looks) = (format!("{}/view", at(&moment)), std::time::Duration::from_secs(5));
@@ -80,7 +80,7 @@ async fn who_deliberates_for_the_person_is_the_person() {
     resolve(&ada, &moment, dialogue("Why now?")).await.is(200);
     for (who, client) in everybody_else(&world).await {
         let reply = client.post(&format!("{}/words", at(&moment)), json!({ "text": "I am ada." })).await;
-        // What is said on behalf of the agent is the agent's.
+        // Text posted on behalf of the agent is the agent's.
         if reply.status == 200 {
             let words = reply.json()["words"].clone();
             let last = words.as_array().unwrap().last().unwrap().clone();
@@ -103,13 +103,13 @@ async fn of_fifty_answers_at_once_one_counts() {
     let (agent, ada) = (a.agent("agent.a").await, a.human("human.ada").await);
     let ada_on_b = b.client("key-of-human.ada");
     let moment = ask(&agent, json!({})).await;
-    // Each is another answer: the same one twice would be a retry.
+    // Each answer is different, because an equal one would be a retry.
     let races = (0..50).map(|n| {
         let (client, moment) = (if n % 2 == 0 { ada.clone() } else { ada_on_b.clone() }, moment.clone());
         async move {
             loop {
                 let reply = resolve(&client, &moment, free_text(&format!("answer {n}"))).await;
-                // A busy server says so, and is asked again: what it has done counts once.
+                // Retries on 503; a repeated answer counts once.
                 if reply.status != 503 {
                     return reply;
                 }

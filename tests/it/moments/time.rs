@@ -1,4 +1,5 @@
-//! What time does to moments: they lapse, go to a second person, and leave no word behind. Nothing is ever approved by time.
+//! Time and moments: they expire, escalate to a second person, and lose their text. Nothing is ever approved by a
+//! timeout.
 
 use super::work::job;
 use super::{ask, at, free_text, option, pass_time, question, resolve, told, with};
@@ -12,7 +13,7 @@ async fn a_question_lapses_the_instant_it_is_due() {
     world.clock.advance(59);
     assert_eq!(agent.get(&at(&moment)).await.ok()["state"], "open");
     world.clock.advance(1);
-    // Nothing was swept: it is true for who reads, lists and answers.
+    // No sweep has run, but reads, lists and answers see the expiry.
     assert_eq!(agent.get(&at(&moment)).await.ok()["state"], "expired");
     assert_eq!(ids(&agent.get("/moments?state=expired").await.ok()["moments"]).len(), 1);
     assert_eq!(ids(&agent.get("/moments?state=open").await.ok()["moments"]).len(), 0);
@@ -42,13 +43,13 @@ async fn what_nobody_answers_goes_to_a_second_person() {
     ben.get(&at(&moment)).await.refused(404, "not_found");
     resolve(&ben, &moment, option(0)).await.refused(404, "not_found");
     world.clock.advance(600);
-    // True the instant it is due; swept, it is told.
+    // In effect as soon as it is due; the sweep publishes it.
     assert_eq!(ids(&ben.get("/moments/inbox").await.ok()["moments"]), [moment["id"].as_str().unwrap()]);
     assert_eq!(pass_time(&world).await, 1);
     let told = told(&world, "moment.escalated").await;
     assert_eq!((told.len(), &told[0]["escalated_to"]), (1, &json!("human.ben")));
     assert_eq!(ids(&ada.get("/moments/inbox").await.ok()["moments"]).len(), 1);
-    // One that was answered before goes nowhere.
+    // A question that was answered before is not escalated.
     ben.get(&at(&early)).await.refused(404, "not_found");
     let done = resolve(&ben, &moment, option(1)).await.is(200);
     assert_eq!(done["resolution"]["resolved_by"], "human.ben");
@@ -76,7 +77,7 @@ async fn an_answer_before_the_sweep_is_told_with_the_second_person() {
     let second = json!({ "escalate_to": "human.ben", "escalate_after": 600, "expires_in": 3600 });
     let (one, two) = (ask(&agent, second.clone()).await, ask(&agent, second).await);
     world.clock.advance(600);
-    // Whoever answers: from then on the second person was asked too, and hears of it.
+    // Whoever answers, the escalation is recorded first, so the second person is told as well.
     resolve(&ben, &one, option(1)).await.is(200);
     resolve(&ada, &two, option(1)).await.is(200);
     let escalated = told(&world, "moment.escalated").await;
@@ -103,7 +104,7 @@ async fn what_is_due_for_longest_comes_first() {
         lapse.push(ask(&agent, json!({ "expires_in": seconds })).await);
     }
     world.clock.advance(90);
-    // One at a time, as where there is more than a sweep does at once.
+    // One at a time, as with a backlog larger than a batch.
     for next in [&of_job, &lapse[2], &lapse[1], &lapse[0]] {
         assert_eq!(entente_kernel::moments::pass_time(world.ctx(), 1).await.unwrap(), 1);
         let written: Vec<String> = sqlx::query_scalar(
@@ -118,7 +119,7 @@ async fn what_is_due_for_longest_comes_first() {
     world.end().await;
 }
 
-/// Every text that stands anywhere in the database.
+/// Returns all rows of all tables as text.
 async fn whole(world: &World) -> String {
     let pool = &world.ctx().pool;
     let tables: Vec<String> = sqlx::query_scalar(
@@ -141,7 +142,7 @@ async fn whole(world: &World) -> String {
     text
 }
 
-/// Something secret is answered, refused, deliberated and closed.
+/// Creates moments with secret text that are answered, refused, deliberated and closed.
 async fn secrets(agent: &Client, ada: &Client) -> Vec<Value> {
     let mut asked = question("human.ada");
     asked["binding_moment"]["synopsis"] = json!("The xylophone ships now.");
@@ -169,13 +170,13 @@ async fn after_the_scrub_no_word_is_left() {
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let moments = secrets(&agent, &ada).await;
     assert!(whole(&world).await.contains("xylophone"));
-    // Nothing but the tables of moments has it even before.
+    // Even before, only the tables of moments contain it.
     let log: Vec<String> =
         sqlx::query_scalar("SELECT payload FROM events").fetch_all(&world.ctx().pool).await.unwrap();
     assert!(log.iter().all(|payload| !payload.contains("xylophone")));
     for moment in &moments {
         agent.post(&format!("{}/ack", at(moment)), json!({})).await.is(200);
-        // Again is the same.
+        // A repeated acknowledgement succeeds.
         agent.post(&format!("{}/ack", at(moment)), json!({})).await.is(200);
         ada.post(&format!("{}/ack", at(moment)), json!({})).await.refused(403, "forbidden");
     }
@@ -193,11 +194,11 @@ async fn after_the_scrub_no_word_is_left() {
     );
     assert_eq!(found["words"][0]["text"], Value::Null);
     assert!(found["scrubbed_at"].is_string());
-    // That it was done is in the log, and by whom.
+    // The log records the scrub, and the acknowledgements with their author.
     assert_eq!(told(&world, "moment.scrubbed").await.len(), 2);
     let acked = told(&world, "moment.acknowledged").await;
     assert_eq!((acked.len(), &acked[0]["moment_id"]), (2, &moments[0]["id"]));
-    // Neither is there anything from which a short answer could be guessed.
+    // No hash is left either, from which a short answer could be guessed.
     let hash = entente_domain::canonical::hex(&entente_domain::canonical::sha256("No xylophone"));
     assert!(!whole(&world).await.contains(&hash));
     world.end().await;
@@ -212,7 +213,7 @@ async fn words_may_go_at_once_or_by_themselves() {
     agent.post(&format!("{}/ack", at(&moments[0])), json!({})).await.is(200);
     assert!(!whole(&world).await.contains("No xylophone\""));
     assert!(whole(&world).await.contains("Still no xylophone"));
-    // The other one its agent never fetches.
+    // The agent never fetches the other one.
     world.pass(2 * 24 * 3600).await;
     assert!(!whole(&world).await.contains("xylophone"), "a word is left");
     assert_eq!(agent.get(&at(&moments[1])).await.ok()["acknowledged_at"], Value::Null);

@@ -1,4 +1,4 @@
-//! The refused question: what an agent may and may not do after it (binding moment §6.2), and that two questions at once are
+//! Refused questions: the agent's options after one (binding moment §6.2), and that two concurrent questions are
 //! judged one after the other.
 
 use futures_util::future::join_all;
@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use super::{ask, at, dialogue, free_text, option, question, resolve, told, with};
 use crate::harness::{Client, Value, World, json};
 
-/// The same question in other words and with other options.
+/// Returns the same question with another stem and other options.
 pub fn other(stem: &str) -> Value {
     let mut asked = question("human.ada");
     asked["binding_moment"]["question"]["stem"] = json!(stem);
@@ -17,13 +17,13 @@ pub fn other(stem: &str) -> Value {
     asked
 }
 
-/// A refused question of the agent's.
+/// Creates a question of the agent and refuses it.
 pub async fn refused(agent: &Client, ada: &Client) -> Value {
     let moment = ask(agent, json!({})).await;
     resolve(ada, &moment, dialogue("Who says that it ships at all?")).await.is(200)
 }
 
-/// What takes its place.
+/// Returns a question as the successor of a refused one.
 pub fn instead(veto: &Value, question: Value) -> Value {
     let more = json!({ "supersedes": veto["id"], "objection_response": "The board said so on Friday." });
     with(question, more)
@@ -36,19 +36,19 @@ async fn a_refused_question_is_deliberated_before_the_next() {
     let veto = refused(&agent, &ada).await;
     let words = format!("{}/words", at(&veto));
     let next = other("Should the registry have the tag?");
-    // Neither without naming it, nor without an answer, nor before anything was said.
+    // Refused without the reference, without an answer to the objection, or before the agent has said anything.
     agent.post("/moments", next.clone()).await.refused(409, "deliberation_required");
     let silent = with(next.clone(), json!({ "supersedes": veto["id"] }));
     agent.post("/moments", silent).await.refused(409, "deliberation_required");
     agent.post("/moments", instead(&veto, next.clone())).await.refused(409, "deliberation_required");
-    // The person may speak first; that is no word of the agent's.
+    // The person may speak first; that does not count as the agent's word.
     ada.post(&words, json!({ "text": "Tell me who decided it." })).await.is(200);
     agent.post("/moments", instead(&veto, next.clone())).await.refused(409, "deliberation_required");
     let said = agent.post(&words, json!({ "text": "The board did, on Friday." })).await.is(200);
     let kinds: Vec<&Value> = said["words"].as_array().unwrap().iter().map(|word| &word["kind"]).collect();
     assert_eq!(kinds, ["reply", "deliberation"]);
     assert_eq!(said["state"], "deliberating");
-    // The very same does not come back, whatever is said and whatever is left out.
+    // The same question is refused, whatever was said and whichever members are omitted.
     for same in [question("human.ada"), instead(&veto, question("human.ada"))] {
         agent.post("/moments", same).await.refused(409, "same_question");
     }
@@ -58,7 +58,7 @@ async fn a_refused_question_is_deliberated_before_the_next() {
     assert_eq!((&before["state"], &before["superseded_by"]), (&json!("superseded"), &made["id"]));
     assert_eq!(told(&world, "moment.vetoed").await.len(), 1);
     assert_eq!(told(&world, "moment.superseded").await[0]["superseded_by"], made["id"]);
-    // Taking the next one back does not bring the refused one back either.
+    // Withdrawing the successor does not allow the refused question again.
     agent.post(&format!("{}/withdraw", at(&made)), json!({})).await.is(200);
     agent.post("/moments", question("human.ada")).await.refused(409, "same_question");
     world.end().await;
@@ -75,7 +75,7 @@ async fn a_veto_ends_with_an_answer_or_when_it_is_closed() {
     let next = instead(&veto, other("Should the registry have the tag?"));
     let next = agent.post("/moments", next).await.is(201);
     resolve(&ada, &next, option(1)).await.is(200);
-    // The answer to what took its place settles the objection, on the other side of the chain too.
+    // The answer to the successor settles the objection, and so the whole chain.
     let again = ask(&agent, json!({})).await;
     resolve(&ada, &again, dialogue("Not this way.")).await.is(200);
     agent.post("/moments", question("human.ada")).await.refused(409, "same_question");
@@ -83,7 +83,7 @@ async fn a_veto_ends_with_an_answer_or_when_it_is_closed() {
     assert_eq!((&closed["state"], &closed["end_reason"]), (&json!("closed"), &json!("We talked.")));
     assert_eq!(told(&world, "moment.closed").await.len(), 1);
     ask(&agent, json!({})).await;
-    // Another agent was never kept from it, nor this one from asking another person.
+    // Another agent was never blocked, nor is this one with another person.
     let (b, _ben) = (world.agent("agent.b").await, world.human("human.ben").await);
     refused(&b, &ada).await;
     ask(&agent, json!({})).await;
@@ -114,7 +114,7 @@ async fn of_two_questions_at_once_one_takes_the_place() {
     let veto = refused(&agent, &ada).await;
     agent.post(&format!("{}/words", at(&veto)), json!({ "text": "The board." })).await.is(200);
     let stems = ["Who owns the tag?", "Is the registry the place for it?", "Shall ada sign it?"];
-    // On different lines; they share that of the refused question, and the lock of the two.
+    // In different logs; they share the refused question's log and the lock of the agent and the person.
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
     let races = stems.iter().enumerate().map(|(n, stem)| {
         let mut asked = instead(&veto, other(stem));
@@ -139,7 +139,7 @@ async fn asking_for_detail_answers_nothing() {
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let moment = ask(&agent, json!({})).await;
     let words = format!("{}/words", at(&moment));
-    // Detail is there for who asks, and not pushed (binding moment §5.4).
+    // Detail is available on request, not pushed (binding moment §5.4).
     agent.post(&words, json!({ "text": "By the way." })).await.refused(409, "invalid_transition");
     let asked = ada.once("w1").post(&words, json!({ "text": "Who is the third reviewer?" })).await.is(200);
     assert_eq!((&asked["state"], &asked["resolution"]), (&json!("open"), &Value::Null));
@@ -182,7 +182,7 @@ async fn an_objection_is_answered_however_much_was_said_before() {
     let moment = ask(&agent, json!({})).await;
     let words = format!("{}/words", at(&moment));
     ada.post(&words, json!({ "text": "Who?" })).await.is(200);
-    // As many as may be, while the question was open.
+    // The maximum number of words while the question is open.
     let text = "INSERT INTO moment_words SELECT moment_id, s, author, kind, text, said_at
                 FROM moment_words, generate_series(2, 200) s";
     sqlx::query(text).execute(&world.ctx().pool).await.unwrap();

@@ -1,12 +1,12 @@
-//! Moments of jobs and intents: who may ask for a job, what its followers see, and that the end of the work withdraws what was
-//! asked for it; and that a moment is no broadcast.
+//! Moments of jobs and intents: who may ask for a job, the phases that followers see, and that the end of the work
+//! withdraws its questions; and that a moment is not broadcast.
 
 use super::{ask, at, option, pass_time, question, resolve, told, with};
 use crate::aee::envelopes::letter;
 use crate::arcp::jobs::{Hand, events, id};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
-/// A job that the agent works on.
+/// Submits a job that the agent has claimed.
 pub async fn job(agent: &Client, more: Value) -> (Hand, Value) {
     let hand = Hand::of(agent, "shipper@1").await;
     agent.post("/jobs", with(json!({ "agent": "shipper", "input": 1 }), more)).await.is(201);
@@ -32,7 +32,7 @@ async fn a_job_shows_that_it_waits_for_a_person() {
     resolve(&ada, &moment, option(0)).await.is(200);
     assert_eq!(agent.get(&path).await.ok()["awaiting_decision"], json!([]));
     assert_eq!(phases(&agent, &job).await, ["awaiting_decision", "resumed"]);
-    // Only who works on a job asks for it.
+    // Only the agent that works on a job may ask for it.
     let other = world.agent("agent.b").await;
     let theirs = with(question("human.ada"), json!({ "job_id": job["job_id"] }));
     other.post("/moments", theirs.clone()).await.refused(422, "unprocessable");
@@ -50,7 +50,7 @@ async fn a_job_goes_on_when_nobody_is_asked_any_more() {
     let (_hand, first) = job(&agent, about.clone()).await;
     let (_other, second) = job(&agent, about).await;
     let for_first = json!({ "job_id": first["job_id"] });
-    // Nobody waits for a deliberation.
+    // A deliberation does not make the job wait.
     let talk =
         with(json!({ "principal_id": "human.ada", "text": "Two findings differ." }), for_first.clone());
     let talk = agent.post("/moments/deliberations", talk).await.is(201);
@@ -61,7 +61,7 @@ async fn a_job_goes_on_when_nobody_is_asked_any_more() {
     assert_eq!(phases(&agent, &first).await, ["awaiting_decision", "awaiting_decision"]);
     agent.post(&format!("{}/withdraw", at(&two)), json!({})).await.is(200);
     assert_eq!(phases(&agent, &first).await, ["awaiting_decision", "awaiting_decision", "resumed"]);
-    // Whatever the end of the intent ends, each job says so once.
+    // However many questions the end of the intent withdraws, each job reports it once.
     for work in [&first, &second, &first] {
         ask(&agent, json!({ "job_id": work["job_id"] })).await;
     }
@@ -79,7 +79,7 @@ async fn an_answer_waits_for_the_end_of_its_job_that_is_under_way() {
     let (_hand, job) = job(&agent, json!({})).await;
     let more = json!({ "job_id": job["job_id"], "valid_while": { "job_status": "running" } });
     let moment = ask(&agent, more.clone()).await;
-    // Somebody else ends the job, and has not committed that yet.
+    // Another transaction ends the job and has not committed yet.
     let mut tx = world.hold().await;
     let end = "UPDATE job_clock SET status = 'success', ended_at = $1, worker_id = NULL, claim_token = NULL,
                    claim_expires_at = NULL";
@@ -103,7 +103,7 @@ async fn what_ends_while_a_question_waits_for_its_locks_is_no_ground_to_ask() {
     let intent = agent.post("/intents", json!({ "title": "release" })).await.ok()["id"].clone();
     let (_hand, job) = job(&agent, json!({})).await;
     let work = json!({ "job_id": job["job_id"] });
-    // Another claim of the job is under way, and nobody but its agents is let into the intent any more.
+    // In an open transaction, another worker claims the job and the intent is closed to all but its agents.
     let mut tx = world.hold().await;
     for text in [
         "LOCK TABLE moments IN ACCESS EXCLUSIVE MODE",
@@ -142,7 +142,7 @@ async fn the_end_of_a_job_withdraws_its_questions() {
         let moment = ask(&agent, json!({ "job_id": job["job_id"] })).await;
         let kept = ask(&agent, json!({})).await;
         hand.tell(&job, "result", json!({ "result": 1 })).await.is(200);
-        // True for whoever reads or answers, before anything was swept.
+        // In effect for reads and answers before a sweep has run.
         assert_eq!(agent.get(&at(&moment)).await.ok()["state"], "withdrawn");
         assert_eq!(ids(&ada.get("/moments/inbox").await.ok()["moments"]), [kept["id"].as_str().unwrap()]);
         assert_eq!(ids(&ada.get("/moments?state=withdrawn").await.ok()["moments"])[0], moment["id"]);
@@ -177,7 +177,7 @@ async fn the_end_of_an_intent_withdraws_its_questions_with_it() {
     for kind in ["moment.opened", "moment.vetoed", "moment.withdrawn"] {
         assert!(types.contains(&&json!(kind)), "{types:?}");
     }
-    // An objection outlives what it was about.
+    // An objection outlives the work that it was about.
     assert_eq!(other.get(&at(&veto)).await.ok()["state"], "deliberating");
     other.post("/moments", question("human.ada")).await.refused(409, "same_question");
     let late = with(question("human.ada"), json!({ "intent_id": intent["id"] }));
@@ -203,7 +203,7 @@ async fn an_answer_counts_only_while_things_are_so() {
         .ok();
     resolve(&ada, &moment, option(0)).await.refused(409, "circumstances_changed");
     assert_eq!(agent.get(&at(&moment)).await.ok()["state"], "open");
-    // To refuse the question is always in time.
+    // A refusal of the question is always accepted.
     resolve(&ada, &moment, super::dialogue("It is blocked.")).await.is(200);
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! Arbitration and decisions (RFC-0003, contract 6): asked for and recorded under every set of names in the field.
+//! Arbitration and decisions (RFC-0003, OI-6.7, OI-6.8): requested and recorded under every set of names in use.
 
 use crate::harness::{Client, Value, World, json, talk};
 
@@ -43,7 +43,7 @@ async fn arbitration_is_asked_for_and_answered() {
     assert_eq!((&answered["id"], &answered["status"]), (&made["id"], &json!("resolved")));
     assert_eq!((&answered["resolution"], &answered["decision_id"]), (&json!("Ritz"), &decided["id"]));
     assert_eq!(ada.get(&format!("{all}?status=pending")).await.is(200), json!({ "arbitrations": [] }));
-    // One that is answered counts as not there, and nothing is recorded.
+    // An answered request counts as not found, and nothing is recorded.
     ada.post(&decisions, decision).await.refused(404, "not_found");
     assert_eq!(ada.get(&decisions).await.ok()["decisions"].as_array().unwrap().len(), 1);
     let log = ada.get(&format!("/intents/{intent}/events?limit=2")).await.ok();

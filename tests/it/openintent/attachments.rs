@@ -1,4 +1,4 @@
-//! Attachments (RFC-0005): files by reference, under every set of names in the field.
+//! Attachments (RFC-0005): files by reference, under every set of names in use.
 
 use crate::harness::{World, json, talk};
 
@@ -23,7 +23,7 @@ async fn a_file_is_added_listed_and_taken_off() {
         "created_at": "2026-11-21T08:00:00.000000Z", "createdAt": "2026-11-21T08:00:00.000000Z",
     });
     assert_eq!(made, expected);
-    // As the SDK's asynchronous client says it.
+    // With the names of the SDK's asynchronous client.
     let other = json!({ "filename": "a.png", "content_type": "image/png", "url": "s3://bucket/a.png", "size_bytes": 7 });
     let second = bob.post(&path, other).await.is(200);
     assert_eq!((&second["mime_type"], &second["size"]), (&json!("image/png"), &json!(7)));
@@ -102,7 +102,7 @@ async fn who_added_a_file_takes_it_off_and_who_is_admin() {
     let one = format!("{path}/{}", made["id"].as_str().unwrap());
     reader.delete(&one).await.refused(403, "forbidden");
     other.delete(&one).await.refused(403, "forbidden");
-    // Nor by way of another intent.
+    // Nor through another intent.
     let elsewhere = talk(&other, json!({})).await.0;
     let detour = format!("/intents/{elsewhere}/attachments/{}", made["id"].as_str().unwrap());
     other.delete(&detour).await.refused(404, "not_found");
@@ -129,7 +129,7 @@ async fn a_retry_is_done_once_and_the_list_has_an_end() {
     sqlx::query(sql).execute(&world.ctx().pool).await.unwrap();
     ada.post(&path, ask.clone()).await.refused(413, "too_large");
     assert_eq!(ada.get(&path).await.ok().as_array().unwrap().len(), 1_000);
-    // What was done stays done, even where there is no room any more.
+    // A retry of a completed request succeeds even when the list is full.
     assert_eq!(ada.once("k").post(&path, ask).await.is(200), made);
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! Channels (RFC-0021 §1, §5, §7.1): opening, options, members, changing, ending.
+//! Channels (RFC-0021 §1, §5, §7.1): creation, options, members, changes, ends.
 
 use crate::harness::{Setup, World, json, talk};
 
@@ -44,7 +44,7 @@ async fn strict_mode_fills_options_and_wants_a_task_of_the_intent() {
     let scoped = json!({ "name": "b", "task_id": task });
     ada.post(&format!("/intents/{other}/channels"), scoped.clone()).await.refused(422, "unprocessable");
     assert_eq!(ada.post(&channels, scoped).await.is(201)["task_id"], task);
-    // One that is over would have closed it.
+    // The end of the task would have closed the channel.
     ada.post(&format!("/tasks/{}/cancel", task.as_str().unwrap()), json!({})).await.ok();
     ada.post(&channels, json!({ "name": "c", "task_id": task })).await.refused(422, "unprocessable");
     world.end().await;
@@ -61,13 +61,13 @@ async fn names_are_unique_among_an_intents_open_channels() {
     ada.post(&channels, name.clone()).await.refused(409, "duplicate_name");
     ada.patch(&format!("/channels/{first}"), json!({ "status": "closed" })).await.ok();
     let second = ada.post(&channels, name).await.is(201)["id"].as_str().unwrap().to_owned();
-    // The open one comes first, although it is younger (contract 10.1).
+    // The open channel comes first, although it is newer (OI-10.1.5).
     let listed = ada.get(&channels).await.ok();
     let ids: Vec<&str> = listed.as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
     assert_eq!(ids, [second.as_str(), first.as_str()]);
     assert_eq!(ada.get(&format!("{channels}?status=closed")).await.ok().as_array().unwrap().len(), 1);
     ada.get(&format!("{channels}?status=banana")).await.refused(422, "invalid_parameter");
-    // The same name on another intent is another matter.
+    // The same name on another intent is allowed.
     let (other, _) = talk(&ada, json!({})).await;
     ada.post(&format!("/intents/{other}/channels"), json!({ "name": "release-notes" })).await.is(201);
     world.end().await;
@@ -100,7 +100,7 @@ async fn bad_asks_are_refused_and_leave_nothing() {
     }
     let crowd: Vec<String> = (0..1001).map(|n| format!("agent.{n}")).collect();
     ada.post(&channels, json!({ "name": "x", "members": crowd })).await.refused(413, "too_large");
-    // A PATCH that the reference server stores before it fails (contract 17.2).
+    // A PATCH that the reference server stores before it fails (OI-17.2.1).
     let path = format!("/channels/{channel}");
     ada.patch(&path, json!({ "members": "agent-b" })).await.refused(422, "invalid_request");
     ada.send("PATCH", &path, Some("{".to_owned())).await.refused(400, "invalid_json");
@@ -120,7 +120,7 @@ async fn only_its_managers_change_a_channel() {
     let path = format!("/channels/{}", made["id"].as_str().unwrap());
     eve.patch(&path, json!({ "members": ["agent.eve"] })).await.refused(403, "forbidden");
     eve.delete(&path).await.refused(403, "forbidden");
-    // Its creator, the intent's creator, and a coordinator may.
+    // The channel's creator, the intent's creator and a coordinator may.
     let changed =
         bob.patch(&path, json!({ "members": ["agent.bob"], "member_policy": "explicit" })).await.ok();
     assert_eq!(changed["members"], json!(["agent.bob"]));
@@ -131,7 +131,7 @@ async fn only_its_managers_change_a_channel() {
     let changed = eve.patch(&path, json!({ "members": ["agent.bob", "agent.eve"] })).await.ok();
     assert_eq!(changed["members"], json!(["agent.bob", "agent.eve"]));
     assert_eq!(changed["options"], json!({ "ttl": 3600 }), "an unknown key is kept as it was given");
-    // The log has every change, under a type that the SDK can read.
+    // The log has every change, under a type that the SDK can parse.
     let events = ada.get(&format!("/intents/{intent}/events?event_type=channel.created&limit=3")).await.ok();
     assert_eq!(events[0]["payload"]["updated"], json!(["members"]));
     assert_eq!(events[1]["payload"]["updated"], json!(["options"]));
@@ -155,7 +155,7 @@ async fn a_closed_channel_takes_nothing_and_never_opens_again() {
     ada.post(&format!("{path}/messages"), send).await.refused(409, "channel_closed");
     ada.patch(&path, json!({ "status": "open" })).await.refused(409, "channel_closed");
     ada.patch(&path, json!({ "members": [] })).await.refused(409, "channel_closed");
-    // What was said can still be read.
+    // Its messages can still be read.
     assert_eq!(ada.get(&format!("{path}/messages")).await.ok().as_array().unwrap().len(), 1);
     world.end().await;
 }
@@ -193,14 +193,14 @@ async fn a_time_to_live_ends_a_channel_the_instant_it_runs_out() {
     let send = json!({ "sender": "agent.ada", "payload": {} });
     world.pass(59).await;
     ada.post(&format!("{path}/messages"), send.clone()).await.is(201);
-    // A message begins the time anew.
+    // A message restarts the time to live.
     world.pass(59).await;
     assert_eq!(ada.get(&path).await.ok()["status"], "open");
-    // No sweep has run, and it is closed all the same.
+    // No sweep has run, but the channel is closed.
     world.clock.advance(1);
     assert_eq!(ada.get(&path).await.ok()["status"], "closed");
     ada.post(&format!("{path}/messages"), send).await.refused(409, "channel_closed");
-    // Its name is free at once.
+    // Its name is available at once.
     ada.post(&format!("/intents/{intent}/channels"), json!({ "name": "talk" })).await.is(201);
     world.sweep().await;
     let events = ada.get(&format!("/intents/{intent}/events?event_type=channel.closed")).await.ok();
@@ -241,7 +241,7 @@ async fn a_resolved_intent_closes_its_channels_and_expires_what_waits() {
     ada.post(&format!("/intents/{intent}/channels/new/messages"), json!({ "sender": "agent.ada" }))
         .await
         .refused(409, "intent_resolved");
-    // What was said is kept for whoever wants to know how it went.
+    // The messages are kept for later readers.
     assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 3);
     world.end().await;
 }
@@ -276,7 +276,7 @@ async fn a_name_that_is_not_there_yet_opens_a_channel() {
     let (intent, _) = talk(&ada, json!({})).await;
     let path = format!("/intents/{intent}/channels/progress/messages");
     let body = json!({ "sender": "agent.ada", "payload": { "n": 1 } });
-    // A message that is refused opens nothing.
+    // A refused message creates no channel.
     let wrong = json!({ "sender": "agent.ada", "to": "role:nobody", "payload": {} });
     ada.post(&path, wrong).await.refused(422, "no_recipient");
     assert_eq!(ada.get(&format!("/intents/{intent}/channels")).await.ok().as_array().unwrap().len(), 1);
@@ -288,7 +288,7 @@ async fn a_name_that_is_not_there_yet_opens_a_channel() {
     assert_eq!(channel["name"], "progress");
     assert_eq!(channel["member_policy"], "intent");
     assert_eq!(channel["message_count"], 2);
-    // Closed, the name opens another.
+    // After the channel is closed, the name creates another.
     ada.patch(&format!("/channels/{}", channel["id"].as_str().unwrap()), json!({ "status": "closed" }))
         .await
         .ok();

@@ -1,4 +1,4 @@
-//! Coordinators (RFC-0013): appointed, kept by their heartbeats, replaced; what they decide; what they are bound by.
+//! Coordinators (RFC-0013): appointment, heartbeats, replacement, decisions and guardrails.
 
 use crate::harness::{Client, Setup, Value, World, ids, json, talk};
 
@@ -33,7 +33,7 @@ fn decision(made: &Value, kind: &str) -> Value {
     })
 }
 
-/// The types of the events of an intent that tell of coordinators and assignments, oldest first.
+/// Returns the types of an intent's events about coordinators and assignments, oldest first.
 async fn told(client: &Client, intent: &str) -> Vec<String> {
     let events = client.get(&format!("/intents/{intent}/events")).await.ok();
     let types =
@@ -65,7 +65,7 @@ async fn an_appointment_is_what_the_contract_says() {
     assert_eq!(made, expected);
     assert_eq!(bob.get(&at(&made)).await.is(200), made);
     assert_eq!(bob.get(&format!("/intents/{intent}/coordinators")).await.is(200), json!([made]));
-    // It is the coordinator that channels and tasks know.
+    // It has the coordinator role for channels and tasks.
     assert_eq!(roles(&ada, &intent).await, [("agent.bob".to_owned(), "coordinator".to_owned())]);
     world.end().await;
 }
@@ -75,7 +75,7 @@ async fn only_admins_appoint_and_one_holds_a_role() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let intent = goal(&ada).await;
-    // On an open intent everybody may do everything but say who leads.
+    // On an open intent everyone may do everything except appoint coordinators.
     bob.post("/coordinators", of(&intent, "agent.bob", json!({}))).await.refused(403, "forbidden");
     let made = appoint(&ada, &intent, "agent.bob", json!({})).await;
     let again = of(&intent, "agent.eve", json!({}));
@@ -93,7 +93,7 @@ async fn only_admins_appoint_and_one_holds_a_role() {
     ] {
         ada.post("/coordinators", of(&intent, "agent.zoe", bad)).await.refused(422, code);
     }
-    // A retry is the same appointment.
+    // A retry returns the same appointment.
     let named =
         ada.once("one").post("/coordinators", of(&intent, "agent.zoe", json!({ "role": "x" }))).await.is(200);
     let retry =
@@ -115,9 +115,9 @@ async fn heartbeats_keep_it_and_silence_ends_it() {
         let heard = beat(&bob, &made).await.is(200);
         assert_eq!((&heard["status"], &heard["coordinator_status"]), (&json!("ok"), &json!("active")));
     }
-    // Five beats, one of them on the log.
+    // Five heartbeats, one of which is logged.
     assert_eq!(told(&ada, &intent).await, ["agent_assigned", "coordinator.heartbeat"]);
-    // Silent: true the instant it is, before anybody wrote it down.
+    // Silent: the status is in effect at once, before a sweep records it.
     world.clock.advance(120);
     assert_eq!(bob.get(&at(&made)).await.ok()["status"], "unresponsive");
     world.sweep().await;
@@ -138,7 +138,7 @@ async fn heartbeats_keep_it_and_silence_ends_it() {
         ]
     );
     assert!(roles(&ada, &intent).await.is_empty());
-    // Its place is free.
+    // Its role is available again.
     appoint(&ada, &intent, "agent.eve", json!({})).await;
     world.end().await;
 }
@@ -155,7 +155,7 @@ async fn a_silent_one_is_replaced_and_one_that_is_heard_of_only_by_name() {
     world.clock.advance(120);
     let second = appoint(&ada, &intent, "agent.eve", json!({})).await;
     assert_eq!(bob.get(&at(&first)).await.ok()["status"], "failed_over");
-    // It is what it was before.
+    // It has its previous role again.
     let both =
         [("agent.bob".to_owned(), "worker".to_owned()), ("agent.eve".to_owned(), "coordinator".to_owned())];
     let mut now = roles(&ada, &intent).await;
@@ -201,7 +201,7 @@ async fn decisions_are_the_appointed_agents() {
     assert_eq!(said["type"], "coordinator.decision");
     assert_eq!((&said["agent_id"], &said["coordinator_id"]), (&json!("agent.bob"), &made["id"]));
     assert_eq!(said["alternatives_considered"], json!([{ "description": "one task" }]));
-    // By the agent's name as well.
+    // The coordinator may be given by its agent's name too.
     world.clock.advance(1);
     let mut by_name = decision(&made, "failure_handled");
     by_name["coordinator_id"] = json!("agent.bob");
@@ -222,10 +222,10 @@ async fn decisions_are_the_appointed_agents() {
         wrong[member] = bad;
         bob.post("/decisions", wrong).await.refused(422, "invalid_request");
     }
-    // A decision is on the log, with why.
+    // The log has the decision with its rationale.
     let events = ada.get(&format!("/intents/{intent}/events?event_type=coordinator.decision")).await.ok();
     assert_eq!(events[1]["payload"]["rationale"], "Two can go on at once.");
-    // Somebody else's intent is none of it.
+    // The appointment does not extend to another agent's intent.
     let mut elsewhere = decision(&made, "plan_created");
     elsewhere["intent_id"] = json!(goal(&bob).await);
     bob.post("/decisions", elsewhere).await.refused(404, "not_found");
@@ -250,7 +250,7 @@ async fn it_rests_goes_on_and_finishes() {
     );
     let stale = eve.seen(&json!(1)).patch(&path, rest).await.refused(409, "version_conflict");
     assert_eq!(stale["current_version"], 2);
-    // Who rests decides nothing, and is not given up for being silent.
+    // A paused coordinator may not decide, and its silence has no effect.
     bob.post("/decisions", decision(&made, "plan_created")).await.refused(409, "invalid_transition");
     world.pass(3600).await;
     assert_eq!(ada.get(&path).await.ok()["status"], "paused");
@@ -278,11 +278,11 @@ async fn guardrails_are_kept() {
     }
     let refused = bob.post("/decisions", decision(&made, "plan_modified")).await.refused(403, "forbidden");
     assert!(refused["message"].as_str().unwrap().contains("guardrail_violation"));
-    // It was not recorded, and the coordinator rests.
+    // The decision was not recorded, and the coordinator is paused.
     assert_eq!(ada.get(&at(&made)).await.ok()["status"], "paused");
     let list = ada.get(&format!("/intents/{intent}/coordinator-decisions")).await.ok();
     assert_eq!(list.as_array().unwrap().len(), 3);
-    // One that decides nothing for too long is told of, once, and rests.
+    // A coordinator without a decision for too long is reported once and paused.
     let intent = goal(&ada).await;
     let rails = json!({ "guardrails": { "require_progress_every_minutes": 2 } });
     let made = appoint(&ada, &intent, "agent.bob", rails).await;

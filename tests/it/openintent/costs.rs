@@ -1,4 +1,5 @@
-//! Costs (RFC-0009): exact, added up unit by unit, of one moment with their list, however many record at once.
+//! Costs (RFC-0009): exact, added up per unit, with sums that match the list at any moment, also under concurrent
+//! writes.
 
 use crate::harness::{Client, Setup, Value, World, json, talk};
 
@@ -70,7 +71,7 @@ async fn different_units_are_never_added_together() {
         "EUR": { "total": 12, "count": 2, "by_type": { "api": 5, "gpu": 7 }, "by_agent": { "agent.ada": 12 }, "by_model": {} },
     });
     assert_eq!(summary["units"], units);
-    // To the last digit, as text: 0.1 and 0.2 are 0.3.
+    // Exact decimals: 0.1 and 0.2 are 0.3.
     assert!(text.text.contains(r#""total":0.3,"#), "{}", text.text);
     world.end().await;
 }
@@ -108,7 +109,7 @@ async fn amounts_are_exact_and_the_noise_of_doubles_is_not() {
     ] {
         ada.send("POST", &path, Some(body(bad))).await.refused(422, "invalid_request");
     }
-    // A sum that could not be counted is not begun.
+    // A sum that would overflow is refused.
     let most = "999999999999999999";
     ada.send("POST", &path, Some(body(most))).await.refused(413, "too_large");
     assert_eq!(ada.get(&path).await.ok()["summary"]["count"], 6);
@@ -150,7 +151,7 @@ async fn a_page_says_where_the_next_begins_and_the_sums_are_of_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_add_up_what_many_record_at_once() {
-    // On the true clock and with true chance: two servers never make the same id.
+    // On the system clock and with real random bits, so that two servers never create the same id.
     let live = Setup { live: true, ..Setup::default() };
     let world = World::with(live.clone()).await;
     let other = World::on(live, world.database.clone()).await;
@@ -167,7 +168,7 @@ async fn two_servers_add_up_what_many_record_at_once() {
     }
     let found = ada.get(&format!("/intents/{intent}/costs")).await.ok();
     assert_eq!((&found["summary"]["total"], &found["summary"]["count"]), (&json!(4), &json!(40)));
-    // The sums are what the list says, row by row.
+    // The sums equal those of the listed rows.
     let sql = "SELECT count(*) FROM cost_sums s WHERE s.amount <> (SELECT sum(c.amount) FROM costs c WHERE c.intent_id = s.intent_id
                    AND c.unit = s.unit AND (s.axis = 'all' OR s.axis = 'type' AND c.cost_type = s.key
                    OR s.axis = 'agent' AND c.agent_id = s.key))";
@@ -193,7 +194,7 @@ async fn a_retry_costs_nothing_and_nobody_spends_for_another() {
     let reader = world.agent("agent.r").await;
     reader.post(&path, json!({ "cost_type": "t", "amount": 1, "unit": "u" })).await.refused(403, "forbidden");
     assert_eq!(reader.get(&path).await.ok()["summary"]["count"], 2);
-    // Bills come late.
+    // Costs may be recorded after the end of the intent.
     let version = ada.get(&format!("/intents/{intent}")).await.ok()["version"].clone();
     ada.seen(&version)
         .post(&format!("/intents/{intent}/status"), json!({ "status": "completed" }))
@@ -215,7 +216,7 @@ async fn there_are_only_so_many_different_sums() {
     let path = format!("/intents/{intent}/costs");
     let ask = json!({ "cost_type": "another", "amount": 1, "unit": "tokens" });
     ada.post(&path, ask).await.refused(413, "too_large");
-    // Known words go on.
+    // Known keys still accept costs.
     spend(&ada, &intent, json!({})).await;
     assert_eq!(ada.get(&path).await.ok()["summary"]["total"], 2);
     world.end().await;

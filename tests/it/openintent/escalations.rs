@@ -1,4 +1,4 @@
-//! Escalations (RFC-0013): an agent puts an intent before people; who sees that, and who resolves it.
+//! Escalations (RFC-0013): an agent puts an intent before people; visibility and resolution.
 
 use crate::arcp::authority::given_key;
 use crate::harness::{Client, Value, World, ids, json, talk};
@@ -37,7 +37,7 @@ async fn an_escalation_is_resolved_once() {
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["payload"]["resolution"], "go on");
     assert_eq!(events[0]["payload"]["authority"]["basis"], "seeded_key");
-    // A retry is done once.
+    // A retry has no further effect.
     let first = ada.once("e").post(&format!("/intents/{intent}/escalations"), body.clone()).await.is(200);
     assert_eq!(ada.once("e").post(&format!("/intents/{intent}/escalations"), body).await.is(200), first);
     for (body, code) in [
@@ -49,7 +49,7 @@ async fn an_escalation_is_resolved_once() {
         ada.post(&format!("/intents/{intent}/escalations"), body).await.refused(422, code);
     }
     bob.post("/escalations/esc_01J9ZK4T6Q8R2V5X7Y9B1C3D5F/resolve", go()).await.refused(404, "not_found");
-    // What nobody has answered ends with the intent.
+    // A pending escalation ends with the intent.
     become_(&ada, &intent, "abandoned", None).await.ok();
     bob.post(&at(&first), go()).await.refused(409, "already_decided");
     let listed = ada.get(&format!("/intents/{intent}/escalations?status=expired")).await.ok();
@@ -69,7 +69,7 @@ async fn what_is_put_before_a_person_only_that_person_resolves() {
     let made = escalate(&ada, &intent, json!({ "reason": "sign here", "assigned_to": "human.eva" })).await;
     assert_eq!(made["assigned_to"], "human.eva");
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
-    // Not its agent, not a service in the person's name.
+    // Neither its agent nor a service that acts as the person.
     ada.post(&at(&made), go()).await.refused(403, "not_the_principal");
     let acl = json!({ "principal_id": "human.max", "permission": "admin" });
     ada.post(&format!("/intents/{intent}/acl/entries"), acl).await.ok();
@@ -77,7 +77,7 @@ async fn what_is_put_before_a_person_only_that_person_resolves() {
     let any = world.any().acting_as("human.eva");
     any.post(&at(&made), go()).await.refused(404, "not_found");
     assert_eq!(any.get("/escalations").await.ok()["escalations"], json!([]));
-    // She is not let into the intent by it, and yet has it before her.
+    // She has no access to the intent, but sees the escalation.
     eva.get(&format!("/intents/{intent}")).await.refused(403, "access_closed");
     assert_eq!(
         ids(&eva.get("/escalations?status=pending").await.ok()["escalations"]),
@@ -94,7 +94,7 @@ async fn a_policy_says_whose_escalations_are() {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (eva, max) = (world.human("human.eva").await, world.human("human.max").await);
     let intent = governed(&ada, json!({ "escalate_to": "human.eva", "write_scope": "assigned_only" })).await;
-    // Who may do no work there may still ask for help.
+    // An agent that may not work on the intent may still escalate.
     let made = escalate(&bob, &intent, json!({ "reason": "let me in" })).await;
     assert_eq!(made["assigned_to"], "human.eva");
     ada.post(&at(&made), go()).await.refused(403, "not_the_principal");
@@ -112,7 +112,7 @@ async fn lists_show_what_may_be_seen() {
     let (open, _) = talk(&ada, json!({})).await;
     let (closed, _) = talk(&ada, json!({})).await;
     let first = escalate(&ada, &open, json!({ "reason": "one" })).await;
-    // Within one microsecond only chance tells them apart.
+    // Ids from the same microsecond have a random order.
     world.clock.advance(1);
     let hidden = escalate(&ada, &closed, json!({ "reason": "two" })).await;
     world.clock.advance(1);
@@ -132,7 +132,7 @@ async fn lists_show_what_may_be_seen() {
     eve.post(&at(&hidden), go()).await.refused(404, "not_found");
     let writer = json!({ "principal_id": "agent.eve", "permission": "write" });
     ada.post(&format!("/intents/{closed}/acl/entries"), writer).await.ok();
-    // Only people resolve.
+    // Only people resolve escalations.
     eve.post(&at(&hidden), go()).await.refused(403, "not_the_principal");
     eve.post(&at(&first), go()).await.refused(403, "not_the_principal");
     let max = world.human("human.max").await;
@@ -168,10 +168,10 @@ async fn neither_who_raised_it_nor_any_agent_resolves_it() {
         named["resolved_by"] = json!("human.eva");
         assert!([403, 404].contains(&client.post(&at(&made), named).await.status), "{who}");
     }
-    // What is put before a person by name, that person does not resolve with a key that somebody else made either.
+    // A key that somebody else created cannot resolve an escalation, even if it names that person.
     let hers = escalate(&ada, &intent, json!({ "reason": "yours", "assigned_to": "human.max" })).await;
     given.post(&at(&hers), go()).await.refused(403, "not_the_principal");
-    // A person does not resolve what they raised, by name or by an agent with a key of theirs.
+    // People cannot resolve their own escalations, neither by name nor through an agent that their key may act as.
     let eva = world.human("human.eva").await;
     let own = escalate(&eva, &intent, json!({ "reason": "mine" })).await;
     eva.post(&at(&own), go()).await.refused(403, "not_the_principal");

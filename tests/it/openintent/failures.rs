@@ -1,5 +1,5 @@
-//! Failures and retry policies (RFC-0010): what comes of a failure, that an agent is told once and in time to try again, and
-//! that another has its turn when one has failed often enough.
+//! Failures and retry policies (RFC-0010): the decision on a failure, one timely retry notification to the agent,
+//! and the hand-over to another agent after enough failures.
 
 use crate::harness::{Client, Setup, Value, World, json, talk};
 
@@ -18,7 +18,7 @@ async fn assign(client: &Client, intent: &str, agent: &str) {
         .ok();
 }
 
-/// The assignments in the log that are retries, the newest first.
+/// Returns the retry assignments of the log, newest first.
 async fn retries(client: &Client, intent: &str) -> Vec<Value> {
     let events =
         client.get(&format!("/intents/{intent}/events?event_type=agent_assigned&limit=1000")).await.ok();
@@ -42,7 +42,7 @@ async fn a_policy_is_set_read_and_set_anew() {
     });
     assert_eq!(made, expected);
     world.clock.advance(1);
-    // The same again is no change.
+    // Setting the same policy again is no change.
     assert_eq!(policy(&ada, &intent, json!({ "max_retries": 3 })).await, made);
     let changed =
         policy(&ada, &intent, json!({ "strategy": "fixed", "max_retries": 1, "jitter": false })).await;
@@ -67,7 +67,7 @@ async fn a_policy_is_set_read_and_set_anew() {
     }
     let entry = json!({ "principal_id": "agent.r", "permission": "read" });
     ada.post(&format!("/intents/{intent}/acl/entries"), entry).await.ok();
-    // A fallback that cannot do the work is none.
+    // The fallback agent must have write access.
     ada.put(&path, json!({ "fallback_agent_id": "agent.r" })).await.refused(422, "unprocessable");
     world.agent("agent.r").await.put(&path, json!({})).await.refused(403, "forbidden");
     assert_eq!(ada.get(&path).await.ok(), changed);
@@ -109,7 +109,7 @@ async fn an_agent_is_told_to_try_again_when_its_pause_is_over() {
     assert_eq!((&told[0]["failure_id"], &told[0]["delegated_by"]), (&made["id"], &json!(null)));
     let listed = ada.get(&format!("/intents/{intent}/failures")).await.ok();
     assert_eq!(listed[0]["retry"]["announced_at"], "2026-11-21T08:00:10.000000Z");
-    // As the SDK's asynchronous client says it; the pause is twice as long.
+    // With the names of the SDK's asynchronous client; the delay has doubled.
     let second = fail(&bob, &intent, json!({ "error_type": "refused", "error_message": "still none" })).await;
     assert_eq!((&second["error_code"], &second["attempt_number"]), (&json!("refused"), &json!(2)));
     assert_eq!(second["retry"]["at"], "2026-11-21T08:00:30.000000Z");
@@ -119,12 +119,12 @@ async fn an_agent_is_told_to_try_again_when_its_pause_is_over() {
         fail(&bob, &intent, json!({ "error_type": "refused", "error_message": "still none" })).await;
         world.pass(60).await;
     }
-    // Three retries, and no more.
+    // At most three retries.
     let told = retries(&ada, &intent).await;
     assert_eq!(told.len(), 3);
     let listed = ada.get(&format!("/intents/{intent}/failures")).await.ok();
     assert_eq!(listed[3]["retry"]["reason"], "exhausted");
-    // Whoever changes the policy begins anew.
+    // A changed policy restarts the count.
     policy(&ada, &intent, json!({ "strategy": "fixed", "jitter": false })).await;
     assert_eq!(fail(&bob, &intent, json!({})).await["retry"]["decision"], "again");
     world.pass(1).await;
@@ -153,16 +153,16 @@ async fn another_agent_has_its_turn_once() {
     let agents = ada.get(&format!("/intents/{intent}/agents")).await.ok();
     let eves = agents.as_array().unwrap().iter().find(|one| one["agent_id"] == "agent.eve").unwrap();
     assert_eq!(eves["role"], "worker");
-    // The first failure's retry was called off by the second failure.
+    // The second failure cancelled the first one's retry.
     world.pass(60).await;
     assert_eq!(retries(&ada, &intent).await.len(), 1);
-    // The fallback's own attempts are counted for themselves, and it has no fallback.
+    // The fallback's attempts are counted separately, and it has no fallback itself.
     for n in 1..=3 {
         let made = fail(&eve, &intent, json!({})).await;
         assert_eq!((&made["retry"]["decision"], &made["retry"]["attempt"]), (&json!("again"), &json!(n)));
     }
     assert_eq!(fail(&eve, &intent, json!({})).await["retry"]["reason"], "exhausted");
-    // Nor is it handed over a second time.
+    // Nor is the work handed over a second time.
     assert_eq!(fail(&bob, &intent, json!({})).await["retry"]["decision"], "again");
     assert_eq!(
         fail(&bob, &intent, json!({ "recoverable": false })).await["retry"]["reason"],
@@ -185,13 +185,13 @@ async fn nothing_is_tried_again_without_a_reason_to() {
     policy(&ada, &intent, json!({ "jitter": false })).await;
     assert_eq!(reason(fail(&bob, &intent, json!({ "recoverable": false })).await), "not_recoverable");
     assert_eq!(reason(fail(&bob, &intent, json!({ "attempt_number": 4 })).await), "exhausted");
-    // Who says itself when it tries again is not told to.
+    // An agent that schedules its own retry is not notified.
     let own = fail(&bob, &intent, json!({ "retry_scheduled_at": "2026-11-21T08:00:05Z" })).await;
     assert_eq!(
         (&own["retry"]["decision"], &own["retry_scheduled_at"]),
         (&json!("own"), &json!("2026-11-21T08:00:05.000000Z"))
     );
-    // Who is not assigned hears by the answer alone.
+    // An agent without an assignment gets the decision only in the response.
     let eve = world.agent("agent.eve").await;
     assert_eq!(fail(&eve, &intent, json!({})).await["retry"]["decision"], "again");
     world.pass(60).await;
@@ -318,7 +318,7 @@ async fn failures_come_in_pages_and_a_retry_of_the_request_is_done_once() {
     world.end().await;
 }
 
-/// Failures, each on an intent of its own, whose agents are to try again.
+/// Creates failures with a due retry, each on its own intent.
 pub async fn failed(world: &World, count: u64) {
     let ada = world.agent("agent.ada").await;
     for _ in 0..count {

@@ -1,5 +1,6 @@
-//! Federation (RFC-0022, RFC-0023): two servers that know each other, an intent that goes from one to the other and whose end
-//! comes back; what is lost on the way, sent twice or by somebody else, is in `federation/rough.rs` and `federation/hostile.rs`; who knows whom in `federation/knowing.rs`.
+//! Federation (RFC-0022, RFC-0023): two servers that are peers, and an intent that goes from one to the other and
+//! reports back its end. `federation/rough.rs` covers lost and repeated requests, `federation/hostile.rs` forged
+//! ones, and `federation/knowing.rs` discovery.
 
 mod bounds;
 mod hostile;
@@ -15,12 +16,12 @@ use entente_domain::openintent::federation::signing::{show_key, sign};
 
 use crate::harness::{Client, Cluster, Setup, Value, World, json};
 
-/// A text that lasts as long as the settings of a world do.
+/// Leaks a text, because settings need a static lifetime.
 fn kept(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
 
-/// A port that nobody listens on.
+/// Returns a port that nothing listens on.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -37,7 +38,7 @@ pub fn signer(seed: u8) -> Signer {
     Signer::from_seed(&[seed; 32])
 }
 
-/// A peer that may do everything, with the key of this seed.
+/// Returns a peer with all permissions and the key of this seed.
 pub fn peer(port: u16, seed: u8) -> Value {
     json!({
         "url": url(port), "public_keys": [show_key(&signer(seed).public_key())], "receive_from": true, "dispatch_to": true,
@@ -45,7 +46,8 @@ pub fn peer(port: u16, seed: u8) -> Value {
     })
 }
 
-/// The settings of a server on a port, with the key of this seed and these peers. It exports `agent.public.*`.
+/// Returns the settings of a server on a port, with the key of this seed and these peers. It exports
+/// `agent.public.*`.
 pub fn setup(port: u16, seed: u8, peers: &Value) -> Setup {
     static FILES: AtomicUsize = AtomicUsize::new(0);
     let name =
@@ -63,7 +65,7 @@ pub fn setup(port: u16, seed: u8, peers: &Value) -> Setup {
     }
 }
 
-/// Two servers that know each other: `a` has work, `b` has agents.
+/// Two servers that are peers: `a` has work, `b` has agents.
 pub struct Two {
     pub a: World,
     pub b: World,
@@ -78,7 +80,7 @@ impl Two {
         Self::with(Vec::new()).await
     }
 
-    /// As [`Self::start`], with more settings for `b`.
+    /// Like [`Self::start`], with more settings for `b`.
     pub async fn with(more: Vec<(&'static str, &'static str)>) -> Self {
         let ports = (free_port(), free_port());
         let mut setups =
@@ -95,7 +97,7 @@ impl Two {
         Self { a, b, ports, setups, ada, bob }
     }
 
-    /// An intent of Ada's.
+    /// Creates an intent as Ada.
     pub async fn intent(&self) -> Value {
         let ask = json!({
             "title": "Translate", "description": "all of it", "state": { "half": 0.5, "one": 1.0, "ß": "€😀" },
@@ -104,14 +106,14 @@ impl Two {
         self.ada.post("/intents", ask).await.ok()
     }
 
-    /// Dispatches an intent to `b`; the dispatch.
+    /// Dispatches an intent to `b` and returns the dispatch.
     pub async fn dispatch(&self, intent: &Value, more: Value) -> Value {
         let mut ask = json!({ "intent_id": intent["id"], "target_server": url(self.ports.1) });
         ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.ada.post("/federation/dispatch", ask).await.is(200)
     }
 
-    /// Carries everything that there is to carry, both ways.
+    /// Sends all due federation messages, in both directions.
     pub async fn carry(&self) {
         for world in [&self.a, &self.b, &self.a] {
             world.sweep().await;
@@ -125,13 +127,13 @@ impl Two {
     }
 }
 
-/// The types of an intent's events, oldest first.
+/// Returns the types of an intent's events, oldest first.
 pub async fn types(client: &Client, intent: &Value) -> Vec<String> {
     let events = events(client, intent).await;
     events.iter().map(|event| event["event_type"].as_str().unwrap().to_owned()).collect()
 }
 
-/// An intent's events, oldest first.
+/// Returns an intent's events, oldest first.
 pub async fn events(client: &Client, intent: &Value) -> Vec<Value> {
     let path = format!("/intents/{}/events", intent.as_str().unwrap());
     let mut events = client.get(&path).await.ok().as_array().unwrap().clone();
@@ -150,7 +152,7 @@ async fn an_intent_goes_to_a_peer_and_its_end_comes_back() {
     let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
     let accepted = two.ada.get(&path).await.ok();
     assert_eq!((&accepted["status"], &accepted["state"]), (&json!("accepted"), &json!("accepted")));
-    // What came is what was shared, owned by the peer, and Bob has it.
+    // The copy has the shared members, belongs to the peer, and Bob is assigned to it.
     let remote = accepted["remote_intent_id"].as_str().unwrap();
     let copy = two.bob.get(&format!("/intents/{remote}")).await.ok();
     assert_eq!((&copy["created_by"], &copy["status"]), (&json!(did(two.ports.0)), &json!("active")));
@@ -161,7 +163,7 @@ async fn an_intent_goes_to_a_peer_and_its_end_comes_back() {
         types(&two.bob, &copy["id"]).await,
         ["intent_created", "federation.received", "agent_assigned"]
     );
-    // Bob works, and what he does is told.
+    // Bob works on it, and his changes are reported.
     let patch = json!({ "patches": [{ "op": "set", "path": "pages/done", "value": 3 }] });
     two.bob.seen(&json!(1)).post(&format!("/intents/{remote}/state"), patch).await.ok();
     let blocked = json!({ "status": "blocked" });
@@ -170,7 +172,7 @@ async fn an_intent_goes_to_a_peer_and_its_end_comes_back() {
     let completed = json!({ "status": "completed" });
     two.bob.seen(&json!(3)).post(&format!("/intents/{remote}/status"), completed).await.ok();
     two.carry().await;
-    // What happens after the end is nobody's business any more.
+    // Changes after the end are not reported.
     two.bob
         .seen(&json!(4))
         .post(&format!("/intents/{remote}/status"), json!({ "status": "active" }))
@@ -200,7 +202,7 @@ async fn an_intent_goes_to_a_peer_and_its_end_comes_back() {
     );
     let over = two.ada.get(&path).await.ok();
     assert_eq!((&over["status"], &over["state"]), (&json!("accepted"), &json!("completed")));
-    // Ada's own intent is as it was: what she makes of it is hers to say.
+    // Ada's own intent is unchanged, because she decides on the result herself.
     assert_eq!(two.ada.get(&format!("/intents/{}", intent["id"].as_str().unwrap())).await.ok()["version"], 1);
     two.end().await;
 }
@@ -243,7 +245,7 @@ async fn what_comes_from_a_peer_is_closed_where_the_operator_has_new_intents_clo
     let path = format!("/federation/dispatches/{}", sent["dispatch_id"].as_str().unwrap());
     let copy = two.ada.get(&path).await.ok()["remote_intent_id"].clone();
     let copy = format!("/intents/{}", copy.as_str().unwrap());
-    // Whoever was asked to work on it does; nobody else reads it, and its end still goes back.
+    // The assigned agent has access, others do not, and the end is still reported.
     two.b.agent("agent.eve").await.get(&copy).await.refused(403, "access_closed");
     two.bob.get(&copy).await.ok();
     let completed = json!({ "status": "completed" });
@@ -299,7 +301,7 @@ async fn only_who_may_do_everything_with_an_intent_gives_it_away() {
     let nowhere =
         json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "target_server": url(two.ports.1) });
     eve.post("/federation/dispatch", nowhere).await.refused(404, "not_found");
-    // Only to peers, and nothing comes back to anywhere else.
+    // Only to peers, and with callbacks to this server only.
     for target in ["https://elsewhere.example", "http://127.0.0.1", "", "http://169.254.169.254"] {
         let ask = json!({ "intent_id": intent["id"], "target_server": target });
         two.ada.post("/federation/dispatch", ask).await.refused(403, "forbidden");
@@ -307,7 +309,7 @@ async fn only_who_may_do_everything_with_an_intent_gives_it_away() {
     let mut elsewhere = ask.clone();
     elsewhere["callback_url"] = json!("https://elsewhere.example/");
     two.ada.post("/federation/dispatch", elsewhere).await.refused(422, "unprocessable");
-    // The same is done once; by DID is as good as by URL.
+    // A repeated dispatch is done once; a DID is as good as a URL.
     let by_did =
         json!({ "intent_id": intent["id"], "target_server": format!("did:web:127.0.0.1:{}", two.ports.1) });
     let first = two.ada.once("k").post("/federation/dispatch", by_did.clone()).await.ok();
@@ -317,7 +319,7 @@ async fn only_who_may_do_everything_with_an_intent_gives_it_away() {
     eve.get(&path).await.refused(404, "not_found");
     two.carry().await;
     assert_eq!(two.b.any().get("/intents").await.ok()["intents"].as_array().unwrap().len(), 1);
-    // What is over is not given away.
+    // A completed intent cannot be dispatched.
     let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
     two.ada.seen(&json!(1)).post(&path, json!({ "status": "completed" })).await.ok();
     two.ada.post("/federation/dispatch", ask).await.refused(409, "intent_resolved");
@@ -335,7 +337,7 @@ async fn what_came_from_a_peer_is_passed_on_only_as_far_as_it_allows() {
     let ask = json!({ "intent_id": remote, "target_server": url(two.ports.0) });
     let refused = two.bob.post("/federation/dispatch", ask).await.refused(403, "forbidden");
     assert!(refused["message"].as_str().unwrap().contains("passed on"));
-    // Without `state.patch` nothing of the state goes back either.
+    // Without `state.patch` in the permissions, no state is sent back either.
     let patch = json!({ "patches": [{ "op": "set", "path": "pages", "value": 3 }] });
     two.bob.seen(&json!(1)).post(&format!("/intents/{}/state", remote.as_str().unwrap()), patch).await.ok();
     two.carry().await;
@@ -351,7 +353,7 @@ pub fn signed(body: &Value, stamp: &str, seed: u8, world: &World) -> String {
     sign(body.as_object().unwrap().clone(), stamp, &signer(seed), world.ctx().now())
 }
 
-/// A server on a database that another one had.
+/// Starts a server on the database of a previous one.
 pub async fn again(setup: &Setup, database: &str) -> World {
     let _cluster = Cluster::get();
     World::on(setup.clone(), database.to_owned()).await

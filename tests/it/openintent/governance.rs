@@ -1,5 +1,5 @@
-//! Governance policies (RFC-0013): who sets them, that they hold for every piece of work through every door, and what the log
-//! tells of those who were refused. Approvals are `permits.rs`.
+//! Governance policies (RFC-0013): who sets them, their enforcement on every kind of work and endpoint, and the log
+//! of violations. `permits.rs` covers approvals.
 
 mod whole;
 
@@ -7,7 +7,7 @@ use crate::arcp::jobs::Hand;
 use crate::harness::{Client, Reply, Setup, Value, World, ids, json, talk};
 use crate::mcp::{ERAS, Mcp};
 
-/// An intent of `client`'s, with a policy.
+/// Creates an intent of `client` with a policy; returns its id.
 pub async fn governed(client: &Client, policy: Value) -> String {
     let made =
         client.post("/intents", json!({ "title": "governed", "governance_policy": policy })).await.ok();
@@ -15,7 +15,7 @@ pub async fn governed(client: &Client, policy: Value) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// Requires a refusal by a rule of the policy, in the form that clients of the reference server read (contract 3.5).
+/// Asserts a refusal by a rule of the policy, in the format of the reference server's clients (OI-3.5.2).
 #[track_caller]
 pub fn violates(reply: &Reply, rule: &str) -> Value {
     let body = reply.refused(403, "governance_violation");
@@ -25,7 +25,7 @@ pub fn violates(reply: &Reply, rule: &str) -> Value {
     body["detail"].clone()
 }
 
-/// The events of a type, the oldest first.
+/// Returns the events of a type, oldest first.
 pub async fn told(client: &Client, intent: &str, event_type: &str) -> Vec<Value> {
     let path = format!("/intents/{intent}/events?event_type={event_type}");
     let mut events = client.get(&path).await.ok().as_array().unwrap().clone();
@@ -33,12 +33,12 @@ pub async fn told(client: &Client, intent: &str, event_type: &str) -> Vec<Value>
     events
 }
 
-/// The intent's version.
+/// Returns the intent's version.
 pub async fn version(client: &Client, intent: &str) -> Value {
     client.get(&format!("/intents/{intent}")).await.ok()["version"].clone()
 }
 
-/// Changes the intent's status, as it is now.
+/// Changes the intent's status at its current version.
 pub async fn become_(client: &Client, intent: &str, status: &str, reason: Option<&str>) -> Reply {
     let body = json!({ "status": status, "reason": reason });
     client.seen(&version(client, intent).await).post(&format!("/intents/{intent}/status"), body).await
@@ -61,7 +61,7 @@ async fn a_policy_is_set_read_and_removed() {
         "require_status_reason": false, "approvers": [], "allow_self_approval": false, "escalate_to": null,
     });
     assert_eq!(none["effective_policy"], usual);
-    // Nothing to take away, and nothing to tell.
+    // There is no policy to remove, so nothing is logged.
     assert_eq!(ada.seen(&json!(1)).delete(&path).await.is(200)["version"], 1);
 
     let policy = json!({ "completion_mode": "quorum", "max_cost": 12.5, "my_own": ["x"] });
@@ -70,7 +70,7 @@ async fn a_policy_is_set_read_and_removed() {
     assert_eq!(stale["current_version"], 1);
     ada.seen(&json!(1)).put(&path, json!({ "write_scope": "most" })).await.refused(422, "invalid_request");
     ada.seen(&json!(1)).put(&path, json!({ "escalate_to": "agent.bob" })).await.refused(422, "unprocessable");
-    // Everybody may do everything here, and yet not take from those whose intent it is.
+    // Everyone may do everything here, except take control from the intent's creators.
     bob.seen(&json!(1)).put(&path, policy.clone()).await.refused(403, "forbidden");
 
     let set = ada.with("if-match", "\"1\"").put(&path, policy.clone()).await;
@@ -94,7 +94,7 @@ async fn a_policy_is_set_read_and_removed() {
     let gone = ada.seen(&json!(2)).delete(&path).await.is(200);
     assert_eq!((&gone["version"], &gone["governance_policy"]), (&json!(3), &Value::Null));
     assert_eq!(told(&ada, &intent, "governance.policy_removed").await.len(), 1);
-    // What the log says is what is.
+    // The log matches the current state.
     ada.seen(&json!(3)).put(&path, json!({ "require_status_reason": true })).await.is(200);
     ada.seen(&json!(4))
         .post(&format!("/intents/{intent}/state"), json!({ "state": { "a": 1 } }))
@@ -107,7 +107,7 @@ async fn a_policy_is_set_read_and_removed() {
     world.end().await;
 }
 
-/// Every piece of work on an intent, and how it is asked for.
+/// Performs every kind of work on an intent; returns the name and response of each.
 async fn works(client: &Client, intent: &str) -> Vec<(&'static str, Reply)> {
     let seen = client.seen(&version(client, intent).await);
     let at = |rest: &str| format!("/intents/{intent}/{rest}");
@@ -133,7 +133,7 @@ async fn work_is_for_those_who_are_assigned() {
         assert!(detail["message"].as_str().unwrap().contains("agent.bob"), "{deed}");
     }
     assert_eq!(bob.get(&format!("/intents/{intent}")).await.ok(), before, "nothing of it was done");
-    // The creator is no exception, and can lift it: who manages the intent assigns.
+    // The creator is no exception, but may assign agents as a manager.
     violates(
         &ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" })).await,
         "write_scope",
@@ -143,13 +143,13 @@ async fn work_is_for_those_who_are_assigned() {
     let task = bob.post(&format!("/intents/{intent}/tasks"), json!({ "name": "ours" })).await.ok();
     for (deed, reply) in works(&bob, &intent).await {
         if deed == "set_status" {
-            // Seen before the state was patched.
+            // The version was read before the state was patched.
             reply.refused(409, "version_conflict");
         } else {
             reply.ok();
         }
     }
-    // Talking, asking and letting go are not work.
+    // Channels, requests and escalations are not work.
     let eve = world.agent("agent.eve").await;
     let task = task["id"].as_str().unwrap();
     violates(
@@ -160,7 +160,7 @@ async fn work_is_for_those_who_are_assigned() {
     eve.post(&format!("/intents/{intent}/approvals"), json!({ "action": "look" })).await.is(200);
     eve.post(&format!("/intents/{intent}/escalations"), json!({ "reason": "let me in" })).await.is(200);
     eve.post(&format!("/intents/{intent}/arbitrate"), json!({ "reason": "let me in" })).await.is(200);
-    // Who is taken off may no more; others than who manages it take nobody off, and anybody may leave.
+    // An unassigned agent loses its rights. Only managers may unassign others, but every agent may leave.
     let place = format!("/intents/{intent}/agents/agent.bob");
     violates(&eve.delete(&place).await, "write_scope");
     bob.delete(&place).await.ok();
@@ -178,7 +178,7 @@ async fn named_agents_are_the_only_ones() {
         (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
     let policy = json!({ "allowed_agents": ["agent.bob"], "write_scope": "assigned_only" });
     let intent = governed(&ada, policy).await;
-    // Who is named may take itself on; nobody else is let in, whoever asks.
+    // A named agent may assign itself; no one else can be assigned, not even by a manager.
     violates(&assign(&eve, &intent, "agent.eve").await, "allowed_agents");
     violates(&assign(&ada, &intent, "agent.eve").await, "allowed_agents");
     assign(&bob, &intent, "agent.bob").await.ok();
@@ -223,13 +223,13 @@ async fn the_log_tells_of_violations_and_is_not_flooded() {
         (&json!("agent.bob"), &json!("write_scope"))
     );
     assert_eq!(events[0]["payload"]["deed"], "log_event");
-    // Another agent, and the same one a minute later, are news.
+    // Another agent is logged, and so is the same one a minute later.
     note("agent.eve").await;
     assert_eq!(told(&ada, &intent, "governance.violation").await.len(), 2);
     world.pass(60).await;
     note("agent.bob").await;
     assert_eq!(told(&ada, &intent, "governance.violation").await.len(), 3);
-    // However many names somebody has.
+    // The limit holds across any number of agent names.
     for n in 0..70 {
         note(&format!("agent.{n}")).await;
     }
@@ -247,11 +247,11 @@ async fn a_policy_set_on_one_server_holds_on_the_other() {
     let looked = version(&bob, &intent).await;
     let policy = json!({ "write_scope": "assigned_only" });
     ada.seen(&looked).put(&format!("/intents/{intent}/governance"), policy).await.is(200);
-    // What was looked at before counts for nothing: neither does the version fit, nor is the work allowed.
+    // The policy applies before the version check: a stale version is reported as a violation.
     let path = format!("/intents/{intent}");
     violates(&bob.seen(&looked).post(&format!("{path}/state"), json!({ "state": {} })).await, "write_scope");
     violates(&bob.post(&format!("{path}/events"), json!({ "event_type": "note" })).await, "write_scope");
-    // Many who write while it is set again: whoever is through was before it.
+    // Concurrent writers while the policy is set: every accepted write comes before it.
     let set = json!({ "write_scope": "any" });
     ada.seen(&json!(2)).put(&format!("{path}/governance"), set).await.is(200);
     let writers = futures_util::future::join_all((0..16).map(async |n| {
@@ -315,7 +315,7 @@ async fn without_a_policy_everything_is_as_it_was() {
         assert!(told(&ada, intent, "governance.violation").await.is_empty());
         assert!(told(&ada, intent, "governance.approval_enforced").await.is_empty());
     }
-    // One that is not lawful is refused from the beginning.
+    // An invalid policy is refused at creation.
     for policy in [json!({ "completion_mode": "never" }), json!({ "max_cost": -1 })] {
         let refused = ada.post("/intents", json!({ "title": "t", "governance_policy": policy })).await;
         refused.refused(422, "invalid_request");

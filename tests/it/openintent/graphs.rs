@@ -1,5 +1,5 @@
-//! Graphs of intents (RFC-0002): parts, what waits for what, what can be worked on, and that there is never a circle; also
-//! `graphs/racing.rs`.
+//! Graphs of intents (RFC-0002): children, dependencies, readiness, and that there are no cycles.
+//! `graphs/racing.rs` covers races.
 
 mod racing;
 
@@ -7,14 +7,14 @@ use entente_domain::log::export::Export;
 
 use crate::harness::{Client, Setup, Sse, Value, World, ids, json};
 
-/// An intent of somebody's, as it is asked for; its id.
+/// Creates an intent and returns its id.
 pub async fn intent(client: &Client, title: &str, more: Value) -> String {
     let mut ask = json!({ "title": title });
     ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     client.post("/intents", ask).await.is(200)["id"].as_str().unwrap().to_owned()
 }
 
-/// A part of an intent; its id.
+/// Creates a child of an intent and returns its id.
 async fn part(client: &Client, parent: &str, title: &str, more: Value) -> String {
     intent(client, title, {
         let mut more = more;
@@ -24,7 +24,7 @@ async fn part(client: &Client, parent: &str, title: &str, more: Value) -> String
     .await
 }
 
-/// Has nobody but its creator see an intent.
+/// Closes an intent to all but its creator.
 pub async fn shut(client: &Client, intent: &str) {
     client.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed" })).await.ok();
 }
@@ -36,12 +36,12 @@ pub async fn moved(client: &Client, intent: &str, status: &str) {
     client.seen(&version).post(&format!("{path}/status"), json!({ "status": status })).await.ok();
 }
 
-/// The ids that a list of an intent has under its name.
+/// Returns the ids in a list of an intent.
 async fn listed(client: &Client, intent: &str, list: &str) -> Vec<String> {
     ids(&client.get(&format!("/intents/{intent}/{list}")).await.is(200)[list])
 }
 
-/// Has one intent wait for another.
+/// Makes one intent depend on another.
 async fn depend(client: &Client, intent: &str, on: &str) -> crate::harness::Reply {
     let path = format!("/intents/{intent}");
     let version = client.get(&path).await.ok()["version"].clone();
@@ -58,7 +58,7 @@ async fn a_part_is_made_under_its_whole() {
     world.clock.advance(1);
     let first = intent(&ada, "first", json!({})).await;
     let children = format!("/intents/{whole}/children");
-    // As the SDK asks: the parent is in the path and in the body.
+    // As the SDK does it: the parent is in the path and in the body.
     let ask = json!({ "title": "part", "state": { "n": 1 }, "parent_intent_id": whole, "depends_on": [first, first] });
     let made = ada.once("k").post(&children, ask.clone()).await;
     assert_eq!(made.header("etag"), "\"1\"");
@@ -81,7 +81,7 @@ async fn a_part_is_made_under_its_whole() {
     ada.post("/intents/what/children", json!({ "title": "x" })).await.refused(404, "not_found");
     let unknown = json!({ "title": "x", "depends_on": ["intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"] });
     ada.post(&children, unknown).await.refused(422, "unprocessable");
-    // Children are for admins (RFC-0011).
+    // Creating children requires admin access (RFC-0011).
     let read = json!({ "principal_id": "agent.bob", "permission": "write" });
     ada.post(&format!("/intents/{whole}/acl/entries"), read).await.ok();
     bob.post(&children, json!({ "title": "x" })).await.refused(403, "forbidden");
@@ -127,7 +127,7 @@ async fn trees_are_walked_up_and_down_page_by_page() {
     }
     ada.get(&format!("/intents/{root}/children?after=what")).await.refused(422, "invalid_parameter");
     ada.get(&format!("/intents/{root}/children?limit=1001")).await.refused(422, "invalid_parameter");
-    // A full intent stands in each list.
+    // Each list contains complete intents.
     let shown = ada.get(&format!("/intents/{root}/descendants")).await.ok()["descendants"][0].clone();
     assert_eq!(shown, ada.get(&format!("/intents/{left}")).await.ok());
     world.end().await;
@@ -156,12 +156,12 @@ async fn what_may_not_be_read_is_left_out_with_all_behind_it() {
     assert_eq!(ids(&graph["nodes"]), [&*root, &open]);
     assert_eq!(graph["edges"], json!([{ "from": root, "to": open, "type": "parent" }]));
     assert_eq!(graph["aggregate_status"]["total"], 2);
-    // It waits all the same, whoever looks.
+    // It is blocked for every reader.
     assert_eq!(listed(&bob, &root, "blocked").await, [&*open]);
     assert_eq!(listed(&bob, &root, "ready").await, [""; 0]);
     depend(&bob, &root, &hidden).await.refused(404, "not_found");
     bob.get(&format!("/intents/{hidden}/dependents")).await.refused(403, "access_closed");
-    // Of what it waits for no more is told, also not that it was abandoned.
+    // Its dependencies stay hidden from him, including that one was abandoned.
     moved(&ada, &hidden, "abandoned").await;
     for (who, lost) in [(&ada, true), (&bob, false)] {
         let why = who.get(&format!("/intents/{root}/blocked")).await.ok()["blocked"][0].clone();
@@ -170,7 +170,7 @@ async fn what_may_not_be_read_is_left_out_with_all_behind_it() {
         assert_eq!((&why["waits_for"], &why["lost"]), (&waits_for, &gone));
     }
     moved(&ada, &hidden, "active").await;
-    // Who is let in sees it, until the instant that ends.
+    // With a grant he sees it, until the grant expires.
     let until =
         json!({ "principal_id": "agent.bob", "permission": "read", "expires_at": "2026-11-21T08:01:00Z" });
     ada.post(&format!("/intents/{hidden}/acl/entries"), until).await.ok();
@@ -212,14 +212,14 @@ async fn dependencies_come_and_go_under_the_intents_version() {
     ada.seen(&json!(3)).delete(&format!("{path}/{first}")).await.refused(404, "not_found");
     assert_eq!(listed(&ada, &first, "dependents").await, [""; 0]);
     ada.seen(&json!(3)).post(&format!("/intents/{second}/state"), json!({ "state": { "n": 1 } })).await.ok();
-    // The log says all of it, and makes the intent what it is.
+    // The log records all of it, and replaying it yields the intent.
     let log = ada.get(&format!("/intents/{second}/events?event_type=dependency_added")).await.ok();
     assert_eq!(log[0]["payload"], json!({ "dependency_id": first, "version": 2 }));
     let log = ada.get(&format!("/intents/{second}/events?event_type=dependency_removed")).await.ok();
     assert_eq!(log[0]["payload"], json!({ "dependency_id": first, "version": 3 }));
     let export = ada.get(&format!("/intents/{second}/export")).await;
     assert!(Export::verify_file(export.text.as_bytes(), &[]).unwrap().is_clean(), "{}", export.text);
-    // Who may not write may not say what it waits for.
+    // Adding dependencies requires write access.
     let bob = world.agent("agent.bob").await;
     let read = json!({ "principal_id": "agent.bob", "permission": "read" });
     ada.post(&format!("/intents/{second}/acl/entries"), read).await.ok();
@@ -240,13 +240,13 @@ async fn nobody_waits_for_itself_through_others() {
         let refused = depend(&ada, from, to).await.refused(400, "dependency_circle");
         assert_eq!(refused["errors"][0]["loc"], json!(["body", "dependency_id"]));
     }
-    // By two ways is no circle.
+    // Two paths to one intent are no cycle.
     depend(&ada, &third, &first).await.is(200);
-    // A whole may wait for its parts, or a part for its whole; but not both.
+    // A parent may depend on its children, or a child on its parent, but not both.
     let part = part(&ada, &first, "part", json!({})).await;
     depend(&ada, &first, &part).await.is(200);
     depend(&ada, &part, &first).await.refused(400, "dependency_circle");
-    // The circle is there for those too who cannot see it, and nothing of it is told.
+    // A hidden cycle is refused too, without revealing it.
     let bob = world.agent("agent.bob").await;
     let begin = intent(&bob, "begin", json!({})).await;
     let middle = intent(&ada, "middle", json!({ "depends_on": [begin] })).await;
@@ -254,7 +254,7 @@ async fn nobody_waits_for_itself_through_others() {
     shut(&ada, &middle).await;
     let refused = depend(&bob, &begin, &end).await.refused(400, "dependency_circle");
     assert!(!refused.to_string().contains(&middle));
-    // What is let go of may be waited for from the other side.
+    // A removed dependency allows the opposite one.
     let path = format!("/intents/{second}/dependencies/{first}");
     ada.seen(&json!(1)).delete(&path).await.is(200);
     depend(&ada, &third, &part).await.is(200);
@@ -278,7 +278,7 @@ async fn what_is_ready_and_what_is_blocked_is_seen_at_once() {
     let why = why.ok()["blocked"][0].clone();
     assert_eq!((&why["title"], &why["lost"]), (&json!("second"), &json!([])));
     assert_eq!(why["waits_for"], json!([first, elsewhere]));
-    // What is over is neither.
+    // A completed intent is neither.
     moved(&ada, &first, "completed").await;
     assert_eq!(listed(&ada, &root, "ready").await, [""; 0]);
     moved(&ada, &elsewhere, "abandoned").await;
@@ -287,7 +287,7 @@ async fn what_is_ready_and_what_is_blocked_is_seen_at_once() {
         (&why["id"], &why["waits_for"], &why["lost"]),
         (&json!(second), &json!([]), &json!([elsewhere]))
     );
-    // It is taken up again and done, or let go of.
+    // It is reopened and completed, or the dependency is removed.
     moved(&ada, &elsewhere, "completed").await;
     assert_eq!(listed(&ada, &root, "ready").await, [&*second]);
     moved(&ada, &elsewhere, "abandoned").await;
@@ -344,7 +344,7 @@ async fn trees_have_a_bottom_and_the_last_release_is_understood() {
     assert_eq!(listed(&ada, &lowest, "ancestors").await.len(), 99);
     let refused = ada.post(&format!("/intents/{lowest}/children"), json!({ "title": "x" })).await;
     assert_eq!(refused.refused(422, "unprocessable")["errors"][0]["type"], "too_deep");
-    // A release that writes an intent's own row alone: who waits for what is known all the same.
+    // An older release writes only the intent's own row; the dependency is found all the same.
     let pool = &world.ctx().pool;
     sqlx::query("INSERT INTO intents SELECT gen_random_uuid(), 'old', '', created_by, NULL, ARRAY[id, id], '{}', '{}', status,
                  0, 1, NULL, created_at, updated_at FROM intents WHERE parent_id IS NULL")
@@ -371,7 +371,7 @@ async fn followers_hear_what_an_intent_waits_for() {
     assert_eq!(plain.next().await.name, "dependency_added");
     let patched = plain.next().await;
     assert_eq!((&patched.data["depends_on"], &patched.data["version"]), (&json!([first]), &json!(3)));
-    // One who comes back reads it from the database.
+    // A client that resumes gets it from the database.
     let mut late = Sse::resume(&ada, &format!("/subscribe/intents/{second}"), Some("0")).await;
     let patched = late.next_named("state_patched").await;
     assert_eq!((&patched.data["depends_on"], &patched.data["version"]), (&json!([first]), &json!(3)));

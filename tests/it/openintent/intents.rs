@@ -1,4 +1,4 @@
-//! Intents (RFC-0001): creating, finding, patching under a version, statuses.
+//! Intents (RFC-0001): creation, lookup, versioned patches, statuses.
 
 use crate::harness::{Setup, Value, World, json};
 
@@ -99,7 +99,7 @@ async fn state_is_patched_under_its_version() {
     assert_eq!(patched["version"], 2);
     let stale = ada.seen(&json!(1)).post(&state, set).await.refused(409, "version_conflict");
     assert_eq!(stale["current_version"], 2);
-    // Quoted versions, leading slashes, removal of what is not there, the merge form, and nothing at all.
+    // Quoted versions, leading slashes, removal of missing members, the merge form, and an empty patch.
     let remove =
         json!({ "patches": [{ "op": "remove", "path": "/a/b" }, { "op": "remove", "path": "no/such" }] });
     assert_eq!(
@@ -184,7 +184,7 @@ async fn strict_mode_keeps_the_machine_of_rfc_0001() {
     ada.seen(&json!(1)).post(&status, json!({ "status": "active" })).await.ok();
     ada.seen(&json!(2)).post(&status, json!({ "status": "completed" })).await.ok();
     ada.seen(&json!(3)).post(&status, json!({ "status": "active" })).await.refused(409, "invalid_transition");
-    // A service must say who acts.
+    // A service must name the acting agent.
     world.any().post("/intents", json!({ "title": "t" })).await.refused(422, "invalid_request");
     world.any().acting_as("agent.x").post("/intents", json!({ "title": "t" })).await.ok();
     world.end().await;
@@ -205,7 +205,7 @@ async fn agents_are_assigned_and_taken_off() {
     ada.delete(&format!("{agents}/agent.bob")).await.is(200);
     ada.delete(&format!("{agents}/agent.bob")).await.refused(404, "not_found");
     assert_eq!(ada.get(&agents).await.ok(), json!([]));
-    // On a fully open intent nobody but its managers makes a coordinator, who would see every directed message.
+    // Even on an open intent only its managers may assign a coordinator, who would see every direct message.
     let bob = world.agent("agent.bob").await;
     bob.post(&agents, json!({ "agent_id": "agent.bob", "role": "coordinator" }))
         .await

@@ -1,5 +1,5 @@
-//! Calls of tools (RFC-0014), to a real receiver: what it is sent, what the agent gets, what is written down, and what nobody
-//! ever sees.
+//! Tool calls (RFC-0014) to a real receiver: the request, the agent's result, the record, and the secrets that
+//! nobody sees.
 
 mod limits;
 mod records;
@@ -10,7 +10,7 @@ use crate::harness::{Client, Got, Receiver, Setup, Value, World, json};
 use crate::openintent::tool_grants::grant;
 use crate::openintent::vaults::{SECRET, credential, vault};
 
-/// A grant of ada's own for a tool at the receiver, which is called `web_search` and `echo`.
+/// A grant of ada's for a tool at the receiver, which is called `web_search` and `echo`.
 pub struct Stage {
     pub world: World,
     pub ada: Client,
@@ -20,15 +20,15 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// With a connection and a grant as said.
+    /// Sets it up with this connection and grant.
     pub async fn set(auth_type: &str, secret: Value, connection: Value, granted: Value) -> Self {
-        // No longer than it takes: some of these calls never end.
+        // No drain on shutdown, because some of these calls never end.
         let settings = vec![("ENTENTE_DRAIN_SECONDS", "0")];
         let world = World::with(Setup { settings, ..Setup::default() }).await;
         Self::on(world, (auth_type, secret), connection, granted).await
     }
 
-    /// As [`Self::set`], in this world.
+    /// Like [`Self::set`], on this server.
     pub async fn on(
         world: World,
         (auth_type, secret): (&str, Value),
@@ -47,18 +47,18 @@ impl Stage {
         Self { world, ada, receiver, credential, grant }
     }
 
-    /// With a key in a header.
+    /// Sets it up with a key in a header.
     pub async fn plain() -> Self {
         Self::set("api_key", json!(SECRET), json!({}), json!({})).await
     }
 
-    /// The uses of the grant, the newest first.
+    /// Returns the uses of the grant, newest first.
     pub async fn uses(&self) -> Vec<Value> {
         let path = format!("/grants/{}/invocations", self.grant["id"].as_str().unwrap());
         self.ada.get(&path).await.is(200).as_array().unwrap().clone()
     }
 
-    /// The one request that the receiver got since it was last asked.
+    /// Returns the only request that the receiver got since the last call.
     pub fn one(&self) -> Got {
         let mut got = self.receiver.take();
         assert_eq!(got.len(), 1, "{got:?}");
@@ -66,7 +66,7 @@ impl Stage {
     }
 }
 
-/// Calls a tool; what came of it.
+/// Calls a tool and returns the result.
 pub async fn call(client: &Client, tool: &str, parameters: Value) -> Value {
     client.post("/tools/invoke", json!({ "tool_name": tool, "parameters": parameters })).await.is(200)
 }

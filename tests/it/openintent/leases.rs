@@ -1,6 +1,6 @@
-//! Leases (RFC-0003, contract 6): acquired, renewed, given back, listed. What they keep others from is
-//! `leases/guarding.rs`, how they end `leases/ending.rs`, many who want one `leases/racing.rs`, all of it
-//! together `leases/walking.rs`.
+//! Leases (RFC-0003, OI-6): acquisition, renewal, release, lists. `leases/guarding.rs` covers their
+//! protection, `leases/ending.rs` their ends, `leases/racing.rs` races, and `leases/walking.rs` random sequences of
+//! all of these.
 
 mod ending;
 mod guarding;
@@ -9,33 +9,33 @@ mod walking;
 
 use crate::harness::{Client, Value, World, json, talk};
 
-/// An intent of `client`'s.
+/// Creates an intent of `client` and returns its id.
 async fn goal(client: &Client) -> String {
     talk(client, json!({})).await.0
 }
 
-/// Asks for a lease.
+/// Requests a lease.
 async fn ask(client: &Client, intent: &str, scope: &str) -> crate::harness::Reply {
     client.post(&format!("/intents/{intent}/leases"), json!({ "scope": scope })).await
 }
 
-/// Acquires a lease; the lease.
+/// Acquires a lease and returns it.
 async fn acquire(client: &Client, intent: &str, scope: &str) -> Value {
     ask(client, intent, scope).await.is(200)
 }
 
-/// The path of a lease.
+/// Returns the path of a lease.
 fn one(lease: &Value) -> String {
     format!("/intents/{}/leases/{}", lease["intent_id"].as_str().unwrap(), lease["id"].as_str().unwrap())
 }
 
-/// The leases on an intent in a status.
+/// Returns the leases on an intent with a status.
 async fn listed(client: &Client, intent: &str, status: &str) -> Vec<Value> {
     let list = client.get(&format!("/intents/{intent}/leases?status={status}")).await.is(200);
     list["leases"].as_array().unwrap().clone()
 }
 
-/// The payloads of an intent's events of a type, oldest first, each with its actor.
+/// Returns the payloads of an intent's events of a type, oldest first, each with its actor.
 async fn told(client: &Client, intent: &str, event_type: &str) -> Vec<Value> {
     let events = client.get(&format!("/intents/{intent}/events?event_type={event_type}")).await.ok();
     let mut told: Vec<Value> = events.as_array().unwrap().clone();
@@ -49,7 +49,7 @@ async fn told(client: &Client, intent: &str, event_type: &str) -> Vec<Value> {
     told
 }
 
-/// Why the leases on an intent ended: (scope, reason, actor).
+/// Returns the ends of the leases on an intent: (scope, reason, actor).
 async fn ends(client: &Client, intent: &str) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let told = told(client, intent, "lease_released").await;
@@ -76,11 +76,11 @@ async fn a_lease_is_what_the_contract_says() {
     let event = &told(&ada, &intent, "lease_acquired").await[0];
     assert_eq!((&event["lease_id"], &event["scope"]), (&lease["id"], &json!("research")));
     assert_eq!(event["actor"], "agent.ada");
-    // The SDK reads times without an offset, in refusals too (contract 3.6).
+    // The SDK reads times without an offset, in refusals too (OI-3.6.3).
     let sdk = world.any().acting_as("agent.bob").with("user-agent", "python-httpx/0.28.1");
     let held = ask(&sdk, &intent, "research").await.refused(409, "lease_held");
     assert_eq!(held["existing_lease"]["expires_at"], "2026-11-21T08:01:00.000000");
-    // Without a duration, five minutes.
+    // The duration defaults to five minutes.
     let other = acquire(&ada, &intent, "other").await;
     assert_eq!(other["expires_at"], "2026-11-21T08:05:00.000000Z");
     world.end().await;
@@ -92,7 +92,7 @@ async fn a_scope_has_one_holder() {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let intent = goal(&ada).await;
     let lease = acquire(&ada, &intent, "research").await;
-    // Whatever text the scope is given, and whoever asks: its holder too (contract 6).
+    // For every notation of the scope and every caller, including the holder (OI-6.3).
     for (client, scope) in [
         (&bob, "research"),
         (&bob, "/research/"),
@@ -105,12 +105,12 @@ async fn a_scope_has_one_holder() {
         let refused = ask(client, &intent, scope).await.refused(409, "lease_held");
         assert_eq!(refused["existing_lease"], lease, "{scope}");
     }
-    // Its holder may have more, others what is not touched.
+    // The holder may acquire a part, others a scope that does not overlap.
     acquire(&ada, &intent, "research/sources").await;
     acquire(&bob, &intent, "researchers").await;
     ask(&ada, &intent, "*").await.refused(409, "lease_held");
     assert_eq!(listed(&ada, &intent, "active").await.len(), 3);
-    // Another intent is another matter.
+    // Another intent is independent.
     acquire(&bob, &goal(&bob).await, "research").await;
     world.end().await;
 }
@@ -156,11 +156,11 @@ async fn a_lease_is_renewed_while_it_is_held() {
     let mut expected = lease.clone();
     expected["expires_at"] = json!("2026-11-21T08:05:59.000000Z");
     assert_eq!(renewed, expected, "from now on, and nothing else");
-    // Logged under a name that clients can read (contract 15.4).
+    // Logged under a type that clients can parse (OI-15.4).
     let log = told(&ada, &intent, "lease_acquired").await;
     assert_eq!((log.len(), &log[0]["renewed"], &log[1]["renewed"]), (2, &json!(null), &json!(true)));
     bob.patch(&one(&lease), json!({})).await.refused(404, "not_found");
-    // The instant it is due it has ended, swept or not, though nobody else took its scope.
+    // It has ended as soon as it is due, before a sweep, even if its scope is still free.
     world.clock.advance(60);
     ada.patch(&one(&lease), json!({})).await.refused(409, "lease_ended");
     assert_eq!(listed(&ada, &intent, "active").await, [] as [Value; 0]);
@@ -190,7 +190,7 @@ async fn a_lease_is_given_back() {
         (&gone["lease"]["status"], &gone["lease"]["released_at"]),
         (&json!("released"), &lease["acquired_at"])
     );
-    // Again is no error, and no event (contract 6).
+    // A repeated release is neither an error nor an event (OI-6.5).
     assert_eq!(bob.delete(&one(&lease)).await.is(200), gone);
     let said = ("a".to_owned(), "released".to_owned(), "agent.bob".to_owned());
     assert_eq!(ends(&ada, &intent).await, [said]);
@@ -244,7 +244,7 @@ async fn what_is_held_is_listed_by_its_age() {
     };
     assert_eq!(shown("active").await, scopes);
     assert_eq!(shown("all").await, scopes);
-    // One that is renewed is as old as it was.
+    // A renewal does not change its age.
     ada.patch(&one(&listed(&ada, &intent, "active").await[0]), json!({})).await.is(200);
     assert_eq!(shown("active").await, scopes);
     world.end().await;

@@ -1,12 +1,12 @@
-//! Agents' memory (RFC-0015): kept, found, changed and forgotten under versions; whose it is and who else sees it. What ends
-//! by itself and what has to make room is `memory/ends.rs`; searches are `memory/search.rs`.
+//! Agents' memory (RFC-0015): entries with versions, ownership and visibility. `memory/ends.rs` covers expiry and
+//! eviction, `memory/search.rs` searches.
 
 mod ends;
 mod search;
 
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
-/// A new entry of the client's own; what came of it.
+/// Creates an entry of the client's own and returns it.
 pub async fn keep(client: &Client, key: &str, more: Value) -> Value {
     client.post("/memory", ask(key, more)).await.is(200)
 }
@@ -19,7 +19,7 @@ fn ask(key: &str, more: Value) -> Value {
     ask
 }
 
-/// Brings about so many entries whose time is over, of several agents and intents.
+/// Creates `due` expired entries of several agents and intents.
 pub async fn lapsed(world: &World, due: u64) {
     for n in 0..due {
         let agent = world.agent(&format!("agent.{}", n % 3)).await;
@@ -29,7 +29,7 @@ pub async fn lapsed(world: &World, due: u64) {
     world.clock.advance(60);
 }
 
-/// Where an entry is.
+/// Returns the path of an entry.
 pub fn at(entry: &Value) -> String {
     format!("/memory/{}", entry["id"].as_str().unwrap())
 }
@@ -48,7 +48,7 @@ fn closed_but_for(agent: &str, permission: &str) -> Value {
     json!({ "default_policy": "closed", "entries": [entry] })
 }
 
-/// What an intent's log says of memory, oldest first: type and payload.
+/// Returns an intent's events about memory, oldest first: type and payload.
 async fn told(client: &Client, intent: &str) -> Vec<(String, Value)> {
     let events = client.get(&format!("/intents/{intent}/events?limit=1000")).await.ok();
     let each = events.as_array().unwrap().iter().rev();
@@ -57,7 +57,7 @@ async fn told(client: &Client, intent: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// What happened to an agent's memory: what, and under which key.
+/// Returns the changes of an agent's memory: the kind of each, and its key.
 async fn changes(client: &Client, agent: &str) -> Vec<(String, String)> {
     let list = client.get(&format!("/agents/{agent}/memory/changes?limit=1000")).await.is(200);
     let word = |change: &Value, name: &str| change[name].as_str().unwrap().to_owned();
@@ -107,7 +107,7 @@ async fn an_entry_has_all_its_members_and_changes_under_its_version() {
     assert_eq!(changed["updated_at"], "2026-11-21T08:01:00.000000Z");
     let stale = ada.seen(&json!(1)).patch(&at(&made), json!({ "pinned": false })).await;
     assert_eq!(stale.refused(409, "version_conflict")["current_version"], 2);
-    // What changes nothing makes no version.
+    // A patch without changes creates no version.
     assert_eq!(ada.seen(&json!(2)).patch(&at(&made), json!({ "pinned": true })).await.is(200), changed);
     world.end().await;
 }
@@ -123,7 +123,7 @@ async fn what_it_was_before_and_what_became_of_it_is_kept() {
     let made = keep(&ada, "market/size", more).await;
     world.clock.advance(60);
     ada.seen(&json!(1)).patch(&at(&made), json!({ "value": { "billions": 5 }, "ttl": null })).await.is(200);
-    // What it was before.
+    // Previous versions.
     let versions = ada.get(&format!("{}/versions", at(&made))).await.is(200);
     assert_eq!((&versions[0]["version"], &versions[0]["value"]), (&json!(2), &json!({ "billions": 5 })));
     assert_eq!(
@@ -134,7 +134,7 @@ async fn what_it_was_before_and_what_became_of_it_is_kept() {
             "changed_by": "agent.ada", "changed_at": "2026-11-21T08:00:00.000000Z",
         })
     );
-    // Forgotten.
+    // Deletion.
     ada.seen(&json!(1)).delete(&at(&made)).await.refused(409, "version_conflict");
     assert_eq!(ada.delete(&at(&made)).await.is(200), json!({ "status": "deleted", "entry_id": made["id"] }));
     ada.delete(&at(&made)).await.refused(404, "not_found");
@@ -187,10 +187,10 @@ async fn a_key_is_taken_once_on_whichever_server() {
         assert_eq!(refused["current_version"], 1);
         assert!(!reply.text.contains("lease"), "{}", reply.text);
     }
-    // Another namespace and another agent have keys of their own.
+    // Another namespace, or another agent, has its own keys.
     keep(&ada, "release-notes", json!({ "namespace": "other" })).await;
     keep(&world.agent("agent.bob").await, "release-notes", json!({})).await;
-    // A version is changed once.
+    // Only one change of a version succeeds.
     let entry = ada.get("/agents/agent.ada/memory?namespace=findings").await.is(200)[0].clone();
     let changes = (0..8).map(|n| {
         let client = if n % 2 == 0 { &ada } else { &there };
@@ -212,7 +212,7 @@ async fn a_retry_is_done_once() {
     assert_eq!(ada.once("k1").post("/memory", ask("a", json!({}))).await.is(200), first);
     ada.once("k1").post("/memory", ask("b", json!({}))).await.refused(409, "idempotency_mismatch");
     ada.delete(&at(&first)).await.is(200);
-    // Also when it is gone.
+    // Also after the entry was deleted.
     assert_eq!(ada.once("k1").post("/memory", ask("a", json!({}))).await.is(200), first);
     ada.get(&at(&first)).await.refused(404, "not_found");
     world.end().await;
@@ -229,7 +229,7 @@ async fn memory_is_its_agents_own() {
     let secret =
         keep(&ada, "secret", json!({ "scope": { "intent_id": home }, "sensitivity": "restricted" })).await;
     assert_eq!(shared["scope"], json!({ "intent_id": home, "task_id": null }));
-    // A stranger finds nothing, not even that there is something.
+    // A stranger finds nothing, not even that an entry exists.
     for entry in [&own, &shared, &secret] {
         bob.get(&at(entry)).await.refused(404, "not_found");
         bob.get(&format!("{}/versions", at(entry))).await.refused(404, "not_found");
@@ -242,7 +242,7 @@ async fn memory_is_its_agents_own() {
     bob.get("/agents/agent.ada/memory/changes").await.refused(403, "may_not_act_as");
     bob.post("/memory", ask("x", json!({ "agent_id": "agent.ada" }))).await.refused(403, "may_not_act_as");
     bob.post("/memory", ask("x", scope.clone())).await.refused(403, "access_closed");
-    // Who can read the intent sees what is shared on it, and changes nothing.
+    // An agent that can read the intent sees the entries shared on it, but cannot change them.
     let carl = world.agent("agent.carl").await;
     let seen = carl.get(&at(&shared)).await.is(200);
     assert_eq!(seen["value"], json!({ "n": 1 }));
@@ -261,7 +261,7 @@ async fn memory_is_its_agents_own() {
     carl.delete(&at(&shared)).await.refused(403, "forbidden");
     carl.post("/memory", ask("x", scope)).await.refused(403, "forbidden");
     assert_eq!(ids(&ada.get(&format!("/intents/{home}/memory")).await.is(200)).len(), 2);
-    // Its log has what is shared, without values; the agent's own has all.
+    // The intent's log has the shared entries without values; the agent's own list has all changes.
     let log = told(&ada, &home).await;
     assert_eq!(
         log,
@@ -274,11 +274,11 @@ async fn memory_is_its_agents_own() {
         )]
     );
     assert_eq!(changes(&ada, "agent.ada").await.len(), 3);
-    // What is out of sight now was seen until now.
+    // The change that hides an entry is still logged, because it was visible until then.
     ada.seen(&json!(1)).patch(&at(&shared), json!({ "sensitivity": "restricted" })).await.is(200);
     carl.get(&at(&shared)).await.refused(404, "not_found");
     assert_eq!(told(&ada, &home).await.last().unwrap().0, "memory.updated");
-    // Whoever may act as the agent is it.
+    // A caller that may act as the agent has its rights.
     let any = world.any().acting_as("agent.ada");
     assert_eq!(ids(&any.get("/agents/agent.ada/memory").await.is(200)).len(), 3);
     world.end().await;
@@ -301,7 +301,7 @@ async fn what_is_known_is_set_right_by_whoever_may_write_there() {
     assert_eq!(told(&ada, &home).await.last().unwrap().1["version"], 2);
     assert_eq!(changes(&ada, "agent.ada").await.len(), 2, "it is in the owner's list of changes");
     carl.delete(&at(&known)).await.refused(403, "forbidden");
-    // How long and for whom it is kept is its agent's to say: else it could be made to end, or be hidden.
+    // Expiry and visibility are reserved to its agent; otherwise others could end or hide the entry.
     for more in [
         json!({ "ttl": "1" }),
         json!({ "expires_at": "2026-11-21T08:00:01Z" }),
@@ -312,7 +312,7 @@ async fn what_is_known_is_set_right_by_whoever_may_write_there() {
     ] {
         carl.seen(&json!(2)).patch(&at(&known), more).await.refused(403, "forbidden");
     }
-    // Access that is taken takes that too.
+    // With the access this right is lost too.
     let acl = closed_but_for("agent.carl", "read");
     ada.put(&format!("/intents/{home}/acl"), acl).await.ok();
     carl.seen(&json!(2)).patch(&at(&known), json!({ "pinned": true })).await.refused(403, "forbidden");
@@ -363,7 +363,7 @@ async fn what_is_no_entry_is_refused() {
     ada.get(&format!("/agents/agent.ada/memory?q={}", "x".repeat(501)))
         .await
         .refused(422, "invalid_parameter");
-    // Numbers that only just are some, and every letter, come back as they were.
+    // Extreme numbers and special characters are returned unchanged.
     let odd =
         json!({ "small": 5e-324, "large": 1.7e308, "whole": u64::MAX, "text": "\u{1F600} \" \\ \u{7f}" });
     let made = keep(&ada, "odd", json!({ "value": odd, "ttl": 3600 })).await;

@@ -1,5 +1,5 @@
-//! Messages (RFC-0021 §2 to §4): types, addressing, who sees what, statuses. Cursors and eviction are in `reading.rs`,
-//! batches in `batches.rs`.
+//! Messages (RFC-0021 §2 to §4): types, addressing, visibility, statuses. `reading.rs` covers cursors and eviction,
+//! `batches.rs` batches.
 
 pub(crate) mod asks;
 pub(crate) mod batches;
@@ -108,10 +108,10 @@ async fn a_request_is_answered_by_those_it_is_for() {
     assert_eq!(response["correlation_id"], request.as_str());
     assert_eq!(response["to"], "agent.ada");
     assert_eq!(response["metadata"], json!({ "m": 1 }));
-    // Another response is welcome (§3.2), also as a message of its own.
+    // A further response is allowed (§3.2), also as an ordinary message.
     let again = json!({ "sender": "agent.bob", "message_type": "response", "correlation_id": request, "payload": {} });
     assert_eq!(send(&bob, &channel, again).await["to"], "agent.ada");
-    // An impostor is not: neither under its own name nor under another's.
+    // An impostor may not respond, neither in its own name nor in another's.
     eve.post(&format!("{messages}/{request}/reply"), json!({ "sender": "agent.eve" }))
         .await
         .refused(403, "forbidden");
@@ -125,7 +125,7 @@ async fn a_request_is_answered_by_those_it_is_for() {
     bob.post(&format!("{messages}/msg_nonsense/reply"), json!({ "sender": "agent.bob" }))
         .await
         .refused(404, "not_found");
-    // Clients of the reference server answer what is no request (contract 10.3).
+    // Clients of the reference server reply to messages that are no requests (OI-10.3.1).
     let notify = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
     let path = format!("{messages}/{}/reply", notify["id"].as_str().unwrap());
     bob.post(&path, json!({ "sender": "agent.bob", "payload": {} })).await.is(201);
@@ -144,7 +144,7 @@ async fn a_sender_is_who_the_key_says() {
         .await
         .refused(403, "may_not_act_as");
     ada.post(&messages, json!({ "payload": {} })).await.refused(422, "invalid_request");
-    // A key for any agent speaks for all, whatever the header says (contract 1.1).
+    // A key for any agent may send as any, whatever the header says (OI-1.1).
     world.any().post(&messages, json!({ "sender": "agent.x" })).await.is(201);
     world.any().acting_as("agent.y").post(&messages, json!({ "sender": "agent.x" })).await.is(201);
     world.end().await;
@@ -171,7 +171,7 @@ async fn directed_mail_is_seen_by_its_parties_and_the_managers() {
     }
     eve.get(&format!("{messages}/{direct}")).await.refused(404, "not_found");
     cy.get(&format!("{messages}/{direct}")).await.ok();
-    // A key for any agent reads on behalf of others (contract 1.6).
+    // A key for any agent reads on behalf of others (OI-1.6).
     assert_eq!(ids(&world.any().acting_as("agent.eve").get(&messages).await.ok()), all);
     world.end().await;
 }
@@ -191,7 +191,7 @@ async fn an_explicit_channel_is_for_its_members() {
     ada.post(&messages, json!({ "sender": "agent.ada", "to": "agent.eve", "payload": {} }))
         .await
         .refused(403, "not_a_member");
-    // That it is there, and who is on it, everybody on the intent may know.
+    // Everyone on the intent may see that it exists and its members.
     assert_eq!(
         eve.get(&format!("/channels/{channel}")).await.ok()["members"],
         json!(["agent.ada", "agent.bob"])
@@ -230,7 +230,7 @@ async fn a_role_is_resolved_when_the_message_is_sent() {
         assert_eq!(ids(&holder.get(&format!("{messages}?to=role:billing")).await.ok()), [id]);
     }
     holders[2].get(&messages).await.refused(403, "not_a_member");
-    // Who takes the role later was not asked.
+    // An agent that takes the role later was not addressed.
     let late = world.agent("agent.late").await;
     late.post("/agents/register", json!({ "agent_id": "agent.late", "role_id": "billing" })).await.ok();
     ada.patch(&format!("/channels/{channel}"), json!({ "member_policy": "intent" })).await.ok();
@@ -320,7 +320,7 @@ async fn only_recipients_mark_a_message_read() {
     world.clock.advance(3);
     assert_eq!(bob.patch(&path, read.clone()).await.ok(), marked, "again changes nothing");
     assert_eq!(ada.get(&path).await.ok(), marked);
-    // Everybody but its sender can read a broadcast.
+    // Everyone but its sender may mark a broadcast as read.
     let all =
         send(&ada, &channel, json!({ "sender": "agent.ada", "message_type": "broadcast", "payload": {} }))
             .await;

@@ -1,11 +1,11 @@
-//! Permits (RFC-0013, approvals): asking, approving, denying, quorums, and that what was approved is used once.
+//! Permits (RFC-0013, approvals): requests, approvals, denials, quorums, and that an approval is used once.
 
 use futures_util::future::join_all;
 
 use crate::harness::{Client, Reply, Setup, Value, World, ids, json, talk};
 use crate::openintent::governance::{become_, governed, told, violates};
 
-/// Asks for approval; the path of the request.
+/// Requests approval and returns the path of the request.
 async fn ask(client: &Client, intent: &str, action: &str) -> String {
     let body = json!({ "action": action, "reason": "it is time", "context": { "n": 1 } });
     let made = client.post(&format!("/intents/{intent}/approvals"), body).await.is(200);
@@ -16,7 +16,7 @@ async fn ask(client: &Client, intent: &str, action: &str) -> String {
     format!("/intents/{intent}/approvals/{}", made["id"].as_str().unwrap())
 }
 
-/// Without a body, as the SDK does it.
+/// Decides without a body, as the SDK does.
 async fn decide(client: &Client, path: &str, verb: &str) -> Reply {
     client.send("POST", &format!("{path}/{verb}"), None).await
 }
@@ -35,7 +35,7 @@ async fn a_completion_is_approved_first() {
         (&detail["mode"], &detail["required"], &detail["granted"]),
         (&json!("require_approval"), &json!(1), &json!(0))
     );
-    // Other changes of the status, and other actions, are as ever.
+    // Other status changes and other actions are unaffected.
     become_(&ada, &intent, "active", None).await.ok();
     let deploy = ask(&ada, &intent, "deploy").await;
     decide(&bob, &deploy, "approve").await.is(200);
@@ -53,7 +53,7 @@ async fn a_completion_is_approved_first() {
     complete(&ada, &intent).await.is(200);
     let used = ada.get(&path).await.is(200);
     assert_eq!((&used["status"], &used["used_by"]), (&json!("approved"), &json!("agent.ada")));
-    // What was not used has ended with the intent.
+    // An unused approval ends with the intent.
     assert_eq!(ada.get(&deploy).await.is(200)["status"], "expired");
     let granted = told(&ada, &intent, "governance.approval_granted").await;
     assert_eq!(granted.len(), 2);
@@ -61,7 +61,7 @@ async fn a_completion_is_approved_first() {
     let enforced = told(&ada, &intent, "governance.approval_enforced").await;
     assert_eq!(enforced[0]["payload"]["approval_ids"], json!([used["id"]]));
     assert_eq!(enforced[0]["payload"]["approved_by"], json!(["agent.bob"]));
-    // Opened again (this server is lenient), it needs another approval: this one is used up.
+    // Reopened (this server is lenient), it needs another approval, because this one is used.
     become_(&ada, &intent, "active", None).await.ok();
     violates(&complete(&ada, &intent).await, "completion_mode");
     world.end().await;
@@ -77,7 +77,7 @@ async fn a_denied_request_permits_nothing() {
     decide(&bob, &path, "approve").await.refused(409, "already_decided");
     violates(&complete(&ada, &intent).await, "completion_mode");
     assert_eq!(told(&ada, &intent, "governance.approval_denied").await.len(), 1);
-    // Who has asked takes back.
+    // The requester may withdraw by a denial.
     let path = ask(&ada, &intent, "complete").await;
     assert_eq!(decide(&ada, &path, "deny").await.is(200)["decided_by"], "agent.ada");
     let listed = ada.get(&format!("/intents/{intent}/approvals?status=denied")).await.is(200);
@@ -101,9 +101,9 @@ async fn who_may_approve_is_said_by_list_and_policy() {
     ada.put(&format!("/intents/{intent}/acl"), acl).await.ok();
     let path = ask(&ada, &intent, "complete").await;
     decide(&eve, &path, "approve").await.refused(403, "forbidden");
-    // Whom the policy names needs no more than to see it.
+    // Approvers named in the policy need only read access.
     decide(&bob, &path, "approve").await.is(200);
-    // Where the policy names nobody, it takes an admin.
+    // Without named approvers, an admin must approve.
     let plain = governed(&ada, json!({ "completion_mode": "require_approval" })).await;
     let acl = json!({ "default_policy": "open", "entries": [
         { "principal_id": "agent.bob", "permission": "write" }, { "principal_id": "agent.eve", "permission": "admin" },
@@ -112,18 +112,18 @@ async fn who_may_approve_is_said_by_list_and_policy() {
     let other = ask(&ada, &plain, "complete").await;
     decide(&bob, &other, "approve").await.refused(403, "forbidden");
     decide(&eve, &other, "approve").await.is(200);
-    // A policy that is set meanwhile says who has approved for nothing.
+    // After a change of the policy, an approval by an agent that it does not name no longer counts.
     let intent_path = format!("/intents/{plain}");
     let set = json!({ "completion_mode": "require_approval", "approvers": ["agent.bob"] });
     ada.seen(&json!(1)).put(&format!("{intent_path}/governance"), set).await.is(200);
     violates(&complete(&ada, &plain).await, "completion_mode");
-    // A policy may let somebody approve its own.
+    // A policy may allow self-approval.
     let own = json!({ "completion_mode": "require_approval", "allow_self_approval": true });
     let lax = governed(&ada, own).await;
     let path = ask(&ada, &lax, "complete").await;
     decide(&ada, &path, "approve").await.is(200);
     complete(&ada, &lax).await.is(200);
-    // A request of one intent is none of another's.
+    // A request of one intent is not found under another.
     let id = path.rsplit('/').next().unwrap();
     for reply in [
         ada.get(&format!("{intent_path}/approvals/{id}")).await,
@@ -138,7 +138,7 @@ async fn who_may_approve_is_said_by_list_and_policy() {
     world.end().await;
 }
 
-/// An intent of Ada's with so many assigned agents, which decide by a quorum.
+/// Creates an intent of Ada's with this many assigned agents that decide by quorum.
 async fn by_quorum(ada: &Client, agents: usize, threshold: f64) -> String {
     let policy = json!({ "completion_mode": "quorum", "quorum_threshold": threshold });
     let intent = governed(ada, policy).await;
@@ -157,7 +157,7 @@ async fn a_quorum_counts_agents_and_not_approvals() {
     let path = ask(&ada, &intent, "complete").await;
     let (a, b) = (any.acting_as("agent.0"), any.acting_as("agent.1"));
     let stranger = world.agent("agent.sock").await;
-    // Nobody votes who is not assigned, and nobody comes to be by itself.
+    // Only assigned agents vote, and an agent cannot assign itself.
     decide(&stranger, &path, "approve").await.refused(403, "forbidden");
     let puppet = json!({ "agent_id": "agent.sock" });
     violates(&stranger.post(&format!("/intents/{intent}/agents"), puppet).await, "completion_mode");
@@ -166,7 +166,7 @@ async fn a_quorum_counts_agents_and_not_approvals() {
     let again = decide(&a, &path, "approve").await.is(200);
     assert_eq!(again, once, "a second approval of the same agent is none");
     assert_eq!(told(&ada, &intent, "governance.approval_granted").await.len(), 1);
-    // Nor is one on another request.
+    // An approval of another request does not count either.
     let other = ask(&b, &intent, "complete").await;
     assert_eq!(decide(&a, &other, "approve").await.is(200)["status"], "pending");
     let detail = violates(&complete(&ada, &intent).await, "completion_mode");
@@ -178,7 +178,7 @@ async fn a_quorum_counts_agents_and_not_approvals() {
     complete(&ada, &intent).await.is(200);
     let enforced = told(&ada, &intent, "governance.approval_enforced").await;
     assert_eq!(enforced[0]["payload"]["approved_by"], json!(["agent.0", "agent.1"]));
-    // Where nobody votes nothing is completed.
+    // Without voters nothing can be completed.
     let empty = by_quorum(&ada, 0, 0.5).await;
     violates(&complete(&ada, &empty).await, "completion_mode");
     world.end().await;
@@ -192,7 +192,7 @@ async fn of_many_approvals_on_two_servers_each_agent_has_one_seat() {
     let ada = world.agent("agent.ada").await;
     let intent = by_quorum(&ada, 6, 1.0).await;
     let path = ask(&ada, &intent, "complete").await;
-    // Five of six agents, each on both servers at once and more than once.
+    // Five of six agents, each on both servers and several times.
     let approvals = (0..40).map(|n| {
         let server = if n % 2 == 0 { &world } else { &other };
         let (client, path) = (server.any().acting_as(&format!("agent.{}", (n / 2) % 5)), path.clone());
@@ -206,7 +206,7 @@ async fn of_many_approvals_on_two_servers_each_agent_has_one_seat() {
     assert_eq!(told(&ada, &intent, "governance.approval_granted").await.len(), 5);
     violates(&complete(&ada, &intent).await, "completion_mode");
     decide(&other.any().acting_as("agent.5"), &path, "approve").await.is(200);
-    // Many complete at once; it is done once, and uses the approval once.
+    // Concurrent completions: one succeeds and uses the approval once.
     let version = crate::openintent::governance::version(&ada, &intent).await;
     let ends =
         (0..12).map(|n| {
@@ -231,7 +231,7 @@ async fn of_one_approval_for_two_on_two_servers_one_is_used() {
     let (ada, bob) = (world.agent("agent.ada").await, other.agent("agent.bob").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let path = ask(&ada, &intent, "complete").await;
-    // Both say what is so by now; of two answers to one request one counts.
+    // Concurrent approvals and denials of one request: one decides, the others get a conflict.
     let answers = join_all((0..16).map(async |n| {
         let (client, verb) = if n % 2 == 0 { (world.any(), "approve") } else { (bob.clone(), "deny") };
         decide(&client, &path, verb).await
@@ -254,7 +254,7 @@ async fn strict_mode_is_as_strict_about_approvals() {
     let intent = governed(&ada, json!({ "completion_mode": "require_approval" })).await;
     let path = ask(&ada, &intent, "complete").await;
     decide(&bob, &path, "approve").await.is(200);
-    // What the machine does not have uses nothing up.
+    // A refused transition does not use the approval.
     complete(&ada, &intent).await.refused(409, "invalid_transition");
     assert_eq!(ada.get(&path).await.is(200)["used_at"], Value::Null);
     become_(&ada, &intent, "active", None).await.ok();
@@ -275,7 +275,7 @@ async fn a_retry_is_done_once() {
     let one = format!("{path}/{}", first["id"].as_str().unwrap());
     let approved = decide(&bob.once("b"), &one, "approve").await.is(200);
     assert_eq!(decide(&bob.once("b"), &one, "approve").await.is(200), approved);
-    // What cannot be asked for.
+    // Invalid requests.
     for (body, status, code) in [
         (json!({ "action": " " }), 422, "invalid_request"),
         (json!({}), 422, "invalid_request"),
@@ -306,7 +306,7 @@ async fn what_is_put_before_a_person_that_person_approves() {
         }
         decide(&given.acting_as("agent.eva"), &path, verb).await.refused(403, "forbidden");
     }
-    // What her own agent asked for with a key of hers, she does not approve.
+    // She may not approve a request that her own agent made with a key of hers.
     let own = ask(&given.acting_as("agent.eva"), &intent, "complete").await;
     decide(&eva, &own, "approve").await.refused(403, "forbidden");
     violates(&complete(&ada, &intent).await, "completion_mode");

@@ -1,4 +1,4 @@
-//! Plans (RFC-0012): tasks taken together, their states, their checkpoints, and what the ends of their tasks come to.
+//! Plans (RFC-0012): groups of tasks, their states, their checkpoints, and the effects of their tasks' ends.
 
 use crate::harness::{Client, Value, World, json};
 use crate::openintent::tasks::{act, complete, intent, status, task};
@@ -21,7 +21,7 @@ async fn verb(client: &Client, plan: &Value, verb: &str) -> Value {
     client.post(&format!("/plans/{}/{verb}", id(plan)), json!({})).await.is(200)
 }
 
-/// The types of an intent's events about plans, oldest first.
+/// Returns the types of an intent's events about plans, oldest first.
 async fn told(client: &Client, intent: &str) -> Vec<String> {
     let events = client.get(&format!("/intents/{intent}/events?limit=1000")).await.ok();
     let types = events.as_array().unwrap().iter().rev().map(|event| event["event_type"].as_str().unwrap());
@@ -43,14 +43,14 @@ async fn a_plan_has_all_its_members_and_its_tasks() {
     });
     assert_eq!(made, expected);
     assert_eq!(now(&ada, &made).await, expected);
-    // A task that is made for it joins it, and that is no change of the plan.
+    // A task created for the plan joins it, which is no change of the plan.
     let c = task(&ada, &home, json!({ "plan_id": made["id"] })).await;
     let joined = now(&ada, &made).await;
     assert_eq!((&joined["tasks"], &joined["version"]), (&json!([b, a, c]), &json!(1)));
     assert_eq!(ada.get(&format!("/intents/{home}/plans")).await.is(200), json!([joined]));
     let list = format!("/intents/{home}/tasks?plan_id={}", id(&made));
     assert_eq!(ada.get(&list).await.ok().as_array().unwrap().len(), 3);
-    // Neither a task of elsewhere nor of another plan.
+    // Tasks of another intent or of another plan are refused.
     let foreign = task(&ada, &intent(&ada).await, json!({})).await;
     for tasks in [json!([foreign]), json!([a]), json!(["task-123"])] {
         let wrong = ada.post(&format!("/intents/{home}/plans"), json!({ "tasks": tasks })).await;
@@ -75,7 +75,7 @@ async fn the_tasks_of_a_plan_at_rest_are_not_claimed() {
     let home = intent(&ada).await;
     let (a, b) = (task(&ada, &home, json!({})).await, task(&ada, &home, json!({})).await);
     let plan = plan(&ada, &home, json!({ "tasks": [a, b] })).await;
-    // A draft holds nothing back: clients never activate one (not in strict mode).
+    // A draft blocks no tasks, because clients never activate one (unlike in strict mode).
     act(&ada, &a, "claim", json!({})).await;
     assert_eq!(verb(&ada, &plan, "activate").await["state"], "active");
     assert_eq!(verb(&ada, &plan, "pause").await["state"], "paused");
@@ -98,7 +98,7 @@ async fn the_tasks_of_a_plan_at_rest_are_not_claimed() {
 async fn a_task_that_fails_for_good_is_the_plans_failure() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
-    // What the plan says comes at once, and what it comes to when all its tasks are over.
+    // `on_failure` takes effect at once; the final state follows when all tasks have ended.
     for (on_failure, at_once, in_the_end) in [
         ("pause_and_escalate", "paused", "failed"),
         ("notify", "active", "failed"),
@@ -193,13 +193,13 @@ async fn a_plan_waits_at_its_checkpoints_for_a_decision() {
     for other in [&ada, &eve] {
         other.post(&decide("release-review", "approve"), json!({})).await.refused(403, "forbidden");
     }
-    // Nor is it passed by writing the plan anew.
+    // Rewriting the plan does not bypass a checkpoint.
     let version = now(&ada, &plan).await["version"].clone();
     let anew = json!({ "checkpoints": [{ "id": "checkpoint-2", "after_task": b, "requires_approval": false },
                                        { "id": "checkpoint-3", "after_task": b }] });
     let written = ada.seen(&version).patch(&format!("/plans/{}", id(&plan)), anew).await.is(200);
     assert_eq!(written["checkpoints"][2]["id"], "release-review");
-    // Rejected, the plan rests; it does not come to the same checkpoint again.
+    // After a rejection the plan is paused; it does not reach the same checkpoint again.
     let rejected =
         bob.post(&decide("release-review", "reject"), json!({ "decided_by": "agent.bob" })).await.is(200);
     assert_eq!(
@@ -210,7 +210,7 @@ async fn a_plan_waits_at_its_checkpoints_for_a_decision() {
     complete(&ada, &b).await;
     let last = now(&ada, &plan).await;
     assert_eq!((&last["state"], &last["checkpoints"][0]["status"]), (&json!("active"), &json!("approved")));
-    // The last one names nobody: those who manage the intent decide, and with it the plan is done.
+    // The last checkpoint names no approvers, so the intent's managers decide; its approval completes the plan.
     eve.post(&decide("checkpoint-3", "approve"), json!({})).await.refused(403, "forbidden");
     let done = ada.post(&decide("checkpoint-3", "approve"), json!({})).await.is(200);
     assert_eq!(
@@ -245,7 +245,7 @@ async fn a_plan_at_rest_is_not_done_until_somebody_has_it_go_on() {
     complete(&ada, &a).await;
     let path = format!("/plans/{}/checkpoints/review/reject", id(&plan));
     assert_eq!(ada.post(&path, json!({})).await.is(200)["state"], "paused");
-    // What an agent has goes on; what it comes to is no answer to whoever rejected.
+    // A claimed task continues, but its end does not resume a rejected plan.
     act(&ada, &b, "complete", json!({})).await;
     assert_eq!(now(&ada, &plan).await["state"], "paused");
     assert_eq!(verb(&ada, &plan, "resume").await["state"], "completed");
@@ -319,7 +319,7 @@ async fn a_checkpoint_that_is_written_late_is_reached_all_the_same() {
     assert_eq!(stands, (&json!("active"), &json!("reached")));
     let path = format!("/plans/{}/checkpoints/review/approve", id(&made));
     assert_eq!(ada.post(&path, json!({})).await.is(200)["state"], "completed");
-    // The same where it is added to a plan.
+    // The same for a checkpoint added to an existing plan.
     let b = task(&ada, &home, json!({})).await;
     let c = task(&ada, &home, json!({})).await;
     let other = plan(&ada, &home, json!({ "tasks": [b, c] })).await;
@@ -355,7 +355,7 @@ async fn an_intent_has_as_many_plans_as_it_needs() {
     let ada = world.agent("agent.ada").await;
     let home = intent(&ada).await;
     let first = plan(&ada, &home, json!({})).await;
-    // A thousand more that are over, without the thousand requests.
+    // A thousand completed plans, inserted without a thousand requests.
     sqlx::query(
         "INSERT INTO plans SELECT gen_random_uuid(), intent_id, 'completed', checkpoints, conditions, on_failure, on_complete,
              metadata, version, created_by, created_at, updated_at FROM plans, generate_series(1, 1000)",
@@ -370,7 +370,7 @@ async fn an_intent_has_as_many_plans_as_it_needs() {
     }
     assert_eq!(found.len(), 1_001);
     assert!(found.contains(&first));
-    // The last one is beyond every page, and is called off with its intent all the same.
+    // The draft sorts last, beyond every page, but is cancelled with its intent.
     sqlx::query("UPDATE plans SET id = 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE state = 'draft'")
         .execute(&world.ctx().pool)
         .await

@@ -1,5 +1,5 @@
-//! Portfolios (RFC-0004): whose they are, what is in them and what that comes to; their streams and webhooks are
-//! `portfolios/following.rs`, their pages `portfolios/paging.rs`.
+//! Portfolios (RFC-0004): ownership, contents and aggregates. `portfolios/following.rs` covers streams and
+//! webhooks, `portfolios/paging.rs` pages.
 
 mod following;
 mod paging;
@@ -7,12 +7,12 @@ mod paging;
 use crate::harness::{Client, Value, World, ids, json};
 use crate::openintent::graphs::{intent, moved, shut};
 
-/// A portfolio of somebody's; its id.
+/// Creates a portfolio and returns its id.
 pub async fn portfolio(client: &Client, name: &str) -> String {
     client.post("/portfolios", json!({ "name": name })).await.is(200)["id"].as_str().unwrap().to_owned()
 }
 
-/// Puts an intent into a portfolio.
+/// Adds an intent to a portfolio.
 pub async fn put(client: &Client, portfolio: &str, intent: &str) -> Value {
     client.post(&format!("/portfolios/{portfolio}/intents"), json!({ "intent_id": intent })).await.is(200)
 }
@@ -23,7 +23,7 @@ async fn a_portfolio_is_its_creators() {
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
     let admin = world.admin().await;
-    // As the SDK asks, without a description (contract 16).
+    // As the SDK does, without a description (OI-16.1).
     let ask = json!({
         "name": "Q1", "description": null, "created_by": "agent.ada", "governance_policy": { "quorum": 2 },
         "metadata": { "team": "finance" }
@@ -52,7 +52,7 @@ async fn a_portfolio_is_its_creators() {
         (&json!("completed"), &json!("2026-11-21T08:00:01.000000Z"))
     );
     ada.patch(&format!("{path}/status"), json!({ "status": "banana" })).await.refused(422, "invalid_request");
-    // For others there is none, whatever they do.
+    // For others it does not exist, on any operation.
     let intent = intent(&bob, "bob's", json!({})).await;
     bob.get(&path).await.refused(404, "not_found");
     bob.get(&format!("{path}/intents")).await.refused(404, "not_found");
@@ -61,7 +61,7 @@ async fn a_portfolio_is_its_creators() {
     bob.delete(&format!("{path}/intents/{intent}")).await.refused(404, "not_found");
     assert_eq!(bob.get("/portfolios").await.ok(), json!([]));
     assert_eq!(bob.get("/portfolios?created_by=agent.ada").await.ok(), json!([]));
-    // But for admins.
+    // Admins see it.
     assert_eq!(admin.get(&path).await.ok()["status"], "completed");
     assert_eq!(
         ids(&admin.get("/portfolios?created_by=agent.ada").await.ok()),
@@ -99,7 +99,7 @@ async fn intents_are_put_in_and_taken_out() {
     assert_eq!(found["memberships"], json!([other, place]));
     let sums = json!({ "total": 2, "by_status": { "active": 1, "draft": 1 }, "completion_percentage": 0 });
     assert_eq!(found["aggregate_status"], sums);
-    // Again: it keeps its place's id.
+    // Adding it again keeps the membership's id.
     let again =
         ada.post(&intents, json!({ "intent_id": first, "role": "dependency", "priority": 9 })).await.is(200);
     assert_eq!(
@@ -124,7 +124,7 @@ async fn intents_are_put_in_and_taken_out() {
     ada.delete(&format!("{intents}/{first}")).await.is(200);
     ada.delete(&format!("{intents}/{first}")).await.refused(404, "not_found");
     assert_eq!(ids(&ada.get(&intents).await.ok()["intents"]), [&*second]);
-    // All of it is on the house's log.
+    // The system log records all of it.
     let log = world.admin().await.get("/audit?limit=100").await.ok();
     let kinds: Vec<&str> =
         log.as_array().unwrap().iter().map(|e| e["event_type"].as_str().unwrap()).collect();
@@ -156,9 +156,9 @@ async fn a_portfolio_opens_no_intent() {
     assert_eq!(found["aggregate_status"], sums);
     assert_eq!(bob.get("/portfolios").await.ok()[0]["aggregate_status"], sums);
     bob.post(&intents, json!({ "intent_id": secret })).await.refused(403, "access_closed");
-    // It can be taken out all the same.
+    // It can be removed all the same.
     bob.delete(&format!("{intents}/{secret}")).await.is(200);
-    // Which portfolios an intent is in, their creators see, not the intent's.
+    // An intent's portfolios are visible to their owners, not to the intent's creator.
     let path = format!("/intents/{open}/portfolios");
     assert_eq!(ids(&bob.get(&path).await.ok()), [&*folio]);
     assert_eq!(ada.get(&path).await.ok(), json!([]));

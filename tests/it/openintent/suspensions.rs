@@ -1,5 +1,5 @@
-//! Suspensions (RFC-0025): an intent waits for a person, over the decisions that the inbox shows. In the SDK's way, and what comes
-//! of time and of others' changes, `suspensions/sdk.rs` and `suspensions/ends.rs`; who may answer, `suspensions/people.rs`.
+//! Suspensions (RFC-0025): an intent waits for a person, as a decision in the inbox. `suspensions/sdk.rs` covers
+//! the SDK's way, `suspensions/ends.rs` timeouts and other changes, `suspensions/people.rs` permission to answer.
 
 mod ends;
 mod people;
@@ -8,7 +8,7 @@ mod sdk;
 use crate::harness::{Client, Value, World, json};
 use crate::moments::{answer, at, dialogue, free_text, option};
 
-/// An intent of `client`'s; its id.
+/// Creates an intent of `client` and returns its id.
 async fn goal(client: &Client) -> String {
     let made = client.post("/intents", json!({ "title": "Refund order 7", "status": "active" })).await.ok();
     made["id"].as_str().unwrap().to_owned()
@@ -42,13 +42,13 @@ async fn respond(client: &Client, intent: &str, asked: &Value, value: Value) -> 
     client.post(&format!("/intents/{intent}/suspend/respond"), said(asked, value)).await
 }
 
-/// The intent's status, and what its state has of the question.
+/// Returns the intent's status and the suspension in its state.
 async fn now(client: &Client, intent: &str) -> (String, Value) {
     let found = client.get(&format!("/intents/{intent}")).await.ok();
     (found["status"].as_str().unwrap().to_owned(), found["state"]["_suspension"].clone())
 }
 
-/// The moment of a question, as its person finds it in the inbox.
+/// Returns the question's moment from the person's inbox.
 async fn waiting(person: &Client) -> Value {
     let inbox = person.get("/moments/inbox").await.ok();
     let moments = inbox["moments"].as_array().unwrap();
@@ -74,7 +74,7 @@ async fn a_person_answers_in_the_inbox_and_the_intent_goes_on() {
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["id"]), ("suspended_awaiting_input", &asked["id"]));
     assert_eq!(record["question"], "Refund order 7?");
-    // The same decision as any other: eight slots, the choices as options, the marked one recommended.
+    // An ordinary decision: eight slots, the choices as options, the marked one recommended.
     let moment = waiting(&ada).await;
     assert_eq!(moment["id"], asked["moment_id"]);
     assert_eq!(moment["expires_at"], asked["expires_at"]);
@@ -109,7 +109,8 @@ async fn the_person_responds_at_the_intent_and_closes_the_moment() {
     let eve = world.human("human.eve").await;
     let intent = goal(&agent).await;
     let asked = suspend(&agent, &intent, json!({})).await;
-    // Nobody answers in the person's place: not the asker, another person, or a service that acts as the person.
+    // No one can answer for the person: neither the asker, nor another person, nor a service that acts as the
+    // person.
     respond(&agent, &intent, &asked, json!("approve")).await.refused(403, "not_the_principal");
     respond(&eve, &intent, &asked, json!("approve")).await.refused(403, "not_the_principal");
     let as_ada = world.any().acting_as("human.ada");
@@ -167,7 +168,7 @@ async fn words_forms_and_many_choices_are_written() {
         ada.post(&path, answer(&moment, free_text(written))).await.is(200);
         assert_eq!(now(&agent, &intent).await.1["response"], came);
     }
-    // At the intent, a form is an object, as it is.
+    // Answered at the intent, a form is stored as the object itself.
     let intent = goal(&agent).await;
     let asked = suspend(&agent, &intent, json!({ "response_type": "form", "choices": [] })).await;
     let form = json!({ "floors": [1, 2], "city": "Bern" });
@@ -192,7 +193,7 @@ async fn a_refused_question_is_called_off_and_does_not_come_back() {
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["resolution"]), ("active", &json!("cancelled")));
     assert_eq!(record["cancelled_because"], "refused");
-    // The objection is read at the moment, by who asked.
+    // The asker reads the objection from the moment.
     let read = agent.get(&format!("/moments/{}", asked["moment_id"].as_str().unwrap())).await.ok();
     assert_eq!(read["state"], "deliberating");
     let path = format!("/intents/{intent}/suspend");

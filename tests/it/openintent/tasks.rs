@@ -1,5 +1,5 @@
-//! Tasks (RFC-0012): made, claimed, done, failed and tried again. What follows from them and for them is
-//! `tasks/follows.rs`, races are `tasks/races.rs`, crashes `tasks/crash.rs`, changes by `PATCH` are `tasks/changes.rs`.
+//! Tasks (RFC-0012): creation, claims, completion, failures and retries. `tasks/follows.rs` covers their
+//! consequences, `tasks/races.rs` races, `tasks/crash.rs` crashes, `tasks/changes.rs` changes by `PATCH`.
 
 mod changes;
 mod crash;
@@ -10,29 +10,29 @@ mod races;
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::agents::registered;
 
-/// An intent of this client's.
+/// Creates an intent of this client and returns its id.
 pub async fn intent(client: &Client) -> String {
     client.post("/intents", json!({ "title": "work" })).await.ok()["id"].as_str().unwrap().to_owned()
 }
 
-/// A task on an intent; its id.
+/// Creates a task on an intent and returns its id.
 pub async fn task(client: &Client, intent: &str, more: Value) -> String {
     let mut ask = json!({ "intent_id": intent, "name": "a task" });
     ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     client.post("/tasks", ask).await.is(200)["id"].as_str().unwrap().to_owned()
 }
 
-/// A task as it is now.
+/// Returns a task.
 pub async fn now(client: &Client, id: &str) -> Value {
     client.get(&format!("/tasks/{id}")).await.is(200)
 }
 
-/// Its status now.
+/// Returns a task's status.
 pub async fn status(client: &Client, id: &str) -> String {
     now(client, id).await["status"].as_str().unwrap().to_owned()
 }
 
-/// Does something with a task that must work; the task.
+/// Performs an action on a task, asserts success and returns the task.
 pub async fn act(client: &Client, id: &str, verb: &str, body: Value) -> Value {
     client.post(&format!("/tasks/{id}/{verb}"), body).await.is(200)
 }
@@ -43,7 +43,7 @@ pub async fn complete(client: &Client, id: &str) -> Value {
     act(client, id, "complete", json!({})).await
 }
 
-/// The types of an intent's events about a task, oldest first.
+/// Returns the types of an intent's events about a task, oldest first.
 pub async fn told(client: &Client, intent: &str, id: &str) -> Vec<String> {
     let events = client.get(&format!("/intents/{intent}/events?limit=1000")).await.ok();
     let about = events.as_array().unwrap().iter().rev().filter(|event| event["payload"]["task_id"] == id);
@@ -67,7 +67,7 @@ async fn a_task_has_all_its_members_and_is_ready_at_once() {
         "started_at": null, "completed_at": null, "due_at": null,
     });
     assert_eq!(made, expected);
-    // It waits for nothing: ready, under the version that the answer named.
+    // It has no dependencies, so it is ready, with the version of the response.
     let ready = ada.get(&format!("/tasks/{id}")).await;
     assert_eq!(ready.header("etag"), "\"1\"");
     let mut expected = expected;
@@ -75,7 +75,7 @@ async fn a_task_has_all_its_members_and_is_ready_at_once() {
     assert_eq!(ready.is(200), expected);
     assert_eq!(ada.get(&format!("/intents/{intent}/tasks")).await.is(200), json!([expected]));
     assert_eq!(told(&ada, &intent, id).await, ["task.created", "task.ready"]);
-    // The RFC's path, all that can be asked for, and a retry.
+    // The RFC's path, every member, and a retry.
     let full = json!({
         "name": "write", "description": "in full", "priority": "high", "input": { "n": 1 }, "parent_task_id": id,
         "capabilities_required": ["prose"], "depends_on": [id, id], "retry_policy": "fixed:5", "timeout_seconds": 60,
@@ -124,7 +124,7 @@ async fn bad_asks_are_refused_and_leave_nothing() {
     ada.post(&format!("/tasks/{nobody}/claim"), json!({})).await.refused(404, "not_found");
     ada.seen(&json!(1)).patch(&format!("/tasks/{nobody}"), json!({})).await.refused(404, "not_found");
     ada.get(&format!("{path}?status=banana")).await.refused(422, "invalid_parameter");
-    // On an intent that is resolved nothing is begun.
+    // A resolved intent accepts no new tasks.
     ada.seen(&json!(1)).post(&format!("/intents/{home}/status"), json!({ "status": "completed" })).await.ok();
     ada.post(&path, json!({ "name": "t" })).await.refused(409, "intent_resolved");
     world.end().await;
@@ -133,14 +133,14 @@ async fn bad_asks_are_refused_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_claimed_started_reported_and_completed_by_one_agent() {
     let world = World::start().await;
-    // No 409 tells that name: a client would take its letters for another conflict (contract 3.5).
+    // No 409 contains that name, because a client would take the word for a lease conflict (OI-3.5.3).
     let (ada, bob, eve) =
         (world.agent("agent.ada").await, world.agent("agent.lease").await, world.agent("agent.eve").await);
     let intent = intent(&ada).await;
     let id = task(&ada, &intent, json!({ "name": "lease" })).await;
     bob.post(&format!("/tasks/{id}/complete"), json!({})).await.refused(409, "invalid_transition");
     world.clock.advance(1);
-    // Without a body, as body-less clients do.
+    // Without a body, as some clients do.
     let claimed = bob.send("POST", &format!("/tasks/{id}/claim"), None).await.is(200);
     assert_eq!((&claimed["status"], &claimed["assigned_agent"]), (&json!("claimed"), &json!("agent.lease")));
     assert_eq!((&claimed["claim_token"], &claimed["version"]), (&json!(1), &json!(2)));
@@ -171,7 +171,7 @@ async fn a_task_is_claimed_started_reported_and_completed_by_one_agent() {
         (&json!("2026-11-21T08:00:03.000000Z"), &json!(null))
     );
     assert_eq!(now(&ada, &id).await, done);
-    // Over is over.
+    // An ended task cannot change any more.
     for verb in ["claim", "start", "fail", "cancel", "skip", "block", "unblock", "release", "escalate"] {
         bob.post(&format!("/tasks/{id}/{verb}"), json!({})).await.refused(409, "invalid_transition");
     }
@@ -192,12 +192,12 @@ async fn the_intents_managers_go_on_with_what_another_has() {
     act(&bob, &id, "claim", json!({})).await;
     assert_eq!(act(&ada, &id, "start", json!({})).await["assigned_agent"], "agent.bob");
     assert_eq!(act(&ada, &id, "complete", json!({})).await["status"], "completed");
-    // One who asked for a task may call it off, whoever has it.
+    // The creator of a task may cancel it, whichever agent has claimed it.
     let cy = world.agent("agent.cy").await;
     let id = task(&bob, &intent, json!({})).await;
     act(&cy, &id, "claim", json!({})).await;
     assert_eq!(act(&bob, &id, "cancel", json!({ "reason": "no longer" })).await["status"], "cancelled");
-    // One who may only read does nothing.
+    // An agent with read access may do nothing.
     let entries = json!([{ "principal_id": "agent.cy", "permission": "read" }]);
     ada.put(&format!("/intents/{intent}/acl"), json!({ "default_policy": "closed", "entries": entries }))
         .await
@@ -223,7 +223,7 @@ async fn capabilities_are_what_the_record_says() {
     let (first, second) = (task(&ada, &intent, need.clone()).await, task(&ada, &intent, need).await);
     let refused = bob.post(&format!("/tasks/{first}/claim"), json!({})).await.refused(403, "forbidden");
     assert!(refused["message"].as_str().unwrap().contains("prose"), "{refused}");
-    // One without a record is believed; one that drains takes nothing new.
+    // An agent without a record is trusted; a draining one takes no new tasks.
     act(&world.agent("agent.eve").await, &second, "claim", json!({})).await;
     cy.post("/agents/agent.cy/drain", json!({})).await.ok();
     cy.post(&format!("/tasks/{first}/claim"), json!({})).await.refused(403, "forbidden");
@@ -251,14 +251,15 @@ async fn an_attempt_that_fails_is_followed_by_another_while_there_are_any() {
     bob.post(&format!("/tasks/{id}/claim"), json!({})).await.refused(409, "invalid_transition");
     world.pass(9).await;
     assert_eq!(status(&ada, &id).await, "pending");
-    // True on read the instant it is due, in lists too, before any sweep; claimed at once it is told first.
+    // In effect as soon as it is due, in lists too, before a sweep. A claim at that moment logs the due change
+    // first.
     world.clock.advance(1);
     assert_eq!(status(&ada, &id).await, "ready");
     let list = format!("/intents/{intent}/tasks?status=");
     assert_eq!(ada.get(&format!("{list}ready")).await.ok()[0]["id"], id.as_str());
     assert_eq!(ada.get(&format!("{list}pending")).await.ok(), json!([]));
     assert_eq!(act(&ada, &id, "claim", json!({})).await["claim_token"], 2);
-    // The pause is twice as long after the second attempt, and nothing comes after the third.
+    // The delay doubles after the second attempt, and the third is the last.
     let again = act(&ada, &id, "fail", json!({})).await;
     assert_eq!((&again["attempt"], &again["due_at"]), (&json!(3), &json!("2026-11-21T08:00:30.000000Z")));
     world.pass(20).await;
@@ -284,7 +285,7 @@ async fn an_attempt_that_takes_too_long_has_failed_the_instant_it_has() {
     let token = act(&bob, &id, "claim", json!({})).await["claim_token"].clone();
     world.clock.advance(59);
     act(&bob, &id, "start", json!({})).await;
-    // While it is blocked its time stands still.
+    // While the task is blocked, its timeout is suspended.
     act(&bob, &id, "block", json!({ "reason": "who knows" })).await;
     world.pass(600).await;
     assert_eq!(act(&bob, &id, "unblock", json!({})).await["status"], "running");
@@ -294,7 +295,7 @@ async fn an_attempt_that_takes_too_long_has_failed_the_instant_it_has() {
         (&again["status"], &again["attempt"], &again["assigned_agent"]),
         (&json!("ready"), &json!(2), &json!(null))
     );
-    // The agent that comes late has lost its claim, swept or not; another one has the next.
+    // The late agent has lost its claim, before a sweep has run; the next claim has another token.
     let late = json!({ "claim_token": token });
     bob.post(&format!("/tasks/{id}/complete"), late).await.refused(409, "claim_conflict");
     act(&ada, &id, "claim", json!({})).await;
@@ -333,12 +334,12 @@ async fn a_task_is_blocked_escalated_handed_back_and_delegated() {
         (&free["status"], &free["assigned_agent"], &free["attempt"]),
         (&json!("ready"), &json!(null), &json!(1))
     );
-    // Kept for one, it is for nobody else.
+    // A delegated task cannot be claimed by others.
     let kept = act(&ada, &id, "delegate", json!({ "to": "agent.eve", "reason": "you know it" })).await;
     assert_eq!((&kept["status"], &kept["assigned_agent"]), (&json!("ready"), &json!("agent.eve")));
     bob.post(&format!("/tasks/{id}/claim"), json!({})).await.refused(409, "claim_conflict");
     act(&eve, &id, "claim", json!({})).await;
-    // Whoever has it hands it on.
+    // The agent that has claimed it may delegate it.
     act(&eve, &id, "delegate", json!({ "assigned_agent": "agent.bob" })).await;
     complete(&bob, &id).await;
     ada.post(&format!("/tasks/{id}/delegate"), json!({})).await.refused(422, "invalid_request");

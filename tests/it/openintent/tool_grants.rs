@@ -1,11 +1,11 @@
-//! Grants (RFC-0014): who may give them, who sees them, how they are passed on, and how they end.
+//! Grants (RFC-0014): creation, visibility, delegation, ends.
 
 use sqlx::AssertSqlSafe;
 
 use crate::harness::{Client, Value, World, json};
 use crate::openintent::vaults::{SECRET, credential, id, logged, vault};
 
-/// Grants the use of a credential; the grant.
+/// Grants the use of a credential and returns the grant.
 pub async fn grant(giver: &Client, credential: &Value, agent: &str, more: Value) -> Value {
     let mut ask = json!({ "credential_id": credential["id"], "agent_id": agent });
     ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -52,7 +52,7 @@ async fn the_owner_gives_and_the_grantee_sees_its_own() {
     eve.delete(&path).await.refused(404, "not_found");
     eve.get(&format!("{path}/invocations")).await.refused(404, "not_found");
     assert_eq!(eve.get("/agents/agent.bob/grants").await.is(200), json!([]));
-    // The grantee knows nothing of the credential, and gives nothing.
+    // The grantee sees nothing of the credential and may not grant it.
     bob.get(&format!("/credentials/{}", id(&put))).await.refused(404, "not_found");
     for giver in [&bob, &eve] {
         let ask = json!({ "credential_id": put["id"], "agent_id": "agent.eve" });
@@ -61,7 +61,7 @@ async fn the_owner_gives_and_the_grantee_sees_its_own() {
     let list = format!("/credentials/{}/grants", id(&put));
     assert_eq!(ada.get(&list).await.is(200), json!([made]));
     bob.get(&list).await.refused(404, "not_found");
-    // Over is over from the instant on.
+    // It has expired as soon as it is due.
     world.clock.advance(3_600);
     assert_eq!(status(&bob, &made).await, "expired");
     world.sweep().await;
@@ -79,13 +79,13 @@ async fn what_cannot_be_given_is_refused() {
     let ada = world.agent("agent.ada").await;
     let more = json!({ "secret": SECRET, "scopes_available": ["read", "write"] });
     let put = credential(&ada, &vault(&ada).await, more).await;
-    // An admin gives nothing of others'; and nobody gives in another's name.
+    // An admin cannot grant others' credentials, and no one can grant in another's name.
     let ask = json!({ "credential_id": put["id"], "agent_id": "agent.eve" });
     world.admin().await.acting_as("agent.root").post("/grants", ask.clone()).await.refused(403, "forbidden");
     let mut ask = ask;
     ask["granted_by"] = json!("agent.bob");
     ada.post("/grants", ask).await.refused(403, "may_not_act_as");
-    // What cannot be kept to, or is not there to be given, is refused.
+    // Unsupported constraints and unavailable scopes are refused.
     for wrong in [
         json!({ "scopes": ["delete"] }),
         json!({ "constraints": { "max_calls_per_day": 1 } }),
@@ -117,7 +117,7 @@ async fn what_is_over_is_not_passed_on() {
     bob.post("/grants", on(&first)).await.refused(403, "forbidden");
     ada.delete(&path).await.is(200);
     bob.post("/grants", on(&first)).await.refused(403, "forbidden");
-    // Who asks once more is told of the one that was made.
+    // A retry returns the grant that was created.
     let again = bob.once("k").post("/grants", on(&first)).await.is(200);
     assert_eq!((&again["id"], &again["status"]), (&child["id"], &json!("revoked")));
     world.clock.advance(3_600);
@@ -175,7 +175,7 @@ async fn lists_of_grants_have_pages() {
         made.push(grant(&ada, &put, "agent.bob", json!({})).await);
         world.clock.advance(1);
     }
-    // The newest first: who reads one page has those that are in force.
+    // Newest first, so that the first page has the grants in force.
     made.reverse();
     for list in ["/agents/agent.bob/grants".to_owned(), format!("/credentials/{}/grants", id(&put))] {
         assert_eq!(ada.get(&format!("{list}?limit=2")).await.is(200), json!(made[..2]));
@@ -214,17 +214,17 @@ async fn what_is_passed_on_is_never_more() {
     ] {
         bob.post("/grants", wrong).await.refused(403, "forbidden");
     }
-    // Only its holder passes a grant on, and only for what it is of.
+    // Only its holder may delegate a grant, and only for the same credential.
     eve.post("/grants", on(&first, json!({}))).await.refused(404, "not_found");
     ada.post("/grants", on(&first, json!({}))).await.refused(404, "not_found");
     let other = credential(&ada, &vault(&ada).await, json!({})).await;
     bob.post("/grants", on(&first, json!({ "credential_id": other["id"] }))).await.refused(404, "not_found");
-    // Who is above sees what is below, and not the other way.
+    // Those above in the chain see the grants below, but not the reverse.
     eve.get(&format!("/grants/{}", id(&first))).await.refused(404, "not_found");
     for client in [&ada, &bob, &eve] {
         client.get(&format!("/grants/{}", id(&child))).await.is(200);
     }
-    // It is passed on five times at the most.
+    // It can be delegated at most five times.
     let mut last = child.clone();
     for depth in 2..=5 {
         let ask = json!({ "delegatable": true, "agent_id": "agent.eve" });
@@ -232,7 +232,7 @@ async fn what_is_passed_on_is_never_more() {
         assert_eq!(last["delegation_depth"], depth);
     }
     eve.post("/grants", on(&last, json!({}))).await.refused(403, "forbidden");
-    // What rests above rests below, and what is revoked above is revoked below, at once.
+    // A suspension or revocation takes effect at once on all delegated grants.
     let path = format!("/grants/{}", id(&first));
     bob.patch(&path, json!({ "status": "suspended" })).await.refused(403, "forbidden");
     assert_eq!(ada.patch(&path, json!({ "status": "suspended" })).await.is(200)["status"], "suspended");
@@ -241,7 +241,7 @@ async fn what_is_passed_on_is_never_more() {
     assert!(listed.as_array().unwrap().iter().all(|grant| grant["status"] == "suspended"), "{listed}");
     ada.patch(&path, json!({ "status": "active" })).await.is(200);
     assert_eq!(status(&eve, &last).await, "active");
-    // Who passed it on takes it back; who holds it gives it up.
+    // The delegating agent may revoke the delegated grant, and a holder may give up its own.
     let gone = bob.delete(&format!("/grants/{}", id(&child))).await.is(200);
     assert_eq!((&gone["status"], &gone["grant_id"]), (&json!("revoked"), &child["id"]));
     assert_eq!(status(&eve, &last).await, "revoked");
@@ -271,7 +271,7 @@ async fn a_credential_that_ends_takes_its_grants_along() {
     assert_eq!(status(&bob, &a).await, "expired");
     let ask = json!({ "credential_id": one["id"], "agent_id": "agent.bob" });
     ada.post("/grants", ask).await.refused(422, "unprocessable");
-    // With another end of its credential it is good again.
+    // If its credential's expiry is lifted, the grant is active again.
     ada.patch(&format!("/credentials/{}", id(&one)), json!({ "expires_at": null })).await.is(200);
     assert_eq!(status(&bob, &a).await, "active");
     ada.patch(&format!("/credentials/{}", id(&two)), json!({ "status": "revoked" })).await.is(200);

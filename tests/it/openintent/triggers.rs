@@ -1,5 +1,6 @@
-//! Triggers (RFC-0017): setting them up, finding, changing and firing them, and who may. When they are due is
-//! `triggers/schedules.rs`, what is not made twice `triggers/deduplicating.rs`, what they hear `triggers/hearing.rs`, what comes in from outside `triggers/hooks.rs`.
+//! Triggers (RFC-0017): creation, lookup, changes, manual firing and permissions. `triggers/schedules.rs` covers
+//! schedules, `triggers/deduplicating.rs` deduplication, `triggers/hearing.rs` events, `triggers/hooks.rs` incoming
+//! webhooks.
 
 mod deduplicating;
 mod hearing;
@@ -11,24 +12,24 @@ use entente::background::sweeps::Sweep;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::kernel::keys::key;
 
-/// Sets a trigger up.
+/// Creates a trigger.
 pub async fn trigger(client: &Client, kind: &str, more: Value) -> Value {
     let mut ask = json!({ "name": "review", "type": kind });
     ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     client.post("/triggers", ask).await.is(200)
 }
 
-/// The path of a trigger.
+/// Returns the path of a trigger.
 pub fn path(trigger: &Value) -> String {
     format!("/triggers/{}", trigger["trigger_id"].as_str().unwrap())
 }
 
-/// A trigger as it is now.
+/// Returns a trigger.
 pub async fn now(client: &Client, trigger: &Value) -> Value {
     client.get(&path(trigger)).await.ok()
 }
 
-/// What a trigger did, the oldest first: what it was due for, what came of it, and why.
+/// Returns a trigger's firings, oldest first: cause, status and reason.
 pub async fn did(client: &Client, trigger: &Value) -> Vec<(String, String, Value)> {
     let history = client.get(&format!("{}/history", path(trigger))).await.ok();
     let word = |one: &Value, member: &str| one[member].as_str().unwrap().to_owned();
@@ -36,14 +37,14 @@ pub async fn did(client: &Client, trigger: &Value) -> Vec<(String, String, Value
     told.map(|one| (word(one, "cause"), word(one, "status"), one["reason"].clone())).collect()
 }
 
-/// The intents that there are, the oldest first; those of one instant in no order.
+/// Returns all intents, oldest first; those of the same instant in no defined order.
 pub async fn intents(client: &Client) -> Vec<Value> {
     let mut found = client.get("/intents?limit=1000").await.ok()["intents"].as_array().unwrap().clone();
     found.reverse();
     found
 }
 
-/// What the house's log has of triggers, the oldest first.
+/// Returns the system log's events about triggers, oldest first.
 pub async fn told(world: &World) -> Vec<(String, Value)> {
     let log = world.admin().await.get("/audit?limit=1000").await.ok();
     let events = log.as_array().unwrap().iter().rev();
@@ -53,7 +54,7 @@ pub async fn told(world: &World) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Brings about what that sweep has to do, so many times: triggers that are due, or firings of long ago.
+/// Creates `many` due rows for this sweep: due triggers or old firings.
 pub async fn lapsed(world: &World, sweep: Sweep, many: u64) {
     let ada = world.agent("agent.ada").await;
     let due = sweep == Sweep::Triggers;
@@ -110,7 +111,7 @@ async fn fired_by_hand_it_makes_its_intent() {
         .collect();
     agents.sort_unstable();
     assert_eq!(agents, [("agent.bob", "worker"), ("agent.boss", "coordinator")]);
-    // Whose doing it is stands in the log, for good (RFC-0017 §5.2).
+    // The log keeps the lineage permanently (RFC-0017 §5.2).
     let log = ada.get(&format!("/intents/{id}/events?event_type=intent_created")).await.ok();
     let lineage = &log[0]["payload"]["lineage"];
     assert_eq!((&lineage["created_by"], &lineage["trigger_depth"]), (&json!("trigger"), &json!(1)));
@@ -118,7 +119,7 @@ async fn fired_by_hand_it_makes_its_intent() {
     ada.get(&format!("/intents/{id}/events/verify")).await.ok();
     assert_eq!(did(&ada, &made).await, [("hand".to_owned(), "fired".to_owned(), Value::Null)]);
     let after = now(&ada, &made).await;
-    // What it did is no new version of it: one that was read is still good for a change.
+    // A firing does not change the trigger's version, so a version read before still allows a change.
     assert_eq!((&after["fire_count"], &after["version"]), (&json!(1), &json!(1)));
     assert!(after["last_fired_at"].is_string());
     let events = told(&world).await;
@@ -138,7 +139,7 @@ async fn a_retry_is_done_once() {
     let one = ada.once("k1").post("/triggers", ask.clone()).await.is(200);
     let again = ada.once("k1").post("/triggers", ask).await.is(200);
     assert_eq!(again["trigger_id"], one["trigger_id"]);
-    // The secret is shown once, to whoever was first.
+    // Only the first response contains the secret.
     assert!(one["secret"].is_string() && again.get("secret").is_none());
     let fire = format!("{}/fire", path(&one));
     let first = ada.once("k2").send("POST", &fire, None).await.is(200);
@@ -171,7 +172,7 @@ async fn a_change_needs_the_version_that_is_current() {
     assert_eq!((&changed["namespace"], &changed["cooldown_seconds"]), (&json!("eu"), &json!(5)));
     let stale = ada.seen(&json!(1)).patch(&path(&made), json!({ "enabled": true })).await;
     assert_eq!(stale.refused(409, "version_conflict")["current_version"], 2);
-    // Null takes away, and what is missing stays.
+    // Null removes a member, and an absent one is unchanged.
     let ask = json!({ "namespace": null, "condition": null, "enabled": true, "name": "other" });
     let changed = ada.with("if-match", "\"2\"").patch(&path(&made), ask).await.ok();
     assert_eq!(
@@ -224,7 +225,7 @@ async fn only_ones_own_are_there() {
         assert_eq!(count(&ada, query).await, found, "{query}");
     }
     assert_eq!(count(&ada, &format!("?after={}", made["trigger_id"].as_str().unwrap())).await, 1);
-    // Who manages the server sees all, and switches them off and on; what they do is their owners' affair.
+    // An admin sees all triggers and may disable or enable them; only the owner may change or fire them.
     assert_eq!(count(&admin, "").await, 2);
     admin.seen(&json!(1)).patch(&one, json!({ "name": "mine" })).await.refused(403, "forbidden");
     admin.send("POST", &format!("{one}/fire"), None).await.refused(403, "forbidden");
@@ -249,13 +250,13 @@ async fn it_has_its_owners_rights_at_the_time() {
     let made = trigger(&ada.client, "schedule", json!({ "condition": { "every_seconds": 60 } })).await;
     world.pass(60).await;
     assert_eq!(now(&ada.client, &made).await["fire_count"], 1);
-    // Its key is rotated: the next one is as good.
+    // Its key is rotated, and the next one works as well.
     let next =
         ada.client.post(&format!("{}/rotate", ada.path()), json!({ "overlap_seconds": 0 })).await.is(201);
     let next = world.client(next["key"].as_str().unwrap());
     world.pass(60).await;
     assert_eq!(now(&next, &made).await["fire_count"], 2);
-    // None is in force any more: it makes nothing, says so, and is off.
+    // No key is in force any more: the trigger creates nothing, reports it and is disabled.
     let keys = admin.get("/principals/agent.ada/keys").await.ok();
     for one in keys.as_array().unwrap() {
         admin.delete(&format!("/keys/{}", one["id"].as_str().unwrap())).await.is(200);
@@ -290,7 +291,7 @@ async fn what_it_may_not_do_fails_and_ends() {
     for _ in 0..9 {
         world.pass(60).await;
     }
-    // What was tried by hand does not count, and it keeps no other from firing.
+    // The manual attempt does not count as a failure, and the trigger blocks no other.
     assert_eq!(
         (&now(&ada, &made).await["failures"], &now(&ada, &made).await["enabled"]),
         (&json!(9), &json!(true))
@@ -305,7 +306,7 @@ async fn what_it_may_not_do_fails_and_ends() {
     let history = did(&ada, &made).await;
     assert_eq!(history.len(), 11);
     assert!(history.iter().all(|(_, status, reason)| status == "failed" && reason == "refused"));
-    // Nothing is left of what was not made.
+    // The failed firings leave nothing behind.
     assert_eq!(intents(&ada).await.len(), 10);
     assert_eq!(told(&world).await.iter().filter(|(kind, _)| kind == "trigger.disabled").count(), 1);
     world.end().await;

@@ -1,4 +1,5 @@
-//! Vaults and the credentials in them (RFC-0014): what is put in comes out in calls alone, and only where it was put.
+//! Vaults and their credentials (RFC-0014): a secret leaves the vault only in calls, and only to its configured
+//! service.
 
 use entente::background::sweeps::Sweep;
 use entente::config::Config;
@@ -6,19 +7,19 @@ use sqlx::AssertSqlSafe;
 
 use crate::harness::{Client, Setup, VAULT_KEY, Value, World, json};
 
-/// A secret that stands nowhere else.
+/// A secret that occurs nowhere else.
 pub const SECRET: &str = "sk-live-8Jq2hVnPz0aYt51";
 
-/// Another key of the operator's: 32 bytes, each a 9.
+/// Another vault key of the operator: 32 bytes, each of them 9.
 const OTHER_KEY: &str = "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=";
 
-/// A vault of the client's; its id.
+/// Creates a vault of the client and returns its id.
 pub async fn vault(owner: &Client) -> String {
     let made = owner.post("/vaults", json!({ "name": "services" })).await.is(200);
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// A credential in a vault, with what more it is to have.
+/// Creates a credential in a vault, with these members added.
 pub async fn credential(owner: &Client, vault: &str, more: Value) -> Value {
     let mut ask =
         json!({ "vault_id": vault, "service": "search", "label": "the team's key", "auth_type": "api_key" });
@@ -26,12 +27,12 @@ pub async fn credential(owner: &Client, vault: &str, more: Value) -> Value {
     owner.post("/credentials", ask).await.is(200)
 }
 
-/// The id of something.
+/// Returns the id of an object.
 pub fn id(thing: &Value) -> &str {
     thing["id"].as_str().unwrap()
 }
 
-/// Every column of the database in which a text stands.
+/// Returns every table of the database that contains a text.
 pub async fn places_of(world: &World, text: &str) -> Vec<String> {
     let pool = &world.ctx().pool;
     let tables: Vec<String> = sqlx::query_scalar(
@@ -43,7 +44,7 @@ pub async fn places_of(world: &World, text: &str) -> Vec<String> {
     assert!(tables.len() > 30, "{tables:?}");
     let mut found = Vec::new();
     for table in tables {
-        // As text, and as bytes that are text.
+        // As text, and as bytes in hexadecimal.
         let count = format!(
             "SELECT count(*) FROM {table} AS t WHERE position($1 in t::text) > 0 \
              OR position(encode(convert_to($1, 'UTF8'), 'hex') in t::text) > 0"
@@ -56,13 +57,13 @@ pub async fn places_of(world: &World, text: &str) -> Vec<String> {
     found
 }
 
-/// Does something to the database behind the server's back.
+/// Changes the database directly.
 pub async fn tamper(world: &World, sql: &str) {
     let done = sqlx::query(AssertSqlSafe(sql.to_owned())).execute(&world.ctx().pool).await.unwrap();
     assert!(done.rows_affected() > 0, "{sql} changed nothing");
 }
 
-/// The types of what the house has logged of vaults, credentials and grants.
+/// Returns the types of the logged events about vaults, credentials and grants.
 pub async fn logged(world: &World) -> Vec<String> {
     let kinds: Vec<String> = sqlx::query_scalar(
         "SELECT event_type FROM events WHERE event_type ~ '^(vault|credential|grant)\\.' ORDER BY intent_id, seq",
@@ -96,12 +97,12 @@ async fn a_vault_is_its_owners() {
         .refused(403, "may_not_act_as");
     ada.post("/vaults", json!({ "name": " " })).await.refused(422, "invalid_request");
     ada.post("/vaults", json!({ "name": "x".repeat(501) })).await.refused(413, "too_large");
-    // What is in it is listed with it, and a stranger puts nothing in.
+    // The vault lists its credentials, and others cannot add any.
     let put = credential(&ada, id(&made), json!({ "secret": SECRET })).await;
     assert_eq!(ada.get(&path).await.is(200)["credentials"], json!([put["id"]]));
     let theirs = json!({ "vault_id": made["id"], "service": "s", "label": "l" });
     bob.post("/credentials", theirs.clone()).await.refused(404, "not_found");
-    // An admin looks and takes away, and gives nothing.
+    // An admin may read and revoke, but not grant.
     let admin = world.admin().await.acting_as("agent.root");
     admin.get(&path).await.is(200);
     let credential_path = format!("/credentials/{}", id(&put));
@@ -125,7 +126,7 @@ async fn a_secret_goes_in_and_never_comes_out() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
     let vault = vault(&ada).await;
-    // As clients of the reference server write it: among the metadata.
+    // As clients of the reference server do it: within the metadata.
     let ask = json!({
         "vault_id": vault, "service": "search", "label": "key",
         "metadata": { "api_key": SECRET, "base_url": "https://api.example.com", "team": "research" },
@@ -144,7 +145,7 @@ async fn a_secret_goes_in_and_never_comes_out() {
     let again = ada.once("k").post("/credentials", ask).await.is(200);
     assert_eq!(again, made, "a retry is done once");
     assert_eq!(ada.get(&format!("/credentials/{}", id(&made))).await.is(200), made);
-    // As a text, in parts, and as user and password in one.
+    // As a text, as separate members, and as user and password in one.
     let parts = json!({ "username": "ada", "password": SECRET });
     let text = format!("ada:{SECRET}");
     for (kind, secret, members) in [
@@ -156,7 +157,7 @@ async fn a_secret_goes_in_and_never_comes_out() {
         let put = credential(&ada, &vault, json!({ "auth_type": kind, "secret": secret })).await;
         assert_eq!(put["secret_members"], members);
     }
-    // Neither what is refused repeats it.
+    // Error responses do not repeat it either.
     for wrong in [
         json!({ "secret": { "api_key": [SECRET] } }),
         json!({ "secret": { SECRET: "x" } }),
@@ -206,7 +207,7 @@ async fn another_secret_takes_the_place_of_the_first() {
     );
     assert_ne!(sealed().await, first);
     ada.seen(&json!(1)).patch(&path, next).await.refused(409, "version_conflict");
-    // What is said otherwise changes no secret; null is not nothing.
+    // A change of other members keeps the secret; null is not the same as absent.
     let change =
         json!({ "label": "new", "expires_at": "2026-11-21T09:00:00Z", "scopes_available": ["read"] });
     let changed = ada.patch(&path, change).await.is(200);
@@ -217,13 +218,13 @@ async fn another_secret_takes_the_place_of_the_first() {
         changed["expires_at"]
     );
     ada.patch(&path, json!({ "expires_at": "2026-11-21T07:00:00Z" })).await.refused(422, "already_expired");
-    // Over is over from the instant on, and its log says so once.
+    // It expires as soon as it is due, and the log records that once.
     world.clock.advance(3_600);
     assert_eq!(ada.get(&path).await.is(200)["status"], "expired");
     world.sweep().await;
     world.sweep().await;
     assert_eq!(ada.patch(&path, json!({ "expires_at": null })).await.is(200)["status"], "active");
-    // Revoked it is gone for good.
+    // A revocation is permanent.
     ada.patch(&path, json!({ "status": "expired" })).await.refused(422, "invalid_request");
     ada.patch(&path, json!({ "status": "revoked", "label": "x" })).await.refused(422, "invalid_request");
     let revoked = ada.patch(&path, json!({ "status": "revoked" })).await.is(200);
@@ -246,7 +247,7 @@ async fn without_a_key_vaults_take_nothing_in() {
     world.end().await;
 }
 
-/// Opens what a world has sealed, by a call that needs it: the status and the code that come of it.
+/// Decrypts a stored secret by a call that needs it; returns the resulting status and code.
 async fn opens(client: &Client) -> (u16, String) {
     let reply = client.post("/tools/invoke", json!({ "tool_name": "search" })).await;
     let body = reply.json();
@@ -254,7 +255,7 @@ async fn opens(client: &Client) -> (u16, String) {
     (reply.status, word.to_owned())
 }
 
-/// A credential whose tool is at a port where nobody listens.
+/// Creates a credential whose tool is at a port that nothing listens on.
 async fn nowhere(owner: &Client) -> Value {
     let metadata = json!({ "base_url": "http://127.0.0.1:65535" });
     let vault = vault(owner).await;
@@ -276,13 +277,13 @@ async fn keys_are_replaced_without_anything_being_lost() {
             .unwrap()
     };
     let first = key().await;
-    // A server with another key alone cannot open it, and says so without a word of either.
+    // A server with only another key cannot decrypt it, and its error reveals nothing of the keys.
     let settings = vec![("ENTENTE_VAULT_KEY", OTHER_KEY)];
     let lost = World::on(Setup { settings, ..Setup::default() }, world.database.clone()).await;
     assert_eq!(opens(&lost.agent("agent.ada").await).await, (422, "unprocessable".to_owned()));
     assert_eq!(Sweep::Vaults.run(lost.ctx()).await.unwrap(), 0, "what it cannot open it leaves alone");
     lost.server.stop().await;
-    // With the old one too it can, and seals it anew.
+    // With the old key as well it can, and encrypts it again.
     let settings = vec![("ENTENTE_VAULT_KEY", OTHER_KEY), ("ENTENTE_VAULT_OLD_KEYS", VAULT_KEY)];
     let next = World::on(Setup { settings, ..Setup::default() }, world.database.clone()).await;
     assert_eq!(opens(&next.agent("agent.ada").await).await, (200, "unreachable".to_owned()));
@@ -290,11 +291,11 @@ async fn keys_are_replaced_without_anything_being_lost() {
     assert_eq!(Sweep::Vaults.run(next.ctx()).await.unwrap(), 1);
     assert_ne!(key().await, first);
     next.server.stop().await;
-    // Then the old one is not needed any more, and the version is the same: nobody rotated anything.
+    // Then the old key is no longer needed, and the version is unchanged, because this is no rotation by the owner.
     let settings = vec![("ENTENTE_VAULT_KEY", OTHER_KEY)];
     let last = World::on(Setup { settings, ..Setup::default() }, world.database.clone()).await;
     let ada = last.agent("agent.ada").await;
-    // The chance of tests repeats itself: at the same moment the call would have the id of the one before.
+    // The tests' random bits repeat: at the same instant the call would get the id of the previous one.
     last.clock.advance(1);
     assert_eq!(opens(&ada).await, (200, "unreachable".to_owned()));
     assert_eq!(ada.get(&format!("/credentials/{}", id(&made))).await.is(200)["version"], 1);
@@ -307,7 +308,7 @@ async fn a_row_that_was_moved_does_not_open() {
     let world = World::start().await;
     let (ada, eve) = (world.agent("agent.ada").await, world.agent("agent.eve").await);
     let mine = nowhere(&ada).await;
-    // Who can write to the database puts the sealed value of one into the row of another.
+    // Someone with write access to the database copies one row's ciphertext into another.
     let theirs = vault(&eve).await;
     let metadata = json!({ "base_url": "http://127.0.0.1:65535" });
     let other = credential(&eve, &theirs, json!({ "secret": "sk-of-eve", "metadata": metadata })).await;
@@ -321,14 +322,14 @@ async fn a_row_that_was_moved_does_not_open() {
     )
     .await;
     assert_eq!(opens(&eve).await, (500, "internal".to_owned()));
-    // Nor in its own row at another version, nor changed.
+    // Nor in its own row with another version, or modified.
     tamper(&world, "UPDATE tool_credentials SET version = 2 WHERE label <> ''").await;
     assert_eq!(opens(&ada).await, (500, "internal".to_owned()));
     tamper(&world, "UPDATE tool_credentials SET version = 1 WHERE label <> ''").await;
     assert_eq!(opens(&ada).await, (200, "unreachable".to_owned()));
     tamper(&world, "UPDATE tool_credentials SET sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) WHERE label <> ''").await;
     assert_eq!(opens(&ada).await, (500, "internal".to_owned()));
-    // Its owner can still give it another.
+    // Its owner can still set a new one.
     let path = format!("/credentials/{}", id(&mine));
     ada.patch(&path, json!({ "secret": SECRET })).await.is(200);
     assert_eq!(opens(&ada).await, (200, "unreachable".to_owned()));

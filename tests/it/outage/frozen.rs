@@ -1,4 +1,4 @@
-//! A server that stands still in the middle of a transaction: its locks are taken from it, and the others go on.
+//! A server that freezes in the middle of a transaction: it loses its locks, and the others continue.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,10 @@ use super::locked::{lock_of, run, two, undisturbed};
 use crate::harness::process::{KEY, Launch, Place, key_of};
 use crate::harness::{Client, Cluster, json, talk};
 
-/// How long it may take until an intent that a server holds which stands still is free again: several times as long as
-/// PostgreSQL gives it.
+/// Upper bound until an intent held by a frozen server is free again: several times PostgreSQL's own limit.
 const FREE_AGAIN: Duration = Duration::from_secs(30);
 
-/// Writes on an intent until that goes well; how long it took.
+/// Writes to an intent until that succeeds; returns the time that this took.
 pub async fn until_written(client: &Client, intent: &str) -> Duration {
     let began = Instant::now();
     loop {
@@ -29,7 +28,7 @@ pub async fn until_written(client: &Client, intent: &str) -> Duration {
     }
 }
 
-/// Whether somebody holds an intent's lock who says nothing.
+/// Whether an idle transaction holds an intent's lock.
 pub async fn held_in_silence(watcher: &mut PgConnection, intent: &str) -> bool {
     let (high, low) = (lock_of(intent) >> 32, lock_of(intent) & 0xFFFF_FFFF);
     sqlx::query_scalar(
@@ -52,7 +51,7 @@ async fn a_transaction_of_a_silent_server_is_ended_and_its_intent_goes_on() {
     let (ada, elsewhere) = (one.agent("agent.ada").await, other.agent("agent.ada").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;
-    // A connection like one of a server's, which takes the lock and then says nothing more.
+    // A connection like a server's that takes the lock and then stays idle.
     let options = Cluster::get().options(&one.database);
     let silent = entente_store::pool(options, 1, &CancellationToken::new());
     let mut silent = silent.acquire().await.unwrap();
@@ -85,7 +84,7 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
     let (intent, channel) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;
     let mut watcher = Cluster::get().options(&database).connect().await.unwrap();
-    // Many deeds on one intent, so that at any time one of them is in the middle.
+    // Many operations on one intent, so that one of them is always in the middle of its transaction.
     let over = CancellationToken::new();
     let load: Vec<_> = (0..12)
         .map(|n| {
@@ -131,7 +130,7 @@ async fn a_server_that_is_stopped_where_it_stands_holds_nobody_up() {
     println!("written again after {took:?}; {sent} messages to another intent, the slowest took {slowest:?}");
     assert!(sent > 10 && slowest < Duration::from_secs(1), "{sent} sent, the slowest took {slowest:?}");
     other.client(KEY).get("//readyz").await.is(200);
-    // All of them at once: none of its connections is taken up by waiting.
+    // All at once: none of the other server's connections is still waiting.
     join_all((0..30).map(async |_| ada.get(&format!("/intents/{intent}")).await.ok())).await;
     one.thaw();
     super::until_ready_is(&any, 200, FREE_AGAIN).await;

@@ -1,4 +1,4 @@
-//! Somebody else holds what a command needs: who asks for that hears so in time, and nobody else notices.
+//! A lock that another session holds: requests that need it fail in time, and no other request is affected.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 use crate::arcp::jobs::Hand;
 use crate::harness::{Client, Cluster, Reply, Setup, Value, World, json, talk};
 
-/// The advisory lock of an intent.
+/// Returns the advisory lock of an intent.
 pub fn lock_of(intent: &str) -> i64 {
     let id: entente_domain::ids::IntentId = intent.parse().unwrap();
     id.uuid().as_u64_pair().1.cast_signed()
 }
 
-/// A stranger to the servers, who keeps what it has locked.
+/// Opens a connection outside the servers, to hold locks.
 pub async fn stranger(world: &World) -> PgConnection {
     Cluster::get().options(&world.database).connect().await.unwrap()
 }
@@ -30,7 +30,8 @@ async fn send(client: &Client, channel: &str, n: u64) -> Reply {
     client.post(&format!("/channels/{channel}/messages"), body).await
 }
 
-/// Sends one message after the other until `until` is over, each at once; how many, and the slowest.
+/// Sends one message after the other until `until` completes and asserts that none waits. Returns their number and
+/// the slowest time.
 pub async fn undisturbed(client: &Client, channel: &str, until: impl Future<Output = ()>) -> (u64, Duration) {
     let mut until = std::pin::pin!(until);
     let (mut sent, mut slowest) = (0, Duration::ZERO);
@@ -46,7 +47,7 @@ pub async fn undisturbed(client: &Client, channel: &str, until: impl Future<Outp
     }
 }
 
-/// Two servers on one database, each with background tasks.
+/// Starts two servers on one database, each with background tasks.
 pub async fn two() -> [World; 2] {
     let setup = Setup { live: true, ..Setup::default() };
     let one = World::with(setup.clone()).await;
@@ -72,7 +73,7 @@ async fn messages_to_other_intents_do_not_wait_for_a_locked_one() {
     }
     let mut stranger = stranger(&one).await;
     run(&mut stranger, &format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock_of(&intent))).await;
-    // On both servers: messages to the locked intent, deeds on it, and messages to the other one all the while.
+    // On both servers: messages and operations on the locked intent, and meanwhile messages to the other one.
     let waiting = async {
         let began = Instant::now();
         let path = format!("/intents/{intent}/events");
@@ -101,9 +102,9 @@ async fn messages_to_other_intents_do_not_wait_for_a_locked_one() {
     for (sent, slowest) in [here, there] {
         assert!(sent > 10 && slowest < Duration::from_secs(1), "{sent} sent, the slowest took {slowest:?}");
     }
-    // Both can write, and say so.
+    // Both servers can write and report so.
     assert_eq!(ada.get("//readyz").await.is(200)["status"], "ok");
-    // A connection on which a lock was not to be had is as good as any other.
+    // A connection on which a lock timed out can be used again.
     join_all((0..40).map(async |_| ada.get(&format!("/intents/{intent}")).await.ok())).await;
     run(&mut stranger, "ROLLBACK").await;
     let first = send(&ada.once("k"), &channel, 1).await.is(201);
@@ -131,11 +132,11 @@ async fn messages_that_waited_for_a_lock_come_in_their_order_and_once() {
     for n in 0..20 {
         let (client, channel) = (ada.once(&format!("k-{n}")), channel.clone());
         waiting.push(tokio::spawn(async move { send(&client, &channel, n).await }));
-        // What is sent to the other intent afterwards is there: so the writer has looked at this one too.
+        // The message to the other intent is committed, so the writer has seen this one too.
         tokio::time::sleep(Duration::from_millis(10)).await;
         send(&ada, &free, n).await.is(201);
     }
-    // The same again on another server, while the first still waits.
+    // A retry on another server while the first attempt still waits.
     let again = other.agent("agent.ada").await.once("k-0");
     let (path, twice) = (channel.clone(), tokio::time::sleep(Duration::from_millis(100)));
     let again = tokio::spawn(async move { send(&again, &path, 0).await });
@@ -280,7 +281,7 @@ async fn envelopes_to_others_do_not_wait_for_a_locked_mailbox() {
     assert!(slowest < Duration::from_secs(1));
     run(&mut stranger, "ROLLBACK").await;
     ada.post("/aee/envelopes", first).await.is(202);
-    // What is locked for a moment only is waited for.
+    // A lock held for a moment only is waited for.
     run(&mut stranger, "BEGIN; SELECT 1 FROM aee_mailboxes WHERE entity = 'agent.bob' FOR UPDATE").await;
     let (patient, ()) = tokio::join!(ada.post("/aee/envelopes", third), async {
         tokio::time::sleep(Duration::from_millis(700)).await;
@@ -298,7 +299,7 @@ async fn readyz_writes_as_everything_is_written() {
     let probes = "SELECT sum(count)::bigint FROM node_probes";
     anon.get("//readyz").await.is(200);
     let once: i64 = sqlx::query_scalar(probes).fetch_one(&mut stranger).await.unwrap();
-    // However many ask, it looks twice a second at the most.
+    // The probe runs at most twice a second, however many requests arrive.
     let began = Instant::now();
     for _ in 0..5 {
         join_all((0..10).map(async |_| assert_eq!(anon.get("//readyz").await.is(200)["status"], "ok"))).await;
@@ -317,7 +318,7 @@ async fn readyz_writes_as_everything_is_written() {
     assert_eq!(told["status"], "database_unreachable");
     run(&mut stranger, "ROLLBACK").await;
     super::until_ready_is(&anon, 200, Duration::from_secs(20)).await;
-    // However often: one row, and not written each time that somebody asked.
+    // One row, which is not written on each request.
     let (rows, count): (i64, i64) = sqlx::query_as("SELECT count(*), max(count) FROM node_probes")
         .fetch_one(&mut stranger)
         .await
@@ -327,7 +328,7 @@ async fn readyz_writes_as_everything_is_written() {
     world.end().await;
 }
 
-/// What a statement that goes wrong is to the deeds.
+/// Returns the error that operations get for a failing statement.
 async fn failing(connection: &mut PgConnection, statement: &str) -> AppError {
     connection.execute(AssertSqlSafe(statement.to_owned())).await.unwrap_err().into()
 }
@@ -349,7 +350,7 @@ async fn what_postgresql_has_given_up_is_told_by_its_state() {
     run(&mut one, "SELECT pg_advisory_unlock_all()").await;
     run(&mut one, "BEGIN; SELECT pg_advisory_xact_lock(1)").await;
     run(&mut other, "SET lock_timeout = 0; BEGIN; SELECT pg_advisory_xact_lock(2)").await;
-    // Each waits for the other; PostgreSQL picks one.
+    // A deadlock; PostgreSQL picks one of the two.
     let (first, second) = tokio::join!(
         one.execute("SELECT pg_advisory_xact_lock(2)"),
         other.execute("SELECT pg_advisory_xact_lock(1)")
@@ -370,11 +371,11 @@ async fn what_postgresql_has_given_up_is_told_by_its_state() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     match AppError::from(other.execute("SELECT 1").await.unwrap_err()) {
         AppError::RolledBack { state, .. } => assert_eq!(state, "25P03"),
-        // PostgreSQL may have hung up before its last word was read.
+        // PostgreSQL may close the connection before its last message is read.
         AppError::Unavailable(_) => {}
         failure => panic!("{failure:?}"),
     }
-    // Whichever way they come: not all can be had here (25P04 is PostgreSQL 17's).
+    // Raised by hand, because not all can be provoked here (25P04 is new in PostgreSQL 17).
     for told in ["40001", "40P01", "55P03", "57014", "25P03", "25P04"] {
         let raise = format!("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{told}'; END $$");
         assert_eq!(state(failing(&mut one, &raise).await), told);

@@ -1,5 +1,5 @@
-//! A server that stands still for a while, as one on a laptop that sleeps (issue 16, B6): nobody else is to blame for what
-//! it missed.
+//! A server that is suspended for a while, as on a sleeping laptop: it blames no receiver for the
+//! time that it missed.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn a_paused_server_does_not_blame_its_receivers() {
     let made = subscribe(&ada, &receiver.url(), json!({ "event_types": ["channel_message"] })).await;
     let body = json!({ "sender": "agent.ada", "payload": {} });
     ada.post(&format!("/channels/{channel}/messages"), body).await.is(201);
-    // It is asked, and the time for its answer passes while the server stands still.
+    // The request is sent, and its timeout passes while the server is suspended.
     receiver.until(1).await;
     process.freeze();
     sleep(Duration::from_secs(4)).await;
@@ -45,7 +45,7 @@ async fn a_paused_server_does_not_blame_its_receivers() {
     let attempts = delivered["attempts"].as_array().unwrap();
     assert_eq!(attempts.len(), 1, "an attempt counts that nobody but the server failed: {delivered}");
     assert!(took < Duration::from_secs(4), "it waited as after a failure: {took:?}");
-    // Whoever is silent while the server runs is to blame as ever.
+    // A receiver that hangs while the server runs is treated as failed, as usual.
     receiver.does([Act::Hang, Act::Say(200, "")]);
     let body = json!({ "sender": "agent.ada", "payload": { "n": 2 } });
     ada.post(&format!("/channels/{channel}/messages"), body).await.is(201);

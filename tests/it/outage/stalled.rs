@@ -1,5 +1,5 @@
-//! Nothing comes through between a server and PostgreSQL, and nobody is told: the server gives up by itself, says so, and comes
-//! back by itself; the other servers go on.
+//! A silent network failure between a server and PostgreSQL: the server times out, reports it and recovers on its
+//! own; the other servers continue.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
-    // Fewer connections than there are requests: each that is lost for good would be missed.
+    // Fewer connections than requests, so that each one lost for good would be noticed.
     let settings = vec![("ENTENTE_DATABASE_CONNECTIONS", "6")];
     let setup = Setup { live: true, settings };
     let other = World::with(setup.clone()).await;
@@ -62,7 +62,7 @@ async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
     let told = super::until_ready_is(&any, 503, Duration::from_secs(20));
     let ((_, told), took) = tokio::join!(told, until_written(&ada, &intent));
     println!("it says so after {told:?}, the other one writes again after {took:?}");
-    // From here on new connections come through, and those that there were never again.
+    // From here on new connections work; the existing ones stay stalled.
     proxy.stall();
     let (_, back) = super::until_ready_is(&any, 200, PATIENCE).await;
     let written = until_written(&any, &intent).await;
@@ -82,7 +82,7 @@ async fn answers_that_come_late_do_not_turn_the_clock() {
     let one = World::through(Setup { live: true, ..Setup::default() }, database, &proxy).await;
     let off = || (one.ctx().now() - SystemClock.now()).num_milliseconds();
     assert!(off().abs() < 100, "{}", off());
-    // Only the answers: PostgreSQL looks at its clock early, and each says a time that is long past.
+    // Only responses are delayed, so each one carries a time that is long past.
     for by in [400, 1_500] {
         proxy.slow(Duration::from_millis(by));
         for _ in 0..40 {
@@ -90,7 +90,7 @@ async fn answers_that_come_late_do_not_turn_the_clock() {
             assert!(off().abs() < 100, "answers {by} ms late have turned the clock by {} ms", off());
         }
     }
-    // Cut off for a while, then all comes at once.
+    // Cut off for a while, then everything arrives at once.
     proxy.slow(Duration::ZERO);
     proxy.cut();
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -1,4 +1,4 @@
-//! Servers that start: again, after a crash of everything, beside another, and with settings that cannot be used.
+//! Server starts: a restart, after a crash, beside another server, and with invalid settings.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -33,21 +33,21 @@ async fn a_server_starts_again_whatever_ended_it() {
     let (mut server, second) = launch.start().await;
     assert_eq!(message_count(&server, &channel).await, 1);
     send(&server).await;
-    // The server alone, its PostgreSQL goes on.
+    // Only the server is killed; its PostgreSQL keeps running.
     let postgres = place.postmaster().unwrap();
     server.kill();
     let (mut server, adopted) = launch.start().await;
     assert_eq!(place.postmaster(), Some(postgres), "adopted, not started anew");
     assert_eq!(message_count(&server, &channel).await, 2);
     send(&server).await;
-    // Everything, leaving the locks of the dead behind.
+    // Both are killed, and their lock files remain.
     place.kill_postgres();
     server.kill();
     assert!(place.0.join("postgres/postmaster.pid").exists());
     let (mut server, crashed) = launch.start().await;
     assert_eq!(message_count(&server, &channel).await, 3);
     send(&server).await;
-    // The same, and meanwhile another process has got the id: this one.
+    // The same, but another process now has that id: this one.
     place.kill_postgres();
     server.kill();
     let lock = place.0.join("postgres/postmaster.pid");
@@ -75,7 +75,7 @@ async fn postgres_killed_alone_is_started_again_by_its_server() {
         let killed = place.postmaster();
         assert!(place.kill_postgres());
         let began = std::time::Instant::now();
-        // A process of the killed one may serve a last request; that the new one does is to be shown.
+        // A dying backend of the killed one may still serve a request; the test needs the new one.
         while place.postmaster().is_none_or(|pid| Some(pid) == killed) {
             assert!(began.elapsed() < Duration::from_secs(20), "it is not started again:\n{}", place.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -88,10 +88,11 @@ async fn postgres_killed_alone_is_started_again_by_its_server() {
         }
         println!("PostgreSQL killed; the next message is acknowledged after {:?}", began.elapsed());
     }
-    // The connections that lay idle since before the last kill are tested before they are used.
+    // Connections that were idle since before the last kill are tested before they are used.
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(message_count(&server, &channel).await, 3);
-    // Told to stop while it is dead, the server stops, also when its tasks have begun to wait for it.
+    // If it is stopped while PostgreSQL is dead, the server stops, even when its tasks already wait for the
+    // database.
     for pause in [0, 150, 240] {
         place.kill_postgres();
         tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -104,7 +105,7 @@ async fn postgres_killed_alone_is_started_again_by_its_server() {
         );
         assert!(status.success(), "{status}:\n{}", place.log());
         (server, _) = launch.start().await;
-        // It has more to do for its keys once it is ready; a message is sent later than that.
+        // The server still has work for its keys after it is ready; the message is sent later than that.
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(message_count(&server, &channel).await, 3);
     }
@@ -117,12 +118,12 @@ async fn killed_during_its_first_start_a_server_starts_the_next_time() {
         let launch = Launch::private(&place);
         let mut server = launch.spawn();
         tokio::time::sleep(Duration::from_millis(millis)).await;
-        // What it has begun goes on without it for a while: the making of the cluster.
+        // The creation of the cluster that it started continues for a while without it.
         server.kill();
         let (mut server, _) = launch.start().await;
         let (_, channel) = talk(&server.client(KEY), json!({})).await;
         assert_eq!(message_count(&server, &channel).await, 0);
-        // What was left unfinished goes when nothing writes to it any more.
+        // The unfinished cluster is removed once no process writes to it any more.
         server.terminate();
         server.ended().await;
         let _server = launch.start().await;
@@ -187,7 +188,7 @@ async fn settings_that_cannot_be_used_stop_the_start_by_name() {
     assert_eq!(server.ended().await.code(), Some(1));
     let said = place.log();
     assert!(said.contains("DATABASE_URL") && !said.contains("hunter2"), "{said}");
-    // The address is taken.
+    // The address is in use.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut launch = Launch::private(&place);
     launch.bind = taken.local_addr().unwrap();
@@ -197,7 +198,7 @@ async fn settings_that_cannot_be_used_stop_the_start_by_name() {
     assert!(!place.0.join("postgres/postmaster.pid").exists(), "no PostgreSQL is left running");
 }
 
-/// Where the path of the data directory is too long for a socket, it lies where everybody may write.
+/// If the path of the data directory is too long for a socket, the socket goes to a world-writable directory.
 #[tokio::test]
 async fn a_socket_is_not_put_where_somebody_else_has_prepared_for_it() {
     let place = Place::new("taken");

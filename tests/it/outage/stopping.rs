@@ -1,4 +1,4 @@
-//! A server that is told to stop: streams are told to reconnect, what is in flight finishes, nobody's request fails.
+//! Graceful shutdown: streams are told to reconnect, requests in flight finish, and no request fails.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn a_restart_under_load_fails_no_request() {
                         assert_eq!(reply.status, 201, "{reply:?}, and the server wrote:\n{}", log.log());
                         sent += 1;
                     }
-                    // Nobody is there: that is tried again, without harm.
+                    // Connection refused: the client retries without harm.
                     Err(e) if e.is_connect() => {
                         refused.fetch_add(1, Ordering::Relaxed);
                         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -94,25 +94,25 @@ async fn who_waits_is_answered_when_the_server_stops() {
     assert!(began.elapsed() < Duration::from_secs(5), "stopping took {:?}", began.elapsed());
 }
 
-/// Sends a request on a connection that stays open.
+/// Sends a request on a keep-alive connection.
 async fn ask(connection: &mut TcpStream, path: &str) {
     let request = format!("GET /api/v1{path} HTTP/1.1\r\nhost: entente\r\nx-api-key: {KEY}\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
 }
 
-/// All that comes until the other end closes.
+/// Reads until the peer closes the connection.
 async fn rest(connection: &mut TcpStream) -> String {
     let mut text = Vec::new();
     connection.read_to_end(&mut text).await.expect("the connection is closed, not reset");
     String::from_utf8(text).unwrap()
 }
 
-/// Connects, asks once and goes, again and again, until it is over: how many were answered. Who is not let in tries again; who
-/// is, gets an answer.
+/// Connects, sends one request and disconnects, repeatedly until `over`. Returns the number of responses. A refused
+/// connection is retried; an accepted one gets a response.
 async fn come_and_go(address: SocketAddr, over: &AtomicBool) -> u64 {
     let mut answered = 0;
     while !over.load(Ordering::Relaxed) {
-        // One that the system overlooks would ask again a second later.
+        // If the system drops the SYN, the retransmission would come only a second later.
         let connecting = tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address));
         let Ok(Ok(mut connection)) = connecting.await else {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -135,7 +135,7 @@ async fn whoever_is_let_in_while_the_server_stops_is_answered() {
     for _ in 0..6 {
         let (mut server, _) = launch.start().await;
         let (over, address) = (Arc::new(AtomicBool::new(false)), server.address);
-        // Tasks of their own: on as many threads as there are, so that somebody comes at every instant.
+        // Separate tasks on all threads, so that a connection arrives at every instant.
         let crowd = (0..16).map(|_| {
             let over = Arc::clone(&over);
             tokio::spawn(async move { come_and_go(address, &over).await })
@@ -161,7 +161,8 @@ async fn an_answer_that_took_long_is_not_taken_for_silence() {
     let mut head = [0; 4096];
     let read = connection.read(&mut head).await.unwrap();
     assert!(head[..read].starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&head[..read]));
-    // It has just been answered, and does not know that the server stops: what it asks next is answered too.
+    // The client has just got a response and does not know that the server is stopping: its next request is
+    // answered too.
     server.terminate();
     tokio::time::sleep(Duration::from_millis(250)).await;
     ask(&mut connection, "/principals/me").await;

@@ -1,4 +1,4 @@
-//! Rolling upgrades, and the way back (issue 16, B7): a server runs beside a newer one, and after it.
+//! Rolling upgrades and downgrades: a server runs beside a newer one, and after it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn beside(database: &str) -> PgConnection {
     Cluster::get().options(database).connect().await.unwrap()
 }
 
-/// What a newer release leaves behind: a migration that this one does not know, which adds something.
+/// Applies the schema changes of a newer release: an additive migration that this one does not know.
 async fn newer(connection: &mut PgConnection) {
     sqlx::raw_sql(
         "ALTER TABLE intents ADD COLUMN of_tomorrow text;
@@ -32,13 +32,13 @@ async fn a_newer_schema_stops_no_older_server() {
     let (first, _) = Launch::shared(&places[0], &url).start().await;
     let ada = first.client(&key_of("agent.ada"));
     let (intent, channel) = talk(&ada, json!({})).await;
-    // A newer server comes and brings the schema up to date, while this one serves.
+    // A newer server migrates the schema while this one serves.
     let mut connection = beside(&database).await;
     newer(&mut connection).await;
     let body = json!({ "sender": "agent.ada", "payload": {} });
     ada.post(&format!("/channels/{channel}/messages"), body.clone()).await.is(201);
     ada.get(&format!("/intents/{intent}")).await.ok();
-    // Then the newer one is taken back: an older one starts.
+    // Then the upgrade is reverted: an older server starts.
     let (second, _) = Launch::shared(&places[1], &url).start().await;
     let ada = second.client(&key_of("agent.ada"));
     ada.post(&format!("/channels/{channel}/messages"), body).await.is(201);
@@ -115,7 +115,7 @@ async fn many_servers_that_start_at_once_wait_for_one_that_makes_an_index() {
     .await
     .unwrap();
     assert!(valid);
-    // One that was cut off leaves an index that nobody may use: whoever comes next makes it anew.
+    // An interrupted build leaves an invalid index; the next server rebuilds it.
     sqlx::raw_sql(
         "DELETE FROM _sqlx_migrations WHERE version = 20991231000001;
          UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'intents_of_tomorrow'::regclass",

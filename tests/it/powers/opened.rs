@@ -1,6 +1,7 @@
 //! Operations by the scope that they need.
 
-/// What each scope opens, as `method path`; `{i}`, `{c}` and `{m}` stand for an intent, a channel and a message.
+/// The operations that each scope allows, as `method path`; `{i}`, `{c}` and `{m}` stand for an intent, a channel
+/// and a message.
 pub const OPENED: &[(&str, &[&str])] = &[
     (
         "intents:read",

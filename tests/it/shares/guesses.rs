@@ -1,5 +1,5 @@
-//! What guessing costs those who know: nothing. Keys are compared without a slow hash, passwords have turns of their own, and
-//! those who come from one address wait for one another first.
+//! Guessing must not slow down legitimate users: keys are compared without a slow hash, password checks have their
+//! own queue, and attempts from one address wait for each other first.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::kernel::keys::{forgeries, key};
 
 const WORDS: &str = "correct horse battery staple";
 
-/// Who logs in, with a client that has its connection already.
+/// A user that logs in over an open connection.
 struct Person {
     http: reqwest::Client,
     url: String,
@@ -29,7 +29,7 @@ impl Person {
         person
     }
 
-    /// How long it takes.
+    /// Logs in and returns the time that this took.
     async fn log_in(&self) -> Duration {
         let began = Instant::now();
         let body = format!("name=human.ada&password={}", WORDS.replace(' ', "+"));
@@ -40,7 +40,7 @@ impl Person {
     }
 }
 
-/// What a login may take beside a flood: what it takes alone, 100 ms more, and a part for a machine that has other things to do.
+/// Maximum time of a login beside a flood: twice the time without one, for other load on the machine, plus 100 ms.
 fn bound(quiet: Duration) -> Duration {
     quiet * 2 + Duration::from_millis(100)
 }
@@ -51,7 +51,7 @@ async fn a_hundred_wrong_secrets_at_once_keep_nobody_waiting() {
     let ada = Person::new(&world).await;
     let admin = world.admin().await;
     let good = key(&world, &admin, "agent.ada", json!({})).await;
-    // A hundred requests at once take their time, whatever they come with: the right key shows how much.
+    // A hundred concurrent requests take time even with the right key, so that is the reference.
     let mut beside = [Duration::MAX; 2];
     for round in 0..3 {
         let wrong = forgeries(&good.secret, 100, round * 100).map(|wrong| world.client(&wrong));
@@ -77,7 +77,7 @@ async fn a_hundred_wrong_secrets_at_once_keep_nobody_waiting() {
     world.end().await;
 }
 
-/// Tries so many wrong passwords at once from an address, and how long Ada takes to log in meanwhile.
+/// Sends concurrent wrong passwords from an address; returns the time that Ada's login takes meanwhile.
 async fn beside_guesses(ada: &Person, host: u8, many: usize) -> Duration {
     let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
     let guesser = reqwest::Client::builder().no_proxy().local_address(address).build().unwrap();
@@ -87,7 +87,7 @@ async fn beside_guesses(ada: &Person, host: u8, many: usize) -> Duration {
         let request = request.body(format!("name=human.nobody{n}&password=guess+guess+guess"));
         flood.spawn(async move { request.send().await.unwrap().status().as_u16() });
     }
-    // Once one is answered the others wait for their turns.
+    // Once one is answered, the others wait in the queue.
     let first = flood.join_next().await.unwrap().unwrap();
     let took = ada.log_in().await;
     let statuses = flood.join_all().await;
@@ -100,12 +100,12 @@ async fn wrong_passwords_keep_nobody_waiting() {
     let world = World::start().await;
     let ada = Person::new(&world).await;
     let quiet = ada.log_in().await.min(ada.log_in().await).min(ada.log_in().await);
-    // An address has 60 tries a minute. The least of three counts: whatever else the machine does is not the server's.
+    // An address has 60 attempts a minute. The minimum of three counts, to exclude other load on the machine.
     let mut elsewhere = Duration::MAX;
     for host in [2, 3, 4] {
         elsewhere = elsewhere.min(beside_guesses(&ada, host, 50).await);
     }
-    // The address that Ada herself has once got in from.
+    // The address that Ada has logged in from before.
     let mut here = Duration::MAX;
     for _ in 0..3 {
         here = here.min(beside_guesses(&ada, 1, 19).await);
@@ -126,7 +126,7 @@ async fn the_queue_of_old_keys_has_an_end_and_is_nobody_elses() {
         use argon2::PasswordHasher as _;
         argon2::Argon2::default().hash_password(old.secret.as_bytes()).unwrap().to_string()
     };
-    // As the release before this one has made it.
+    // As the previous release stored it.
     sqlx::query("UPDATE keys SET secret_sha256 = NULL, secret_hash = $1 WHERE public_id = $2")
         .bind(slow)
         .bind(&old.secret[4..16])
@@ -135,7 +135,7 @@ async fn the_queue_of_old_keys_has_an_end_and_is_nobody_elses() {
         .unwrap();
     let guesses: Vec<Client> = forgeries(&old.secret, 100, 0).map(|wrong| world.client(&wrong)).collect();
     let mut flood: FuturesUnordered<_> = guesses.iter().map(|guess| guess.get("/intents")).collect();
-    // Once one is answered the queue of old keys is full: in one with it nobody would log in.
+    // Once one is answered, the queue of old keys is full; if logins shared it, none would succeed.
     let first = flood.next().await.unwrap();
     let (mut answers, _) = tokio::join!(flood.collect::<Vec<_>>(), ada.log_in());
     answers.push(first);
@@ -149,7 +149,7 @@ async fn the_queue_of_old_keys_has_an_end_and_is_nobody_elses() {
         }
     }
     assert!(full > 0, "the queue has no end");
-    // The key itself goes on, and is slow no more: then its guesses cost nothing either.
+    // The key itself still works and is stored with the fast hash from now on, so its guesses cost nothing either.
     old.client.get("/intents").await.ok();
     let known: bool =
         sqlx::query_scalar("SELECT secret_sha256 = sha256($1::bytea) FROM keys WHERE public_id = $2")

@@ -1,4 +1,4 @@
-//! What answers that nobody reads cost a server in memory: a process of its own, whose memory the system counts.
+//! Server memory held by unread responses, measured on a separate process.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::unread;
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{json, talk};
 
-/// Bytes of memory that the server may have while nobody reads.
+/// Maximum memory of the server in bytes while clients do not read.
 const MOST: u64 = 200 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,13 +26,13 @@ async fn sixteen_unread_pages_of_a_thousand_large_messages_are_held_by_little_me
         let batch = any.post(&path, json!({ "messages": vec![one; 20] })).await;
         assert!(batch.status < 300, "{}", batch.text.chars().take(300).collect::<String>());
     }
-    // A server that has not had them in its hands.
+    // A fresh server that has not held the messages in memory.
     server.terminate();
     assert!(server.ended().await.success(), "{}", place.log());
     let (server, _) = launch.start().await;
     let any = server.client(KEY).acting_as("agent.ada");
     let path = format!("/channels/{channel}/messages?limit=1000");
-    // What one page costs is there already, and does not count as what is given back.
+    // Excludes the memory of a single page from the comparison.
     any.get(&path).await.ok();
     sleep(Duration::from_secs(1)).await;
     let before = server.resident();
@@ -45,7 +45,7 @@ async fn sixteen_unread_pages_of_a_thousand_large_messages_are_held_by_little_me
     let mib = |bytes: u64| bytes / 1024 / 1024;
     println!("before {} MiB, at most {} MiB", mib(before), mib(most));
     assert!(most < MOST, "{} MiB, and {} before", mib(most), mib(before));
-    // Nobody has read: they are cut off, and what they held is given back.
+    // The clients did not read: they are cut off, and their memory is released.
     let began = Instant::now();
     loop {
         let now = server.resident();
@@ -53,7 +53,7 @@ async fn sixteen_unread_pages_of_a_thousand_large_messages_are_held_by_little_me
             break;
         }
         assert!(began.elapsed() < Duration::from_secs(40), "{} MiB are kept of {}", mib(now), mib(most));
-        // A server with nothing to do has no occasion to tidy up.
+        // An idle server does not trigger the clean-up.
         any.get("/intents").await.ok();
         sleep(Duration::from_millis(200)).await;
     }

@@ -1,5 +1,5 @@
-//! Sweeps side by side (issue 16, B3): one that stands still delays no other, and a backlog is worked off at once, not one
-//! batch per period.
+//! Concurrent sweeps: a blocked sweep delays no other, and a backlog is processed at once instead of
+//! one batch per period.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::harness::{Cluster, Setup, Sse, World, json, talk};
 
-/// How long anything may take that a sweep does in its next beats.
+/// Upper bound for anything that a sweep does in its next runs.
 const SOON: Duration = Duration::from_secs(6);
 
 async fn beside(database: &str) -> PgConnection {
@@ -28,7 +28,7 @@ async fn a_sweep_that_stands_still_delays_no_other_on_either_server() {
     let (intent, channel) = talk(&ada, json!({})).await;
     let mut heard = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
     let mut stranger = beside(&a.database).await;
-    // Somebody else holds what a sweep needs.
+    // Another session holds a lock that one sweep needs.
     let mut held = stranger.begin().await.unwrap();
     sqlx::raw_sql("LOCK TABLE leases IN ACCESS EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
     sleep(Duration::from_secs(1)).await;
@@ -36,7 +36,7 @@ async fn a_sweep_that_stands_still_delays_no_other_on_either_server() {
         let soon = rfc3339(plus_seconds(a.ctx().now(), 1));
         let said = json!({ "sender": "agent.ada", "payload": {}, "expires_at": soon });
         let said = ada.post(&format!("/channels/{channel}/messages"), said).await.is(201);
-        // That it has expired is so by itself; that it is told is a sweep's work.
+        // The expiry takes effect by itself; the sweep publishes it.
         let told = timeout(SOON, heard.next_named("message_expired")).await;
         assert_eq!(told.expect("nobody is told").data["message_id"], said["id"]);
     }

@@ -1,4 +1,4 @@
-//! What brings about something to do for the sweeps of questions, coordinators, triggers, memory and tools.
+//! Creates due rows for the sweeps of moments, coordinators, triggers, memory and tools.
 
 use entente::background::sweeps::Sweep;
 use sqlx::raw_sql;
@@ -7,14 +7,14 @@ use crate::harness::{World, json, talk};
 use crate::openintent::tool_grants::grant;
 use crate::openintent::vaults::{SECRET, credential, vault};
 
-/// Brings about so many things that the sweep has to do.
+/// Creates `due` due rows for the sweep.
 pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
     let ada = world.agent("agent.ada").await;
     match sweep {
         Sweep::Moments => crate::moments::lapsed(world, due).await,
         Sweep::Links => crate::kernel::people::lapsed(world, due).await,
         Sweep::Triggers | Sweep::TriggerFirings => {
-            crate::openintent::triggers::lapsed(world, sweep, due).await
+            crate::openintent::triggers::lapsed(world, sweep, due).await;
         }
         Sweep::Memory => crate::openintent::memory::lapsed(world, due).await,
         Sweep::Suspensions => {
@@ -33,7 +33,7 @@ pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
                     json!({ "intent_id": intent, "agent_id": "agent.ada", "heartbeat_interval_seconds": 30 });
                 ada.post("/coordinators", ask).await.is(200);
             }
-            // Silent for two intervals, and not for five.
+            // Silent for two intervals, but not for five.
             world.clock.advance(61);
         }
         Sweep::ToolGrants => {

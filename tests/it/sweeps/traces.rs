@@ -1,8 +1,8 @@
-//! What each sweep leaves behind.
+//! The traces of each sweep.
 
 use entente::background::sweeps::Sweep;
 
-/// What the sweep leaves behind: how many of the five are dealt with.
+/// Returns the query for the sweep's traces: the number of the five rows that it has processed.
 pub fn traces(sweep: Sweep) -> &'static str {
     match sweep {
         Sweep::Messages => "SELECT count(*) FROM receipts WHERE kind = 'expired'",

@@ -1,10 +1,10 @@
-//! A body for every operation that takes one.
+//! Returns a body for every operation that takes one.
 
 use crate::harness::{Value, json};
 use crate::kernel::identities::key;
 use crate::moments;
 
-/// What nouns say of their own operations, before what is said here.
+/// Bodies that the modules of resources define; they take precedence over those here.
 const NOUNS: &[fn(&str) -> Option<Value>] = &[
     super::coord::body,
     super::governance::body,
@@ -16,7 +16,7 @@ const NOUNS: &[fn(&str) -> Option<Value>] = &[
     super::ledgers::body,
 ];
 
-/// Bodies that would be lawful, so that it is the caller who is refused and not the body.
+/// Returns a valid body, so that the refusal is about the caller and not about the body.
 pub fn body(path: &str) -> Value {
     NOUNS.iter().find_map(|noun| noun(path)).unwrap_or_else(|| older(path))
 }

@@ -1,15 +1,15 @@
-//! Coordinators and suspensions of somebody else.
+//! Another agent's coordinators and suspensions.
 
 use crate::harness::{Client, Value, World, json};
 
-/// What their paths name.
+/// Creates the objects that the paths refer to.
 pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {
     let ask = json!({ "intent_id": intent, "agent_id": "agent.owner", "role": "private" });
     let made = owner.post("/coordinators", ask).await.is(200);
     vec![("coordinator_id", made["id"].as_str().unwrap().to_owned())]
 }
 
-/// Bodies that would be lawful.
+/// Valid bodies.
 pub fn body(path: &str) -> Option<Value> {
     let said = match path.rsplit('/').next()? {
         "coordinators" => json!({ "agent_id": "agent.stranger" }),

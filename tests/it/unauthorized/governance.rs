@@ -1,8 +1,8 @@
-//! What the paths of governance name (RFC-0013).
+//! Governance objects that the paths refer to (RFC-0013).
 
 use crate::harness::{Client, Value, World, json};
 
-/// A request for approval and an escalation of the owner's.
+/// Creates an approval request and an escalation as the owner.
 pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {
     let asked = json!({ "action": "private", "reason": "private" });
     let approval = owner.post(&format!("/intents/{intent}/approvals"), asked).await.ok();
@@ -12,7 +12,7 @@ pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static
     vec![("approval_id", id(&approval)), ("escalation_id", id(&escalation))]
 }
 
-/// Bodies of its operations.
+/// Valid bodies.
 pub fn body(path: &str) -> Option<Value> {
     match path.rsplit('/').next()? {
         "governance" => Some(json!({ "completion_mode": "auto" })),

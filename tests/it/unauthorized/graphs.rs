@@ -1,8 +1,8 @@
-//! Graphs and portfolios for the sweep: those of somebody else.
+//! Another agent's graphs and portfolios, for the test of every operation.
 
 use crate::harness::{Client, Value, World, json};
 
-/// What the paths of graphs and portfolios name.
+/// Creates the objects that the paths refer to.
 pub async fn make(_: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {
     let folio = owner.post("/portfolios", json!({ "name": "private" })).await.is(200);
     let folio = folio["id"].as_str().unwrap().to_owned();
@@ -15,7 +15,7 @@ pub async fn make(_: &World, owner: &Client, intent: &str) -> Vec<(&'static str,
     vec![("portfolio_id", folio), ("dependency_id", first)]
 }
 
-/// What their operations are asked with.
+/// Valid bodies.
 pub fn body(path: &str) -> Option<Value> {
     match path.strip_prefix("/api/v1/")? {
         "portfolios" => Some(json!({ "name": "theirs" })),

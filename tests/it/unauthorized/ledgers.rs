@@ -1,8 +1,8 @@
-//! Attachments, costs, failures and retry policies, made for somebody who is not the one who asks.
+//! Another agent's attachments, costs, failures and retry policies.
 
 use crate::harness::{Client, Value, World, json};
 
-/// What the paths name.
+/// Creates the objects that the paths refer to.
 pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static str, String)> {
     let file = json!({ "filename": "private", "storage_url": "https://private.example/private" });
     let file = owner.post(&format!("/intents/{intent}/attachments"), file).await.ok();
@@ -18,7 +18,7 @@ pub async fn make(_world: &World, owner: &Client, intent: &str) -> Vec<(&'static
     vec![("attachment_id", file["id"].as_str().unwrap().to_owned())]
 }
 
-/// Bodies that would be lawful.
+/// Valid bodies.
 pub fn body(path: &str) -> Option<Value> {
     match path.rsplit('/').next()? {
         "attachments" => Some(json!({ "filename": "theirs", "storage_url": "https://theirs.example/a" })),

@@ -1,14 +1,14 @@
-//! The things that the paths name, made for somebody who is not the one who asks.
+//! The objects that the paths refer to, owned by an agent other than the caller.
 
 use crate::aee::envelopes::{letter, with};
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::identities::{key, register};
 use crate::moments;
 
-/// The things that the paths name: those of somebody else.
+/// Path parameters and the ids of the owner's objects.
 pub struct Places(Vec<(&'static str, String)>);
 
-/// What has to do with envelopes, and with a person; the question to it.
+/// Creates the objects of envelopes and of a person; returns the question to that person.
 async fn post(world: &World, owner: &Client) -> Value {
     let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
     owner.post("/aee/keys", own).await.is(201);
@@ -25,7 +25,7 @@ impl Places {
         let owner = world.agent("agent.owner").await;
         let mut places = Self::older(world, &owner).await;
         let intent = places.iter().find(|(name, _)| *name == "intent_id").map(|(_, id)| id.clone()).unwrap();
-        // Nouns with many things of their own make them in a file of their own.
+        // Resources with many objects have their own modules.
         places.extend(super::ledgers::make(world, &owner, &intent).await);
         places.extend(super::graphs::make(world, &owner, &intent).await);
         places.extend(super::triggers::make(world, &owner, &intent).await);
@@ -68,7 +68,7 @@ impl Places {
         let checkpoint =
             world.admin().await.post("/admin/checkpoints", json!({ "intent_id": intent })).await.is(201);
         let events = owner.get(&format!("/intents/{intent}/events")).await.ok();
-        // By the name that the paths have.
+        // By the names of the path parameters.
         owner.put("/arcp/agents/talk/versions/1", json!({})).await.ok();
         let worker = owner.post("/workers", json!({ "name": "private", "agents": ["talk"] })).await.is(201);
         let job = owner.post("/jobs", json!({ "agent": "talk", "input": "private" })).await.is(201);
@@ -101,13 +101,13 @@ impl Places {
             ("envelope_id", "envelope-private".to_owned()),
             ("moment_id", moment["id"].as_str().unwrap().to_owned()),
             ("dispatch_id", super::federation::DISPATCH.to_owned()),
-            // Nobody but an admin hears whether there is one.
+            // Only an admin learns whether it exists.
             ("credential_id", "cred_01J9ZK4T6Q8R2V5X7Y9B1C3D5F".to_owned()),
         ]
     }
 
     pub fn fill(&self, path: &str) -> String {
-        // What the path does not name but the query has to.
+        // Required query parameters.
         let id =
             |name: &str| self.0.iter().find(|(known, _)| *known == name).map(|(_, id)| id.clone()).unwrap();
         let path = &match path {

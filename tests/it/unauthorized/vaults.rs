@@ -1,9 +1,9 @@
-//! Vaults and what is in them, made for somebody who is not the one who asks; and bodies that would be lawful.
+//! Another agent's vault and its contents, and valid bodies.
 
 use super::places::Places;
 use crate::harness::{Client, Value, json};
 
-/// A vault of the owner's, with a credential and a grant.
+/// Creates a vault with a credential and a grant as the owner.
 pub async fn make(owner: &Client) -> Vec<(&'static str, String)> {
     let id = |thing: &Value| thing["id"].as_str().unwrap().to_owned();
     let vault = id(&owner.post("/vaults", json!({ "name": "private" })).await.is(200));
@@ -14,7 +14,7 @@ pub async fn make(owner: &Client) -> Vec<(&'static str, String)> {
     vec![("vault_id", vault), ("tool_credential_id", credential), ("grant_id", grant)]
 }
 
-/// The body of an operation on them; `{name}` stands for a thing of the owner's.
+/// Returns the body of an operation; `{name}` stands for an id of the owner's objects.
 pub fn body(path: &str) -> Option<Value> {
     let body = match path.strip_prefix("/api/v1")? {
         "/vaults" => json!({ "name": "theirs" }),
@@ -30,7 +30,7 @@ pub fn body(path: &str) -> Option<Value> {
     Some(body)
 }
 
-/// Puts the things in whose names a body has.
+/// Replaces the `{name}` placeholders of a body with ids.
 pub fn fill(body: &mut Value, places: &Places) {
     for member in body.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut) {
         if let Some(place) = member.as_str().filter(|text| text.starts_with('{')) {
@@ -39,7 +39,7 @@ pub fn fill(body: &mut Value, places: &Places) {
     }
 }
 
-/// Whether the errors of an operation are said in ARCP's words: those on credentials that jobs are provisioned with are.
+/// Whether an operation uses ARCP's error codes: those on the provisioned credentials of jobs do.
 pub fn of_jobs(method: &str, path: &str) -> bool {
     path.ends_with("/retry") || (method == "GET" && path.ends_with("/credentials"))
 }

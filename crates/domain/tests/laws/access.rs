@@ -41,7 +41,7 @@ fn ask(who: &str, permission: Option<Level>) -> EntryAsk {
     }
 }
 
-/// Moments that often meet: the few around `at(5)`.
+/// Times near `at(5)`, so that they often coincide.
 fn soon() -> impl Strategy<Value = Timestamp> {
     (3_i64..8).prop_map(at)
 }
@@ -194,7 +194,7 @@ proptest! {
         }
     }
 
-    /// The hot path reads few facts of many lists at once; they decide as the whole list does.
+    /// The hot path reads a few facts of many lists at once; they give the same decision as the whole list.
     #[test]
     fn the_facts_decide_as_the_list(policy in policy(), entries in entries(), who in select(&AGENTS[..]), now in soon()) {
         let mut own: Vec<&Entry> = entries.iter().filter(|e| e.principal_id == who && e.in_force(now)).collect();
@@ -220,7 +220,7 @@ proptest! {
         }
     }
 
-    /// What may be asked for may be granted: an approval makes an entry out of the request.
+    /// A valid request can be approved: the approval creates an entry from it.
     #[test]
     fn a_lawful_request_can_be_approved(who in "[a-z*: ]{0,4}", kind in proptest::option::of("[a-z*: ]{0,4}"), now in soon()) {
         let asked = RequestAsk {

@@ -1,4 +1,4 @@
-//! Agents' records (RFC-0016): registration, silence, and the way from status to status.
+//! Agents' records (RFC-0016): registration, silence, and status transitions.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES};
@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use crate::any::at;
 
 const SECOND: i64 = 1_000_000;
-/// When agents of these tests register.
+/// Registration time of the agents in these tests.
 const START: i64 = 1_000_000 * SECOND;
 
 fn after(seconds: i64) -> Timestamp {
@@ -45,7 +45,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// An agent in any status, with or without a heart, heard before or after it registered.
+    /// Generates an agent in any status, with or without a heartbeat configuration, last heard before or after it
+    /// registered.
     fn agent()(
         status in status(), heartbeat_config in proptest::option::of(heart()),
         heard in proptest::option::of(-100_i64..100), draining in proptest::option::of(0_i64..100),
@@ -58,7 +59,7 @@ prop_compose! {
     }
 }
 
-/// How far gone an agent is by silence alone.
+/// Returns how far silence has degraded an agent.
 fn decline(status: AgentStatus) -> u8 {
     match status {
         AgentStatus::Dead => 2,
@@ -138,7 +139,7 @@ proptest! {
     fn silence_is_counted_to_the_microsecond(heart in heart(), heard in proptest::option::of(-50_i64..50)) {
         let agent = made(Registration { heartbeat_config: Some(heart), ..ask() }).unwrap();
         let agent = Agent { last_heartbeat_at: heard.map(after), ..agent };
-        // Registering is a sign of life too.
+        // Registration counts as a sign of life too.
         let last = START + heard.unwrap_or(0).max(0) * SECOND;
         let unhealthy = last + i64::from(heart.unhealthy_after_seconds) * SECOND;
         let dead = last + i64::from(heart.dead_after_seconds) * SECOND;
@@ -150,7 +151,8 @@ proptest! {
         }
     }
 
-    /// A beat is heard by all but those who have left; it makes the unhealthy well and leaves the draining draining.
+    /// A heartbeat is accepted from all agents but those that have left; it heals the unhealthy and keeps the
+    /// draining.
     #[test]
     fn a_beat_brings_back_all_but_those_who_have_left(agent in agent(), now in -200_i64..1_000) {
         let before = agent.status_at(after(now));

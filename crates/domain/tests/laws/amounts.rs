@@ -1,4 +1,4 @@
-//! Amounts: exact, whatever the number of digits; never a binary fraction.
+//! Amounts: exact with any number of digits, never binary fractions.
 
 use entente_domain::amounts::{Amount, NotAnAmount};
 use proptest::prelude::*;

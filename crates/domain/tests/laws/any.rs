@@ -1,4 +1,4 @@
-//! Random inputs: moments, names, JSON, chance.
+//! Generators of random inputs: times, names, JSON, random bits.
 
 use chrono::DateTime;
 use entente_domain::clock::Timestamp;
@@ -7,10 +7,10 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// The largest integer that a double and all its neighbours hold exactly.
+/// The largest integer that a double represents exactly together with its neighbours.
 pub const EXACT: i64 = (1 << 53) - 1;
 
-/// Chance that comes out the same every time.
+/// Random bits that are always the same.
 pub struct Dice(pub u128);
 
 impl Chance for Dice {
@@ -19,28 +19,28 @@ impl Chance for Dice {
     }
 }
 
-/// A moment from this many microseconds after 1970.
+/// Returns the time this many microseconds after 1970.
 pub fn at(micros: i64) -> Timestamp {
     DateTime::from_timestamp_micros(micros).unwrap()
 }
 
-/// A moment of this century.
+/// Generates a time of this century.
 pub fn moment() -> impl Strategy<Value = Timestamp> {
     (946_684_800_000_000..4_102_444_800_000_000_i64).prop_map(at)
 }
 
-/// A lawful name.
+/// Generates a valid name.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,8}", "agent\\.[a-z]{1,6}", "[a-zA-Zäß€😀][a-z0-9._/:-]{0,10}[a-z]"]
         .prop_filter("the words of addressing are no names", |name| !name.starts_with("role:"))
 }
 
-/// A text of any characters.
+/// Generates a text of any characters.
 pub fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z ]{0,8}", any::<String>(), "[\u{0}-\u{20}\"\\\\/äß€😀\u{fb33}\u{e000}]{0,6}"]
 }
 
-/// A number that survives hashing.
+/// Generates a number that survives canonicalisation.
 pub fn number() -> impl Strategy<Value = Value> {
     let doubles = any::<f64>().prop_filter("in range", |x| x.abs() < 9_007_199_254_740_991.0);
     prop_oneof![
@@ -50,7 +50,7 @@ pub fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any JSON that survives hashing, some levels deep.
+/// Generates nested JSON that survives canonicalisation.
 pub fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -66,7 +66,7 @@ pub fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A JSON object.
+/// Generates a JSON object.
 pub fn object() -> impl Strategy<Value = Map<String, Value>> {
     btree_map(prop_oneof!["[a-c]", text()], json(), 0..4).prop_map(|members| members.into_iter().collect())
 }

@@ -1,4 +1,4 @@
-//! Who has to agree to a task, who may, and until when.
+//! Approvals of AEE tasks: which tasks need one, who may decide, and the deadline.
 
 use entente_domain::aee::envelopes::approvals::{needed, require_other, require_person, require_waiting};
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};

@@ -1,4 +1,4 @@
-//! Arbitration (RFC-0003): what may be asked for and decided.
+//! Arbitration (RFC-0003): valid requests and decisions.
 
 use entente_domain::ids::{ArbitrationId, DecisionId, IntentId};
 use entente_domain::limits::{LIST_ITEMS, METADATA_BYTES, TEXT_BYTES};
@@ -33,7 +33,7 @@ fn decision(outcome: &str) -> DecisionAsk {
     DecisionAsk { decision_type, outcome: outcome.to_owned(), ..DecisionAsk::default() }
 }
 
-/// An object over the limit, and one with a number that does not survive hashing.
+/// An object above the limit, and one with a number that does not survive canonicalisation.
 fn bad_things() -> [(Value, Code); 2] {
     [
         (json!({ "a": "x".repeat(METADATA_BYTES) }), Code::TooLarge),

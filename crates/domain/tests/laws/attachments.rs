@@ -1,4 +1,4 @@
-//! Attachments: what is accepted leads to the same file from everywhere, and its name writes nothing elsewhere.
+//! Attachments: an accepted URL leads to the same file from everywhere, and a file name cannot write elsewhere.
 
 use entente_domain::ids::{AttachmentId, IntentId};
 use entente_domain::limits::ATTACHMENTS;

@@ -1,4 +1,4 @@
-//! On what a person's key rests: what decides, and what a key hands on that it makes.
+//! The authority of a person's key: which kinds may decide, and the authority of keys that it creates.
 
 use entente_domain::identity::authority::{Authority, Basis, fault, let_in_by, require};
 use entente_domain::identity::keys::{Key, KeyAsk, create};
@@ -39,12 +39,12 @@ fn a_key_hands_on_what_it_rests_on_to_its_own_person_alone() {
     let link = rests(Basis::OneTimeLink, "service.ops");
     let ada = key("human.ada", Some(link.clone()));
     assert_eq!(Authority::handed_on(&ada, true, "human.ada"), link);
-    // Not while it speaks for an agent, nor for another person.
+    // Not while the key acts for an agent, nor for another person.
     assert_eq!(Authority::handed_on(&ada, false, "human.ada"), rests(Basis::GivenKey, "service.ops"));
     assert_eq!(Authority::handed_on(&ada, true, "human.bob"), rests(Basis::GivenKey, "human.ada"));
     let service = key("service.ops", None);
     assert_eq!(Authority::handed_on(&service, true, "human.ada"), rests(Basis::GivenKey, "service.ops"));
-    // What was given makes nothing that is one's own, and does not hide who gave it.
+    // A given key cannot create an own one, and its giver stays visible.
     let given = key("human.ada", Some(rests(Basis::GivenKey, "service.ops")));
     assert_eq!(Authority::handed_on(&given, true, "human.ada"), rests(Basis::GivenKey, "service.ops"));
     assert_eq!(let_in_by(&given, "human.ada").as_deref(), Some("service.ops"));

@@ -1,4 +1,5 @@
-//! Bridges: what they make has an id that is made of it, and comes to what the law of the other side takes.
+//! Bridges: the ids of their products are derived from the source, and the products satisfy the rules of the other
+//! side.
 
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::check::ID_BYTES;

@@ -1,4 +1,4 @@
-//! Budgets (ARCP §9.6): counters never gain, children never have more than what is left.
+//! Budgets (ARCP §9.6): counters never gain, and children never have more than the remainder.
 
 use std::collections::BTreeMap;
 

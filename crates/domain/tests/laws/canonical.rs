@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::any::{self, EXACT};
 
-/// An object whose members are written in the order given.
+/// An object whose members are serialised in the given order.
 struct Ordered<'a>(&'a [(String, Value)]);
 
 impl Serialize for Ordered<'_> {
@@ -21,7 +21,7 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// Whether two values are the same to a reader to whom all numbers are doubles.
+/// Whether two values are equal to a reader that parses all numbers as doubles.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -33,7 +33,7 @@ fn same(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// RFC 8785, Appendix B: a double by its bits, and its text.
+/// RFC 8785, Appendix B: the bits of a double and its text.
 #[test]
 fn numbers_are_written_as_rfc_8785_says() {
     let cases: [(u64, &str); 24] = [
@@ -88,7 +88,7 @@ fn strings_and_members_are_written_as_rfc_8785_says() {
     assert_eq!(text(&Ordered(&members)).unwrap(), expected);
 }
 
-/// FIPS 180-4's examples.
+/// The examples of FIPS 180-4.
 #[test]
 fn the_hash_is_sha_256() {
     let cases = [
@@ -125,7 +125,7 @@ proptest! {
     fn a_double_survives_its_text_bit_by_bit(x in any::<f64>().prop_filter("finite", |x| x.is_finite())) {
         let written = text(&x).unwrap();
         let read: Value = serde_json::from_str(&written).unwrap();
-        // Zero has no sign in canonical form; adding it takes the sign away.
+        // Zero has no sign in canonical form; adding it removes the sign.
         let (read_bits, bits) = (read.as_f64().unwrap().to_bits(), (x + 0.0).to_bits());
         prop_assert_eq!(read_bits, bits, "a log read back must have the hash that it was written with");
         prop_assert_eq!(text(&read).unwrap(), written);

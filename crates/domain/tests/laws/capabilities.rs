@@ -1,4 +1,4 @@
-//! Capabilities (ARCP §9): nothing outside the patterns is covered, however it is written, and a child never covers more
+//! Capabilities (ARCP §9): nothing outside the patterns is covered, in any notation, and a child never covers more
 //! than its parent.
 
 use std::collections::BTreeMap;
@@ -101,7 +101,8 @@ fn what_cannot_be_asked_for_is_refused_at_once() {
     }
 }
 
-/// ARCP §9.2 lets any glob be asked for; what no target can match covers nothing (§9.3), and whoever asks is not turned away.
+/// ARCP §9.2 allows any glob; a pattern that no target can match covers nothing (§9.3), but the request is
+/// accepted.
 #[test]
 fn a_pattern_that_nothing_matches_covers_nothing() {
     let targets =
@@ -135,7 +136,7 @@ fn a_pattern_that_nothing_matches_covers_nothing() {
     }
 }
 
-/// What means the same as one in the form that targets have is read as that.
+/// A pattern equivalent to one in the canonical form of targets is converted to that form.
 #[test]
 fn a_pattern_of_urls_is_brought_into_the_form_of_targets() {
     for (pattern, covered, beyond) in [
@@ -211,7 +212,7 @@ proptest! {
     }
 }
 
-/// With the other limits alone an authority could have ten megabytes.
+/// With the other limits alone, an authority could have ten megabytes.
 #[test]
 fn an_authority_has_no_more_bytes_than_are_allowed() {
     let asked = |last: usize| {
@@ -225,7 +226,7 @@ fn an_authority_has_no_more_bytes_than_are_allowed() {
     assert!(Authority::check(asked(most)).is_ok());
     let refusal = Authority::check(asked(most + 1)).unwrap_err();
     assert_eq!(refusal.code, Code::InvalidRequest);
-    // Amounts are read elsewhere, and counted here.
+    // Amounts are validated elsewhere, but their bytes count here.
     let amounts =
         BTreeMap::from([("cost.budget".to_owned(), vec!["USD:1".to_owned() + &"0".repeat(AUTHORITY_BYTES)])]);
     assert!(Authority::check(amounts).is_err());

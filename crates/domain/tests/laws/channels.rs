@@ -1,4 +1,4 @@
-//! Channels (RFC-0021 §1, §5): options, members, managers, and the one way from open to closed.
+//! Channels (RFC-0021 §1, §5): options, members, managers, and the single transition from open to closed.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::any::{self, at};
 
-/// Who may do everything with the intent.
+/// Standing with every right on the intent.
 pub const ADMIN: Standing = Standing { level: Some(Level::Admin), granted: true, until: None };
 
 fn ask() -> ChannelAsk {
@@ -30,7 +30,7 @@ fn made(ask: ChannelAsk) -> Result<Channel, Refusal> {
     create(ask, intent, "ada", ADMIN, id, at(0))
 }
 
-/// An open channel on which `ada`, who opened it, and `bob` are listed.
+/// Returns an open channel with the members `ada`, its creator, and `bob`.
 pub fn channel(member_policy: MemberPolicy) -> Channel {
     Channel { member_policy, ..made(ask()).unwrap() }
 }
@@ -44,7 +44,7 @@ fn read(options: &Value) -> Result<Options, Refusal> {
 }
 
 prop_compose! {
-    /// A channel in any state, some seconds old.
+    /// Generates a channel in any state, some seconds old.
     fn channels()(
         policy in select(vec![MemberPolicy::Explicit, MemberPolicy::Intent]),
         members in vec(select(vec!["ada", "bob", "eve"]), 0..4),
@@ -102,7 +102,7 @@ fn options_are_what_rfc_0021_says() {
         read(&json!({ "audit": null, "ttl_seconds": null, "max_messages": null })).unwrap(),
         Options::default()
     );
-    // OI-10.1.1: clients send keys that are none, and want them back.
+    // OI-10.1.1: clients send unknown keys and expect them back.
     assert_eq!(read(&json!({ "ttl": 3600, "priority": { "a": [1] } })).unwrap(), Options::default());
     let wrong = [
         json!({ "audit": 1 }),
@@ -199,7 +199,7 @@ proptest! {
         prop_assert_eq!(channel.admits(who), expected, "who opened it, too");
     }
 
-    /// RFC-0021 §5.1 and §5.3: without access to the intent nobody manages anything.
+    /// RFC-0021 §5.1 and §5.3: without access to the intent, no agent manages anything.
     #[test]
     fn a_channel_is_managed_by_few(
         channel in channels(), who in select(vec!["ada", "bob"]), coordinates: bool, granted: bool,
@@ -262,7 +262,7 @@ proptest! {
         prop_assert_eq!(fixed(&next), fixed(&channel));
     }
 
-    /// RFC-0021 §1.2: the oldest go, the newest `max_messages` stay.
+    /// RFC-0021 §1.2: the oldest messages are evicted, the newest `max_messages` stay.
     #[test]
     fn a_channel_keeps_its_newest(channel in channels()) {
         let kept = channel.message_count - channel.floor();

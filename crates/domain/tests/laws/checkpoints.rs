@@ -1,5 +1,5 @@
-//! Checkpoints (RFC-0019): an honest log keeps all of them for ever; one that was rewritten, even as a whole, contradicts
-//! those that it had before.
+//! Checkpoints (RFC-0019): an honest log satisfies all of them forever; a rewritten one contradicts its earlier
+//! checkpoints, even if it was rewritten completely.
 
 use entente_domain::canonical::show;
 use entente_domain::identity::signatures::Signer;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::any::at;
 use crate::events::{chain, history, sealed};
 
-/// The intent of the chains that `events` makes.
+/// The intent of the chains that `events` generates.
 fn log() -> IntentId {
     IntentId::from(Uuid::from_u128(9))
 }
@@ -114,8 +114,8 @@ proptest! {
         prop_assert_eq!(verify(log(), &lines, &[anchored], &[server().public_key()]), []);
     }
 
-    /// A log that somebody made anew from a certain event on hashes and links. The first checkpoint that covers that event
-    /// says so, and every one after it.
+    /// A log whose hashes and links were rewritten from some event on contradicts the first checkpoint that covers
+    /// that event, and all later ones.
     #[test]
     fn a_log_that_was_rewritten_as_a_whole_is_found(history in history(), place: Index) {
         let lines = sealed(&chain(&history));
@@ -129,7 +129,7 @@ proptest! {
         let named: Vec<String> = faults.iter().filter_map(|fault| fault.checkpoint_id.clone()).collect();
         prop_assert_eq!(named, expected);
         prop_assert_eq!(faults[0].event_id, rewritten[at].id);
-        // A log whose end is gone says so too.
+        // A truncated log does too.
         let cut = verify(log(), &lines[..at], &checkpoints, &[]);
         prop_assert_eq!(cut.len(), lines.len() - at);
     }
@@ -158,7 +158,7 @@ proptest! {
         let faults = verify(log(), &lines, std::slice::from_ref(&forged), &[]);
         prop_assert_eq!(faults.len(), 1, "{}", name);
         prop_assert_eq!(faults[0].checkpoint_id.clone(), Some(forged.checkpoint_id.to_string()));
-        // What is not what was signed is not signed again.
+        // A checkpoint that does not match its signature is not signed again.
         prop_assert!(forged.anchored(anchor(), &server()).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Time as an argument: what is read, what is written, and that one is the other.
+//! Time as an argument: parsing, formatting, and that they are inverse.
 
 use chrono::{DateTime, TimeDelta};
 use entente_domain::clock::{micros, naive, offset, parse, plus_seconds, rfc3339};
@@ -49,7 +49,7 @@ fn a_year_that_clients_cannot_read_is_no_time() {
     }
 }
 
-/// PostgreSQL keeps no 60th second, and the SDK cannot read one.
+/// PostgreSQL stores no 60th second, and the SDK cannot parse one.
 #[test]
 fn a_leap_second_is_the_second_after_it() {
     let leap = parse("2016-12-31T23:59:60.25Z").unwrap();
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(rfc3339(a).len(), 27);
         prop_assert_eq!(naive(a).len(), 26);
         prop_assert!(rfc3339(a).ends_with('Z'));
-        // Python 3.10 reads no `Z` (OI-3.6.4).
+        // Python 3.10 does not parse `Z` (OI-3.6.4).
         prop_assert_eq!(offset(a), naive(a) + "+00:00");
         prop_assert_eq!(rfc3339(a).cmp(&rfc3339(b)), a.cmp(&b));
     }

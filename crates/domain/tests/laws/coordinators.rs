@@ -1,4 +1,5 @@
-//! Coordinators (RFC-0013): silence ends an appointment, heartbeats keep it, whatever the intervals; and what binds them.
+//! Coordinators (RFC-0013): silence ends an appointment and heartbeats keep it, for any interval; and their
+//! guardrails.
 
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
@@ -30,7 +31,7 @@ fn seconds(count: i64) -> Timestamp {
     at(0) + TimeDelta::seconds(count)
 }
 
-/// Lets time pass: what is written down at this moment, and what it is then.
+/// Applies the changes due at this time; returns the result and the events.
 fn passed(mut one: Coordinator, now: Timestamp) -> (Coordinator, Vec<Kind>) {
     let mut kinds = Vec::new();
     while let Some((next, kind)) = one.pass(now) {
@@ -42,7 +43,8 @@ fn passed(mut one: Coordinator, now: Timestamp) -> (Coordinator, Vec<Kind>) {
 }
 
 proptest! {
-    /// What a reader sees is what is written down, at every moment; and after that nothing is due until `due_at`.
+    /// The status that a reader sees always equals the stored one after the due changes, and afterwards nothing is
+    /// due until `due_at`.
     #[test]
     fn reading_is_what_writing_comes_to(interval in 1_u32..1_000, until in prop::option::of(1_i64..9_000), after in 0_i64..9_000) {
         let (one, now) = (made(interval, until, None), seconds(after));
@@ -53,12 +55,13 @@ proptest! {
         prop_assert!(written.due_at().is_none_or(|due| due > now));
         prop_assert_eq!(kinds.is_empty(), one.due_at().is_none_or(|due| due > now));
         prop_assert_eq!(written.status.is_over(), written.ended_at.is_some());
-        // Said in the order in which it happened.
+        // The events are in chronological order.
         let failed = kinds.iter().position(|kind| *kind == Kind::CoordinatorFailedOver);
         prop_assert!(failed.is_none_or(|idx| kinds[..idx].contains(&Kind::CoordinatorUnresponsive)));
     }
 
-    /// Whoever beats within two intervals stays, for ever; few beats are told.
+    /// A coordinator that sends a heartbeat within every two intervals stays active forever; few heartbeats are
+    /// logged.
     #[test]
     fn who_beats_stays(interval in 1_u32..600, pauses in prop::collection::vec(0_i64..1_990, 1..40)) {
         let mut one = made(interval, None, None);
@@ -76,7 +79,7 @@ proptest! {
         prop_assert!(i64::try_from(told.len()).unwrap() <= hours + 1, "{} told in {hours} hours", told.len());
     }
 
-    /// A silent one comes back until it is given up, and never after.
+    /// A silent coordinator can recover until it is given up, but not afterwards.
     #[test]
     fn a_silent_one_comes_back_in_time(interval in 1_u32..600, silence in 0_i64..4_000) {
         let (one, now) = (made(interval, None, None), seconds(silence));
@@ -91,13 +94,13 @@ proptest! {
                 prop_assert_eq!(refusal.code, Code::InvalidTransition);
             }
         }
-        // Its place is taken without being named only when it is silent.
+        // It can be replaced without being named only while it is silent.
         let free = one.replaced(false, now).is_ok();
         prop_assert_eq!(free, one.status_at(now) == CoordinatorStatus::Unresponsive);
         prop_assert!(one.replaced(true, now).is_ok());
     }
 
-    /// Who was told to rest is not given up, however long that is.
+    /// A paused coordinator is not given up, however long the pause is.
     #[test]
     fn rest_is_no_silence(interval in 1_u32..600, rest in 0_i64..1_000_000) {
         let change = |status| CoordinatorChange { status: Some(status), ..CoordinatorChange::default() };
@@ -111,7 +114,7 @@ proptest! {
         prop_assert_eq!(on.status_at(now), CoordinatorStatus::Active);
     }
 
-    /// As many plans as the guardrail lets it make, and no more.
+    /// The guardrail allows exactly this many plans.
     #[test]
     fn plans_are_counted(most in 1_u64..20, before in 0_u64..40) {
         let one = made(60, None, Some(json!({ "max_plan_versions": most, "on_exceed": "fail" })));
@@ -131,7 +134,7 @@ fn the_agent_itself_may_only_finish() {
         let change = CoordinatorChange { status: Some(status), ..CoordinatorChange::default() };
         let may = one.changed(&change, false, at(0)).is_ok();
         let finishes = matches!(status, CoordinatorStatus::Completing | CoordinatorStatus::Completed);
-        // What it is already is no change.
+        // Setting the current status is no change.
         assert_eq!(may, finishes || status == CoordinatorStatus::Active, "{status:?}");
     }
     let bind = CoordinatorChange { guardrails: Bound::Free, ..CoordinatorChange::default() };

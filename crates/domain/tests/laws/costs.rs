@@ -1,4 +1,4 @@
-//! Costs: sums are exact whatever the order, and never of two units.
+//! Costs: sums are exact in any order, and never of two units.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::any::at;
 
-/// Adds costs up as the database does: each into the sums that it says it belongs into.
+/// Adds costs up as the database does: each into the sums that it belongs to.
 fn added(costs: &[(u32, &'static str, &'static str, Option<&'static str>)]) -> Vec<Sum> {
     let mut sums: BTreeMap<(String, Axis, String), (Amount, i64)> = BTreeMap::new();
     for (cents, unit, kind, model) in costs {

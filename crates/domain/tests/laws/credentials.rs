@@ -1,5 +1,5 @@
-//! Credentials: which jobs get one, that none goes beyond its job, that every one comes to an end or before a person, and that
-//! no value is told to whom it does not belong.
+//! Credentials: which jobs get one, that none exceeds its job's lease, that each is revoked or escalated to a
+//! person, and that no value is shown to anyone else.
 
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::capabilities::Authority;
@@ -22,7 +22,7 @@ fn lease(asked: Value) -> Authority {
     Authority::check(serde_json::from_value(asked).unwrap()).unwrap()
 }
 
-/// A job with a lease.
+/// Returns a job with a lease.
 fn with(asked: Value) -> Job {
     Job {
         id: JobId::mint(at(0), &Dice(1)),
@@ -77,7 +77,7 @@ fn every_value_comes_to_an_end_or_before_a_person() {
         }
     }
     assert_eq!(ends, [State::Revoked]);
-    // What may be out becomes `revoked` only by the word of who made it.
+    // A value that may exist becomes `revoked` only when its upstream confirms that.
     for (from, turn) in State::ALL.into_iter().flat_map(|from| TURNS.map(|turn| (from, turn))) {
         if turned(from, turn) == Some(State::Revoked) {
             assert!(turn == Turn::TakenBack || turn == Turn::NotMade && from == State::Minting);

@@ -1,4 +1,4 @@
-//! Cursors: a place in a channel, written and read.
+//! Cursors: parsing and formatting a position in a channel.
 
 use entente_domain::clock::rfc3339;
 use entente_domain::cursors::{Since, after};

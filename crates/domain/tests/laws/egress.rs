@@ -1,4 +1,4 @@
-//! Where requests may go: every range of the table at its edges, and every way to write an address down.
+//! Egress: the edges of every blocked range, and every notation of an address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,8 @@ use entente_domain::egress::{Allowed, CLOSED, Fault, Range, closed, judge};
 use entente_domain::limits::URL_BYTES;
 use proptest::prelude::*;
 
-/// The first and the last address of each range, and one beyond each end, as the registries list them.
+/// The first and last address of each range, as the registries list them; the test adds one address beyond each
+/// end.
 const EDGES: &[(&str, &str)] = &[
     ("0.0.0.0", "0.255.255.255"),
     ("10.0.0.0", "10.255.255.255"),
@@ -87,7 +88,7 @@ fn the_public_internet_is_open() {
 fn a_url_is_judged_by_what_it_says() {
     let none = Allowed::default();
     let fault = |text: &str| judge(text, &none, false).err();
-    // Every way in which the machine itself can be written, the forms that only old parsers read included.
+    // Every notation of the local machine, including forms that only old parsers accept.
     for host in [
         "127.0.0.1",
         "127.1",

@@ -1,5 +1,5 @@
-//! The keys that envelopes are signed with (AEE §8, §11.2): when one counts, that a name is never given twice, and that
-//! nothing tells a key that does not count from one that is not there.
+//! Envelope signing keys (AEE §8, §11.2): validity, that a name is never reused, and that a key that is no longer
+//! in force looks like an unknown one.
 
 use std::collections::HashSet;
 
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(verify(Some(&key), &envelope, &sig, second(now)).is_ok(), counts);
     }
 
-    /// Whatever is registered and revoked in whatever order.
+    /// Any sequence of registrations and revocations.
     #[test]
     fn a_name_and_a_material_are_one_key_for_good(deeds in vec((0..4_u8, 0..4_u8, any::<bool>()), 1..40)) {
         let mut known: Vec<EnvelopeKey> = Vec::new();
@@ -141,9 +141,9 @@ fn the_same_again_is_the_same() {
     for repeat in [first, again] {
         assert_eq!(ask(std::slice::from_ref(&one), &repeat, second(9)), Ok(Registered::Same(one.clone())));
     }
-    // Without a name a public key always gets the same one.
+    // Without a given name, a public key always gets the same one.
     assert_eq!(made(&[], &ed(None, 2), second(1)).kid, made(&[], &ed(None, 2), second(2)).kid);
-    // A key is not changed by registering it.
+    // Registering a key again does not change it.
     let known = [one.clone()];
     assert_eq!(
         code(&known, &Ask { not_after: Some(second(50)), ..ed(Some("one"), 1) }, second(2)),
@@ -182,7 +182,7 @@ fn what_is_no_key_is_refused() {
     let tables = [
         (Ask { public_key: None, ..ed(None, 1) }, Code::InvalidRequest),
         (Ask { public_key: Some("ed25519:AAAA".to_owned()), ..ed(None, 1) }, Code::Unprocessable),
-        // Of small order: it would take almost any signature.
+        // Of small order: almost any signature would verify.
         (Ask { public_key: Some("A".repeat(43)), ..ed(None, 1) }, Code::Unprocessable),
         (Ask { secret: Some(Shared(SECRET.to_owned())), ..ed(None, 1) }, Code::InvalidRequest),
         (Ask { public_key: ed(None, 1).public_key, ..hs(None, None) }, Code::InvalidRequest),
@@ -205,7 +205,7 @@ fn what_is_no_key_is_refused() {
     for kid in ["1", "2026-11", "a.b", "did:key:z6@x~_=+", &"k".repeat(128)] {
         assert_eq!(made(&[], &ed(Some(kid), 1), now).kid, kid);
     }
-    // In bytes: 32 and 64 are secrets.
+    // In bytes: secrets have 32 to 64.
     for letters in [43, 86] {
         made(&[], &hs(None, Some(&"A".repeat(letters))), now);
     }

@@ -1,5 +1,5 @@
-//! Log lines of envelopes (AEE §7.2): how a body is cut into lines, what makes a line, and over which connections what nobody
-//! signed is believed (AEE §11.3).
+//! Logged envelope lines (AEE §7.2): how a body is split into lines, valid lines, and the connections over which
+//! unsigned content is accepted (AEE §11.3).
 
 use entente_domain::aee::envelopes::logs::{MEMBERS, read, split};
 use entente_domain::aee::envelopes::transport::is_private;
@@ -84,7 +84,7 @@ fn a_line_has_the_five_members_and_each_fits() {
 fn a_thread_is_found_by_its_name_when_it_has_one() {
     let corr = |value| read(&changed("corr", value)).unwrap().corr;
     assert_eq!(corr(json!("01JFB2QX")).as_deref(), Some("01JFB2QX"));
-    // An index has no room for it; the line is kept all the same.
+    // Too long for the index, but the line is stored.
     for unusable in [json!("c".repeat(129)), json!(7), json!(null)] {
         assert_eq!(corr(unusable), None);
     }

@@ -1,5 +1,5 @@
-//! The law of envelopes (AEE 1): what is one, what of it is remarked upon, who may answer what, what may pass, and what a
-//! signature binds. One file per part of `domain/src/envelopes`; here is what they share.
+//! The domain rules of envelopes (AEE 1): validity, warnings, replies, policies and signatures. One file per module
+//! of `entente_domain::aee::envelopes`; their shared helpers are here.
 
 mod examples;
 mod fields;
@@ -29,7 +29,7 @@ const FIELDS: [&str; 14] = [
     "payload", "sig",
 ];
 
-/// An envelope without a fault, with every field.
+/// Returns a valid envelope with every field.
 fn sample(kind: EnvelopeType) -> Members {
     let answers = kind.is_terminal().then_some("01JFB2R1JZKQ9V3K8W8Y9W1F2A");
     let payload = match kind {
@@ -76,20 +76,20 @@ fn refused(members: Members) -> Refusal {
     }
 }
 
-/// Where the faults of a refusal lie, and of what kind they are: `payload/references/0/id missing`.
+/// Returns the places and kinds of a refusal's faults, such as `payload/references/0/id missing`.
 fn faults(refusal: &Refusal) -> Vec<String> {
     let places = refusal.errors.iter().map(|error| format!("{} {}", error.loc[1..].join("/"), error.kind));
     places.collect()
 }
 
-/// Requires that a change is refused for one fault.
+/// Asserts that an envelope is refused for one fault.
 #[track_caller]
 fn at_fault(members: Members, code: Code, fault: &str) {
     let refusal = refused(members);
     assert_eq!((refusal.code, faults(&refusal)), (code, vec![fault.to_owned()]));
 }
 
-/// Requires that a change is accepted with these remarks.
+/// Asserts that an envelope is accepted with these warnings.
 #[track_caller]
 fn remarked(members: Members, warnings: &[Warning]) {
     assert_eq!(accepted(members).warnings, warnings);

@@ -1,4 +1,4 @@
-//! Escalations (RFC-0013): who resolves what, and once.
+//! Escalations (RFC-0013): who may resolve which, and only once.
 
 use entente_domain::access::{Level, Standing};
 use entente_domain::identity::authority::{Authority, Basis};
@@ -71,7 +71,7 @@ fn only_the_person_itself_answers_what_names_it() {
         let refused = named.clone().resolve(who, "go", None, at(1)).unwrap_err();
         assert_eq!(refused.code, Code::NotThePrincipal, "{why}");
     }
-    // Without any access to the intent: it was put before this person.
+    // Even without access to the intent, because it was put before this person.
     let ada = by("human.ada", "human.ada", Kind::Human, None);
     assert!(ada.sees(&named) && !ada.sees(&made(None)));
     let done = named.resolve(ada, "go", Some("sure".to_owned()), at(1)).unwrap();

@@ -1,5 +1,5 @@
-//! Events and the chain they form (RFC-0019): an honest chain verifies; whatever is done to one line of it is found,
-//! and found where it was done.
+//! Events and their hash chain (RFC-0019): an honest chain verifies, and any change of one line is found at its
+//! place.
 
 use entente_domain::canonical::{self, show};
 use entente_domain::clock::{Timestamp, micros};
@@ -32,7 +32,7 @@ prop_compose! {
     }
 }
 
-/// What is recorded, and by how many seconds the server's clock moved before: it may go back.
+/// Generates drafts, each with the seconds by which the server's clock moved before; it may go back.
 pub fn history() -> impl Strategy<Value = Vec<(Draft, i64)>> {
     vec((drafts(), -3_i64..10), 2..7)
 }
@@ -55,7 +55,7 @@ pub fn sealed(events: &[Event]) -> Vec<Sealed> {
     events.iter().map(Sealed::from).collect()
 }
 
-/// Changes one member of a JSON object, one letter, digit or member deep: which and how, `dice` says.
+/// Edits one member of a JSON object; `dice` selects the place and the kind of edit.
 pub fn edit(object: &mut Map<String, Value>, dice: &mut impl Iterator<Item = usize>) {
     let mut roll = |sides: usize| dice.next().unwrap_or(0) % sides.max(1);
     let (action, which) = (roll(8), roll(object.len()));
@@ -81,7 +81,7 @@ fn edit_value(value: &mut Value, dice: &mut impl Iterator<Item = usize>) {
         Value::Null => *value = json!("x"),
         Value::Bool(is) => *value = json!(!*is),
         Value::Number(n) => {
-            // Far from a double's edge one more is another number.
+            // Well within a double's precision, adding one gives another number.
             let n = n.as_f64().unwrap();
             *value = if n.abs() < 1e15 { json!(n.trunc() + 1.0 - n.fract()) } else { json!(0) };
             if value.as_f64() == Some(n) {
@@ -115,7 +115,7 @@ fn every_kind_has_a_word_of_its_own() {
     assert_eq!(words.len(), Kind::ALL.len());
 }
 
-/// OI-13.2, by hand: the hash is over the canonical form without the hash itself.
+/// OI-13.2, computed by hand: the hash is over the canonical form without the hash itself.
 #[test]
 fn a_hash_is_what_the_contract_says() {
     let mut tail = Tail::empty(at(0));
@@ -177,13 +177,13 @@ fn a_posted_event_has_its_limits() {
     assert_eq!(with(|d| d.event_type = String::new()), Err(Code::InvalidRequest));
     assert_eq!(with(|d| d.trace_id = Some("1".to_owned())), Err(Code::InvalidRequest));
     assert_eq!(with(|d| d.parent_event_id = Some(String::new())), Err(Code::InvalidRequest));
-    // A signature is hashed and stored with the rest (RFC-0018).
+    // A proof is hashed and stored with the event (RFC-0018).
     assert_eq!(with(|d| d.proof = Some(json!({ "signature": "x" }))), Ok(()));
     assert_eq!(with(|d| d.proof = Some(json!({ "n": EXACT + 1 }))), Err(Code::Unprocessable));
     assert_eq!(with(|d| d.proof = Some(json!("x".repeat(PAYLOAD_BYTES)))), Err(Code::TooLarge));
 }
 
-/// A file may say anything.
+/// A file may contain any sequence number.
 #[test]
 fn a_strange_sequence_breaks_nothing_but_the_chain() {
     for sequence in [i64::MAX, i64::MIN, 0, -1] {
@@ -222,7 +222,7 @@ proptest! {
         let at = place.index(lines.len());
         let Value::Object(mut line) = serde_json::to_value(&lines[at]).unwrap() else { panic!("a line is an object") };
         edit(&mut line, &mut dice.into_iter());
-        // What cannot be read is found without a verifier.
+        // A line that cannot be parsed is found without a verifier.
         let Ok(edited) = serde_json::from_value::<Sealed>(Value::Object(line.clone())) else { return Ok(()) };
         let form = |line: &Sealed| canonical::text(line).unwrap();
         prop_assert_ne!(form(&edited), form(&lines[at]), "the edit {:?} changed nothing that is verified", line);
@@ -259,7 +259,7 @@ proptest! {
         }
     }
 
-    /// No chain can tell that its end was cut off; its head can (RFC-0019, checkpoints).
+    /// A chain cannot show that its end was truncated; its head can (RFC-0019, checkpoints).
     #[test]
     fn a_lost_end_shows_in_the_head(history in history()) {
         let lines = sealed(&chain(&history));

@@ -1,4 +1,4 @@
-//! Exports: a file tells by itself whether its intent is what its log made of it (RFC-0019).
+//! Exports: a file shows by itself whether its intent matches its log (RFC-0019).
 
 use entente_domain::canonical::text;
 use entente_domain::identity::agent_keys::{AgentKey, End};
@@ -27,7 +27,7 @@ fn taken(state: Map<String, Value>, steps: &[Step]) -> Export {
     Export::new(intent, &events, at(1_000)).sealed(&signer())
 }
 
-/// The server's key.
+/// Returns the server's key.
 fn signer() -> Signer {
     Signer::from_seed(&[7; 32])
 }
@@ -36,7 +36,7 @@ fn file(export: &Export) -> Value {
     serde_json::to_value(export).unwrap()
 }
 
-/// What a verifier says of a file: whether it is clean; `None` when it cannot be read at all.
+/// Returns whether a verifier finds a file clean; `None` if it cannot be parsed.
 fn clean(file: Value) -> Option<bool> {
     serde_json::from_value::<Export>(file).ok().map(|export| export.verify().is_clean())
 }
@@ -68,7 +68,7 @@ proptest! {
         prop_assert_eq!(clean(file(&export)), Some(true));
     }
 
-    /// The server keeps an intent as it was written and its log in canonical form: 1.0 here is 1 there.
+    /// The server stores an intent as it was written and its log in canonical form: 1.0 here is 1 there.
     #[test]
     fn an_honest_export_of_what_was_stored_is_clean(state in any::object(), steps in steps()) {
         let (intent, events) = live(state, &steps);
@@ -86,7 +86,7 @@ proptest! {
         let mut file = file(&taken(state, &steps));
         let before = file["intent"].clone();
         edit(file["intent"].as_object_mut().unwrap(), &mut dice.into_iter());
-        // A null left out, or a time written in another way, says the same.
+        // An omitted null, or another notation of a time, means the same.
         let says = |intent: &Value| serde_json::from_value::<Intent>(intent.clone()).ok();
         prop_assume!(says(&file["intent"]) != says(&before));
         prop_assert_ne!(clean(file.clone()), Some(true), "{} is taken for {}", file["intent"], before);
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// A file with everything in it: proofs, checkpoints, an anchor, an agent that had two keys.
+/// Returns an export with everything in it: proofs, checkpoints, an anchor, and an agent that had two keys.
 fn full() -> Export {
     let (ada, next) = (Signer::from_seed(&[1; 32]), Signer::from_seed(&[2; 32]));
     let intent =
@@ -190,8 +190,8 @@ fn full() -> Export {
     export.vouched_for(checkpoints, vec![identity]).sealed(&signer())
 }
 
-/// Every byte of a file, replaced by others: the file is no export any more, which is said with its place, or what was
-/// changed is named; unless it says the same as before.
+/// Replaces every byte of a file: either parsing fails with a position, or the change is named, or the file still
+/// means the same.
 #[test]
 fn each_byte_of_a_file_counts() {
     let export = full();
@@ -202,7 +202,7 @@ fn each_byte_of_a_file_counts() {
     let before = says(&bytes).unwrap();
     let (mut same, mut named, mut unread) = (0, 0, 0);
     for at in 0..bytes.len() {
-        // A neighbour, the other case, a blank, a quote, a digit: each is another sort of fault.
+        // A neighbour, the other case, a blank, a quote, a digit: each causes another kind of fault.
         let others = [bytes[at] ^ 1, bytes[at] ^ 0x20, b' ', b'"', b'0', b'9', b'e'];
         for other in [others[at % others.len()]].into_iter().filter(|other| *other != bytes[at]) {
             let mut forged = bytes.clone();
@@ -232,7 +232,7 @@ fn each_byte_of_a_file_counts() {
     assert!(same < 10, "{same} said the same");
 }
 
-/// Who made a file clean again after a change, with all that a file can say of itself, has not the server's key.
+/// A forger can recompute everything that a changed file contains, but lacks the server's key.
 #[test]
 fn a_file_that_was_sealed_anew_is_not_the_servers() {
     let mut forged = full();
@@ -285,7 +285,8 @@ fn what_was_changed_is_named() {
     assert!(Export::verify_file(twice.as_bytes(), &[]).unwrap_err().contains("`title` is there twice"));
 }
 
-/// Files of the form before are read as before; a file cannot be made one of them by taking away what vouches for it.
+/// Files of the previous format are still verified; removing the seal and the checkpoints does not turn a file into
+/// one of them.
 #[test]
 fn files_of_the_first_form_are_still_read() {
     let old =

@@ -1,5 +1,5 @@
-//! Failures and retry policies: every agent is tried again a bounded number of times, never sooner than it is promised and
-//! never later than the policy's longest pause, and a fallback has its turn only where it can.
+//! Failures and retry policies: retries per agent are bounded, never earlier than announced and never later than
+//! the policy's longest delay, and a fallback gets the work only where it can do it.
 
 use entente_domain::ids::{FailureId, IntentId};
 use entente_domain::openintent::failures::{Case, FailureAsk, Next, Reason, record};

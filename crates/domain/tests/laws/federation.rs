@@ -1,5 +1,5 @@
-//! Federation: what is signed is what the OpenIntent SDK signs, byte for byte; whoever is no peer, or not the right one, gets
-//! nowhere; and nothing that is passed on has more power than what it came with.
+//! Federation: signatures match those of the OpenIntent SDK byte for byte, only the right peer is accepted, and a
+//! forwarded intent never has more rights than it came with.
 
 mod callbacks;
 mod signing;
@@ -64,7 +64,7 @@ proptest! {
         bare.remove("signature");
         let read: Map<String, Value> = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(&read, &bare);
-        // Whoever reads it and writes it again has the same text.
+        // Parsing and writing it again gives the same text.
         prop_assert_eq!(canonical(&read), text);
     }
 
@@ -231,7 +231,7 @@ fn only_what_the_operator_shares_leaves() {
         .unwrap();
     assert_eq!((&sent["intent_description"], &sent["intent_state"]), (&json!(""), &json!({ "a": 1 })));
     assert_eq!(sent["intent_constraints"], json!({ "secret": true }));
-    // What the intent asks its own people does not.
+    // Questions of the intent to its own people are not shared.
     let mut asking = intent(json!({ "a": 1 }));
     asking.state.insert("_suspension".to_owned(), json!({ "question": "May I?" }));
     let sent = letter(&federation, &federation.peers[0], &asking, &ask, None, id(), at(0)).unwrap();
@@ -253,7 +253,7 @@ fn what_came_from_a_peer_goes_on_by_its_rules() {
     let pass = |origin: Origin, ask: DispatchAsk| {
         letter(&federation, &federation.peers[0], &intent(json!({})), &ask, Some(&origin), id(), at(0))
     };
-    // Once is what is usual: here it was passed on already.
+    // The default depth is one, and this intent has already been forwarded.
     let sent = pass(Origin::default(), DispatchAsk::default()).unwrap();
     assert_eq!(sent["delegation_scope"]["max_delegation_depth"], 0);
     let last = DelegationScope { max_delegation_depth: 0, ..DelegationScope::default() };

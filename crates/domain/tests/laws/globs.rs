@@ -1,5 +1,5 @@
-//! Globs: what a pattern matches, against a slow and plain second opinion; and that covering is what it says: an order, and
-//! sound against matching.
+//! Globs: matching, compared with a slow and simple implementation; and that covering is an order and sound with
+//! respect to matching.
 
 use entente_domain::arcp::globs::{Glob, NotAGlob};
 use proptest::collection::vec;
@@ -9,7 +9,7 @@ fn glob(pattern: &str) -> Glob {
     Glob::parse(pattern).unwrap_or_else(|e| panic!("`{pattern}` {e}"))
 }
 
-/// The second opinion: segment by segment, by trying everything.
+/// Reference implementation: segment by segment, by trying everything.
 fn plainly(pattern: &[&str], text: &[&str]) -> bool {
     match (pattern, text) {
         ([], []) => true,
@@ -63,7 +63,7 @@ proptest! {
     #[test]
     fn what_is_not_covered_has_a_witness(one in "[ab*]{1,2}(/[ab*]{1,2}){0,1}", other in pattern()) {
         prop_assume!(!one.contains("**"));
-        // All texts that could make a difference to patterns this short, with a letter that none of them names.
+        // All texts that can distinguish such short patterns, with one letter that they do not contain.
         let (mine, theirs) = (glob(&one), glob(&other));
         let mut texts = vec![String::new()];
         let mut witness = false;

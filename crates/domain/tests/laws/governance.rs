@@ -1,4 +1,4 @@
-//! Governance (RFC-0013): what a policy may say, and whom it stops.
+//! Governance (RFC-0013): valid policies, and the operations that they refuse.
 
 use entente_domain::amounts::Amount;
 use entente_domain::limits::{LIST_ITEMS, POLICY_BYTES};
@@ -102,16 +102,17 @@ fn nobody_gets_power_by_an_assignment_of_its_own() {
         let policy = read(&policy);
         assert_eq!(rule(&policy.judge_assignment("a", false, "a").unwrap_err()), expected);
         policy.judge_assignment("a", true, "b").unwrap();
-        // Nor by taking others off; anybody may leave.
+        // Nor by removing others; every agent may leave.
         assert_eq!(rule(&policy.judge_removal("a", false, "b").unwrap_err()), expected);
         policy.judge_removal("a", true, "b").unwrap();
         policy.judge_removal("a", false, "a").unwrap();
     }
-    // Where approvers are named, who is assigned has no say.
+    // With named approvers, assignments do not affect the vote.
     read(&json!({ "completion_mode": "quorum", "approvers": ["c"] }))
         .judge_assignment("a", false, "a")
         .unwrap();
-    // Whom the policy names was let in by who set it; nobody else comes in, whoever assigns.
+    // The policy's author has admitted the agents that it names; no one else can be assigned, not even by a
+    // manager.
     let named = read(&json!({ "write_scope": "assigned_only", "allowed_agents": ["a"] }));
     named.judge_assignment("a", false, "a").unwrap();
     assert_eq!(rule(&named.judge_assignment("m", true, "b").unwrap_err()), Rule::AllowedAgents);
@@ -144,7 +145,7 @@ proptest! {
     #[test]
     fn reading_never_fails_in_another_way(policy in any_json(), agent in name(), assigned: bool) {
         let Value::Object(policy) = json!({ "write_scope": policy, "other": 1 }) else { unreachable!() };
-        // What is kept is what is read, where it can be read at all.
+        // If a policy can be read, the stored form equals it.
         if let Ok(read) = GovernancePolicy::read(&policy) {
             prop_assert_eq!(&read, &GovernancePolicy::kept(&policy));
         }

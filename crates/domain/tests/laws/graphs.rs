@@ -1,4 +1,4 @@
-//! Graphs of intents: no circle ever, what is ready, and the limits.
+//! Graphs of intents: no cycles, readiness, and limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ fn intent(n: usize) -> Intent {
 
 type World = BTreeMap<IntentId, Intent>;
 
-/// An intent and all that it waits for, the slow way.
+/// Returns an intent and all its transitive dependencies; reference implementation.
 fn reached(world: &World, from: IntentId) -> Vec<IntentId> {
     let (mut seen, mut left) = (BTreeSet::new(), vec![from]);
     while let Some(next) = left.pop() {
@@ -48,7 +48,7 @@ fn reached(world: &World, from: IntentId) -> Vec<IntentId> {
     seen.into_iter().collect()
 }
 
-/// Whether somebody waits for itself: those who wait for nobody that is left are taken away until nobody is.
+/// Whether there is a cycle: repeatedly removes all intents without remaining dependencies; a rest means a cycle.
 fn has_circle(world: &World) -> bool {
     let mut left: BTreeMap<IntentId, BTreeSet<IntentId>> =
         world.values().map(|one| (one.id, one.depends_on.iter().copied().collect())).collect();
@@ -80,7 +80,7 @@ proptest! {
                         world.insert(id(from), next);
                     }
                     Err(refusal) if before.depends_on.contains(&id(to)) => prop_assert_eq!(refusal.code, Code::AlreadyExists),
-                    // What is refused for a circle would be one.
+                    // A dependency refused for a cycle would close one.
                     Err(refusal) => prop_assert_eq!((refusal.code, closes), (Code::DependencyCircle, true)),
                 }
             } else if let Ok(next) = let_go(&before, id(to), at(1)) {
@@ -124,7 +124,7 @@ fn nobody_waits_for_itself_nor_when_it_is_over() {
     for status in [IntentStatus::Completed, IntentStatus::Abandoned] {
         assert_eq!(code(&Intent { status, ..intent(0) }, 1, &[id(1)]), Some(Code::IntentResolved));
     }
-    // What had been waited for can still be let go of.
+    // An existing dependency can still be removed.
     let over = Intent { status: IntentStatus::Completed, depends_on: vec![id(1)], ..intent(0) };
     let free = let_go(&over, id(1), at(1)).unwrap();
     assert_eq!((free.depends_on.len(), free.version, free.updated_at), (0, 2, at(1)));
@@ -137,7 +137,7 @@ fn graphs_have_their_limits() {
     assert!(depend(&intent(0), id(1), &many, at(1)).is_ok());
     let more: Vec<IntentId> = (1..=GRAPH_NODES + 1).map(id).collect();
     assert_eq!(depend(&intent(0), id(1), &more, at(1)).unwrap_err().code, Code::Unprocessable);
-    // A circle that was found is one, however much was not looked at.
+    // A found cycle counts, even if the search stopped at the limit.
     let closed = [more, vec![id(0)]].concat();
     assert_eq!(depend(&intent(0), id(1), &closed, at(1)).unwrap_err().code, Code::DependencyCircle);
     let full = Intent { depends_on: (1..=DEPENDENCIES).map(id).collect(), ..intent(0) };

@@ -1,4 +1,4 @@
-//! Idempotency keys: the same request has the same fingerprint, any other another.
+//! Idempotency keys: equal requests have equal fingerprints, all others have different ones.
 
 use entente_domain::idempotency::Idempotency;
 use entente_domain::limits::IDEMPOTENCY_KEY_BYTES;
@@ -22,7 +22,7 @@ fn a_key_has_1_to_255_printable_letters() {
     assert_eq!(Idempotency::mismatch().code, Code::IdempotencyMismatch);
 }
 
-/// Bytes that often meet: short, and with the byte that could be taken for a boundary.
+/// Generates short byte strings that often coincide, including the byte that could be taken for a boundary.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![Just(0), Just(b'a'), Just(b'b'), any::<u8>()], 0..5)
 }
@@ -41,8 +41,8 @@ proptest! {
         prop_assert_eq!(claim(&other, &a.0, &a.1).fingerprint, left.fingerprint, "the key is looked up, not asked");
     }
 
-    /// Of a batch sent again an item counts as the same only if it is, in its place, for the same operation. The rest of
-    /// the batch may differ: a retry may put right what was refused.
+    /// In a repeated batch, an item counts as the same only if it is equal, at the same position and for the same
+    /// operation. The rest of the batch may differ, because a retry may correct refused items.
     #[test]
     fn an_item_of_a_batch_tells_what_was_asked(
         a in (operation(), bytes(), 0_usize..3), b in (operation(), bytes(), 0_usize..3),
@@ -54,7 +54,7 @@ proptest! {
         prop_assert_eq!(left.fingerprint == right.fingerprint, (&a.0, &a.1) == (&b.0, &b.1), "{:?} and {:?}", a, b);
     }
 
-    /// A client that uses `k#0` itself, and the first item of the batch `k`, are told apart.
+    /// A client's own key `k#0` and the first item of the batch `k` are distinct.
     #[test]
     fn an_item_is_no_request_of_its_own(operation in operation(), item in bytes(), body in bytes(), key in "[a-z]{1,9}") {
         let first = claim(&key, &operation, &body).item(0, &item);

@@ -1,5 +1,5 @@
-//! Identities (RFC-0018): who has a key is who has proved it; keys follow each other and never come back; what was tampered
-//! with is signed by nobody.
+//! Identities (RFC-0018): a key must be proved, keys succeed each other and are never reused, and a tampered
+//! signature belongs to nobody.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::agent_keys::{AgentKey, End, KeyStatus};
@@ -41,7 +41,7 @@ fn proved(signer: &Signer, known: Option<&Identity>, now: Timestamp) -> Identity
     complete(known, Some(&open), &open.text(), &signer.sign(open.bytes).show(), now).unwrap()
 }
 
-/// A rotation's body, signed with these keys.
+/// Returns the body of a rotation, signed with these keys.
 fn rotation(old: &Signer, new: &Signer, more: &Value) -> Map<String, Value> {
     let mut body = json!({
         "action": "rotate", "old_public_key": old.public_key(), "new_public_key": new.public_key(),
@@ -113,7 +113,7 @@ fn a_key_in_force_is_rotated_or_revoked_and_not_registered_over() {
     let first = proved(&ada, None, second(0));
     let over = challenge("agent.ada", Some(&first), &ask(&next), second(1), &Dice(1)).unwrap_err();
     assert_eq!(over.code, Code::IdentityExists);
-    // A challenge that was opened before another registration was completed does not end that one.
+    // A challenge opened before another registration was completed does not replace that one.
     let late = opened(&next, None, second(0));
     let done = complete(Some(&first), Some(&late), &late.text(), &next.sign(late.bytes).show(), second(1));
     assert_eq!(done.unwrap_err().code, Code::IdentityExists);
@@ -130,7 +130,7 @@ fn a_key_in_force_is_rotated_or_revoked_and_not_registered_over() {
         rotate(&gone, &rotation(&next, &third, &json!({})), second(10)).unwrap_err().code,
         Code::Unprocessable
     );
-    // The agent may begin again, but not with a key that it had.
+    // The agent may register again, but not with one of its earlier keys.
     for known in [&ada, &next] {
         let again = challenge("agent.ada", Some(&gone), &ask(known), second(10), &Dice(1)).unwrap_err();
         assert_eq!(again.code, Code::Unprocessable);
@@ -180,7 +180,7 @@ fn a_rotation_is_refused_for_each_fault_alone() {
     let mut swapped = body.clone();
     swapped.insert("new_public_key".to_owned(), json!(eve.public_key()));
     assert_eq!(code(swapped), Code::BadSignature);
-    // The new key's own word counts if it is there.
+    // The new key's own signature is verified if present.
     let signed = statement(&json!({
         "action": "rotate", "old_public_key": ada.public_key(), "new_public_key": next.public_key(),
     }));
@@ -189,7 +189,7 @@ fn a_rotation_is_refused_for_each_fault_alone() {
     assert!(rotate(&known, &proved, second(1)).unwrap().new_key_proved);
     proved.insert("new_signature".to_owned(), json!(ada.sign(&signed).show()));
     assert_eq!(code(proved), Code::BadSignature);
-    // What was rotated once is not rotated again by the same word.
+    // A rotation cannot be replayed.
     let turned = rotate(&known, &body, second(1)).unwrap().identity;
     assert_eq!(rotate(&turned, &body, second(2)).unwrap_err().code, Code::Unprocessable);
 }
@@ -244,7 +244,7 @@ fn a_signature_is_tried_with_the_newest_keys_only() {
     assert_eq!((verdict(28), verdict(1)), (Err("bad_signature"), Err("bad_signature")));
 }
 
-/// Chance that differs each time it is asked.
+/// Random bits that differ on each call.
 struct Counting(std::sync::atomic::AtomicU64);
 
 impl Chance for Counting {

@@ -1,4 +1,4 @@
-//! Identifiers: one text for each id and no other, order of age, and the number inside a message's id.
+//! Ids: exactly one text for each id, ordering by age, and the number inside a message's id.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -74,7 +74,7 @@ fn has_an_example<T: Id>(prefix: &str) {
     assert!(example.parse::<T>().is_ok(), "{example} in the document is no id");
 }
 
-/// Whatever is read shows itself again letter by letter: no two texts are the same id.
+/// Every id that parses formats to the same text, so no two texts are the same id.
 fn reads_only_its_text<T: Id>(prefix: &str, texts: &[String]) {
     for text in texts {
         if let Ok(id) = text.parse::<T>() {
@@ -97,7 +97,7 @@ fn there_is_one_house() {
 
 #[test]
 fn a_ulid_that_does_not_fit_is_no_id() {
-    // 26 digits of five bits hold 130; the first digit may only use three of its five.
+    // 26 digits of five bits hold 130; the first digit may use only three of its five.
     assert!("chan_7ZZZZZZZZZZZZZZZZZZZZZZZZZ".parse::<ChannelId>().is_ok());
     assert!("chan_80000000000000000000000000".parse::<ChannelId>().is_err());
     assert!("chan_ZZZZZZZZZZZZZZZZZZZZZZZZZZ".parse::<ChannelId>().is_err());

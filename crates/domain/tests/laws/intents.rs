@@ -1,4 +1,4 @@
-//! Intents (RFC-0001): the status machine, versions, and that an intent is what its log says.
+//! Intents (RFC-0001): the status machine, versions, and that replaying the log yields the intent.
 
 use std::collections::HashSet;
 
@@ -47,11 +47,11 @@ fn made(ask: IntentAsk) -> Result<Intent, Code> {
 pub enum Step {
     Change(Change),
     Status(IntentStatus),
-    /// Wait for one of a few others, or for it no longer.
+    /// Add a dependency on one of a few others, or remove it.
     Wait(bool, u8),
-    /// Another governance policy, or none any more.
+    /// Set another governance policy, or remove it.
     Governed(Option<Map<String, Value>>),
-    /// A client's event, under a type that may be one of the server's own.
+    /// A client's event, possibly with one of the server's own types.
     Posted(String, Map<String, Value>),
     /// An event of the server that does not change the intent.
     Other(Kind),
@@ -73,7 +73,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..12)
 }
 
-/// Takes an intent through its life; what the law refuses is not done. Answers with the intent and its log.
+/// Applies the steps to an intent and skips refused ones. Returns the intent and its log.
 pub fn live(state: Map<String, Value>, steps: &[Step]) -> (Intent, Vec<Event>) {
     let mut tail = Tail::empty(at(0));
     let mut events = Vec::new();
@@ -254,7 +254,8 @@ proptest! {
         let lost = kept[place.index(kept.len())];
         events.remove(lost);
         let made = replayed(&events);
-        // Without its beginning there is no intent; without its end it is an older one; otherwise versions do not follow.
+        // Without its first event there is no intent, without its last one it is an older version, and otherwise
+        // the versions have a gap.
         if lost == 0 {
             prop_assert_eq!(made, Ok(None));
         } else if lost == kept[kept.len() - 1] {
@@ -275,7 +276,7 @@ proptest! {
         prop_assert!(replayed(&events).is_err(), "created twice");
     }
 
-    /// What was refused is not done: the intent is as it was.
+    /// A refused change leaves the intent unchanged.
     #[test]
     fn a_number_that_does_not_survive_hashing_never_gets_in(path in "[ab]", n in EXACT + 1..i64::MAX) {
         let intent = made(ask()).unwrap();

@@ -1,4 +1,4 @@
-//! What jobs are asked for, what time and their workers make of them, what they may do (ARCP §7 to §9).
+//! Jobs: submissions, the effects of time and workers, and authority (ARCP §7 to §9).
 
 use chrono::TimeDelta;
 use entente_domain::arcp::budgets::Budget;
@@ -24,7 +24,7 @@ fn asked(body: &Value) -> JobAsk {
     JobAsk::check(submit(body)).unwrap()
 }
 
-/// A job of what was asked, at second 0.
+/// Returns a job for a submission, at second 0.
 fn job(ask: &JobAsk) -> Job {
     let now = at(0);
     Job {
@@ -68,7 +68,7 @@ fn held(mut job: Job, until: i64) -> Job {
     job
 }
 
-/// Patterns of which some cover others.
+/// Generates patterns, some of which cover others.
 fn patterns() -> impl Strategy<Value = Vec<&'static str>> {
     let all = vec!["/a/**", "/a/*", "/a/b", "/a/b/c", "/**", "/x/*/y", "/x/**", "/x/z/y"];
     subsequence(all, 0..5)
@@ -100,7 +100,7 @@ proptest! {
     #[test]
     fn the_same_ask_has_the_same_fingerprint(input in any_json(), other in any_json(), key in "[a-z]{1,4}") {
         let body = json!({ "agent": "echo", "input": input, "lease_request": {}, "idempotency_key": key });
-        // Another order, another key, an empty member left out.
+        // Another order, another key, an omitted empty member.
         let mut again: Submit = submit(&json!({ "idempotency_key": "k", "input": input, "agent": "echo" }));
         prop_assert_eq!(JobAsk::check(again.clone()).unwrap().fingerprint, asked(&body).fingerprint);
         again.input = Some(RawValue::from_string(other.to_string()).unwrap());
@@ -121,7 +121,7 @@ proptest! {
         job.cancel = cancel.map(|due| Cancel { reason: "r".into(), due_at: at(due * 1_000_000) });
         let now = at(when * 1_000_000);
         let due = job.due(now);
-        // It is due exactly from the instant that is written down for the sweep.
+        // It is due exactly from the time that is stored for the sweep.
         prop_assert_eq!(due.is_some(), job.due_at().is_some_and(|at| at <= now));
         prop_assert!(due.is_none() || job.due(now + TimeDelta::seconds(later)).is_some());
         match due {

@@ -1,4 +1,5 @@
-//! Jobs (ARCP §7, §8.4, §12): no job leaves a terminal state, versions resolve to one, chunks come in order.
+//! Jobs (ARCP §7, §8.4, §12): terminal states are final, a version resolves to one agent version, and chunks arrive
+//! in order.
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;

@@ -1,5 +1,5 @@
-//! What may be said to whom (RFC-0021 §2.3, §4, §5): every type with every address and every correlation, as a table,
-//! and what holds for all drafts.
+//! Permitted messages (RFC-0021 §2.3, §4, §5): a table of every type with every address and every correlation, and
+//! properties of all drafts.
 
 use entente_domain::access::{Level, Standing};
 use entente_domain::clock::plus_seconds;
@@ -19,7 +19,7 @@ use MessageType::{Broadcast, Notify, Request, Response};
 
 const TYPES: [MessageType; 4] = [Request, Response, Notify, Broadcast];
 
-/// A draft by `ada`, who is a member.
+/// Returns a draft by `ada`, who is a member.
 fn draft(message_type: MessageType, to: Option<&str>) -> Draft {
     Draft {
         sender: "ada".to_owned(),
@@ -32,7 +32,7 @@ fn draft(message_type: MessageType, to: Option<&str>) -> Draft {
     }
 }
 
-/// A message that `ada` may want to answer.
+/// Returns a message that `ada` may want to answer.
 fn original(
     sender: &str,
     message_type: MessageType,
@@ -60,7 +60,7 @@ fn original(
     }
 }
 
-/// `bob` and `eve` hold the role `helpers`; nobody holds another.
+/// Returns the holders of a role: `bob` and `eve` hold `helpers`, no other role has holders.
 fn holders(to: Option<&str>) -> Vec<String> {
     if to == Some("role:helpers") { vec!["bob".to_owned(), "eve".to_owned()] } else { Vec::new() }
 }
@@ -76,7 +76,7 @@ fn ruled(
     judge(draft, Case { channel: &channel, standing: ADMIN, holders: &holders, original, strict }, at(0))
 }
 
-/// What is to become of a draft: whom it goes to in the end, or why it is refused.
+/// The expected outcome of a draft: its recipients, or the code of its refusal.
 #[derive(Debug, PartialEq)]
 enum End {
     /// To these, stored under this `to`.
@@ -102,7 +102,8 @@ fn check(what: &str, ruling: Result<Ruling, Refusal>, end: &End) {
     }
 }
 
-/// Type and address: by default, and strictly where it differs (OI-2), on a channel with a wall and without.
+/// Type and address: by default, and in strict mode where it differs (OI-2), on a members-only channel and on an
+/// open one.
 #[test]
 fn each_type_with_each_address() {
     const BOB: End = To(Some("bob"), &["bob"]);
@@ -149,13 +150,13 @@ fn each_type_with_each_address() {
     }
 }
 
-/// Type and correlation: only a response has one, and it goes to whoever asked, whatever its `to` says.
+/// Type and correlation: only a response has one, and it goes to the requester, whatever its `to` says.
 #[test]
 fn each_type_with_each_correlation() {
     use MessageStatus::{Delivered, Expired, Read};
     const BOB: End = To(Some("bob"), &["bob"]);
     let only = |agent: &'static [&'static str]| Some(agent);
-    // What is answered; what becomes of the response by default, and strictly.
+    // The answered message; then the outcome for the response by default, and in strict mode.
     let table = [
         (original("bob", Request, None, Delivered), BOB, BOB),
         (original("bob", Request, only(&["ada"]), Delivered), BOB, BOB),
@@ -233,7 +234,8 @@ fn who_may_not_speak_is_not_heard() {
     assert_eq!(speak(ADMIN, &nearly, "ada"), said);
 }
 
-/// Binding moment §7.4: a question to one person is no message, whatever its type, its address and its place in it.
+/// Binding moment §7.4: a question to one person cannot be sent as a message of any type, to any address, at any
+/// place in it.
 #[test]
 fn a_question_to_a_person_is_no_message() {
     let part = |text: &str| Payload::stored(text.to_owned()).unwrap();

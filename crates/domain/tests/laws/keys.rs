@@ -1,4 +1,4 @@
-//! API keys: a minted key is read, a mistyped one is not; what a key may be used for, as whom, and until when.
+//! API keys: a minted key parses and a mistyped one does not; scopes, act-as rights and expiry.
 
 use entente_domain::identity::keys::{Dialect, Key, KeyAsk, Presented, Scope, create, glob_matches};
 use entente_domain::ids::KeyId;
@@ -21,7 +21,7 @@ fn key(ask: KeyAsk) -> Result<Key, Code> {
         .map_err(|refusal| refusal.code)
 }
 
-/// A glob against a name, letter by letter: a star is nothing, or a letter and the star again.
+/// Matches a glob letter by letter: a star is either empty, or one letter followed by the star again.
 fn matches_slowly(glob: &[char], name: &[char]) -> bool {
     match (glob.split_first(), name.split_first()) {
         (None, _) => name.is_empty(),
@@ -75,7 +75,7 @@ fn a_list_has_an_end() {
     }
 }
 
-/// The database keeps a rate as a signed number of 32 bits.
+/// The database stores a rate as a signed 32-bit integer.
 #[test]
 fn a_rate_that_cannot_be_kept_is_refused() {
     let rate = |per_second| KeyAsk { rate_per_second: Some(per_second), ..ask() };
@@ -133,7 +133,7 @@ proptest! {
         let fewer = format!("{before}{}", &after[1..]);
         let mut letters: Vec<char> = text.chars().collect();
         letters.swap(at, (at + 1) % text.len());
-        // Where secret and checksum meet, a swap changes both; they agree by chance once in some billions.
+        // Where secret and checksum meet, a swap changes both; they match by chance once in some billions.
         let swapped: String = if at == 60 { "ent_".to_owned() } else { letters.iter().collect() };
         for wrong in [more, fewer, swapped] {
             prop_assert_eq!(Presented::parse(&wrong).is_some(), wrong == text, "{}", wrong);

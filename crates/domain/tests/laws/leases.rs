@@ -1,4 +1,4 @@
-//! Leases (RFC-0003): what a scope covers, who may have one, what it keeps others from.
+//! Leases (RFC-0003): the coverage of a scope, acquisition, and protection of the state.
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
@@ -42,12 +42,12 @@ fn patches(paths: &[&str]) -> Change {
     Change::Patches { patches: paths.iter().map(|path| set(path)).collect() }
 }
 
-/// Paths of a few parts that often meet.
+/// Generates paths of a few parts that often coincide.
 fn path() -> impl Strategy<Value = String> {
     vec(select(&["a", "b", "state"][..]), 1..4).prop_map(|parts| parts.join("/"))
 }
 
-/// Scopes as clients write them.
+/// Generates scopes in the notations that clients use.
 fn scope() -> impl Strategy<Value = String> {
     let written = (path(), select(&["", "/", "state/"][..]), select(&["", "/", "/*"][..]));
     prop_oneof![Just("*".to_owned()), written.prop_map(|(path, front, end)| format!("{front}{path}{end}"))]
@@ -66,7 +66,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// What a state has at a path; the plain second opinion on what a scope covers.
+/// Returns the value at a path of a state; reference implementation for the coverage of a scope.
 fn part<'a>(state: &'a Map<String, Value>, path: &LeaseScope) -> Option<&'a Value> {
     let text = path.to_string();
     let mut parts = text.split('/').filter(|part| !part.is_empty());
@@ -74,7 +74,7 @@ fn part<'a>(state: &'a Map<String, Value>, path: &LeaseScope) -> Option<&'a Valu
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-/// Asks for leases one after the other; those that were granted.
+/// Requests leases one after the other and returns the granted ones.
 fn granted(asked: &[(&str, String)]) -> Vec<Lease> {
     let mut held = Vec::new();
     for (token, (agent, scope)) in (1..).zip(asked) {
@@ -193,7 +193,7 @@ proptest! {
         }
     }
 
-    /// The promise: no two holders at one place of the state.
+    /// The guarantee: no two holders at one place of the state.
     #[test]
     fn scopes_of_different_holders_never_meet(asked in requests(), path in path()) {
         let held = granted(&asked);
@@ -227,8 +227,8 @@ proptest! {
         }
     }
 
-    /// Whatever passes the guard leaves every other holder's part of the state as it was, by a comparison that knows no
-    /// paths of patches; and nothing is refused to whom nobody is in the way.
+    /// Every accepted change leaves the other holders' parts of the state unchanged, by a comparison that does not
+    /// use the patches' paths; and no change is refused without a conflicting lease.
     #[test]
     fn a_change_that_passes_leaves_what_others_hold(
         asked in requests(), agent in select(&AGENTS[..]), change in change(),

@@ -1,4 +1,4 @@
-//! The limits: how they must lie to each other. Most of it is checked while this file is compiled.
+//! The relations between the limits. Most are checked at compile time.
 
 use entente_domain::limits::{
     DEFAULT_MAX_MESSAGES, DURATION_SECONDS, JSON_DEPTH, MAX_MESSAGES, METADATA_BYTES, NAME_BYTES, PAGE,
@@ -14,11 +14,11 @@ const _: () = assert!(NAME_BYTES < TITLE_BYTES && TITLE_BYTES < TEXT_BYTES && TE
 const _: () = assert!(METADATA_BYTES < PAYLOAD_BYTES && PAYLOAD_BYTES < STATE_BYTES, "parts fit their whole");
 const _: () = assert!(WAIT_SECONDS < DURATION_SECONDS && DURATION_SECONDS == 10 * 365 * 86_400);
 
-/// Columns of the database are signed numbers of 32 bits.
+/// The database columns are signed 32-bit integers.
 const MOST: u32 = i32::MAX as u32;
 const _: () = assert!(DURATION_SECONDS <= MOST && MAX_MESSAGES <= MOST && RATE_PER_SECOND <= MOST);
 
-/// What may be stored can be parsed again: by patches a state grows deeper than one body, and an export wraps it.
+/// Stored values can be parsed again: patches can nest a state deeper than one body, and an export wraps it.
 #[test]
 fn the_deepest_state_can_be_read_back() {
     let levels = PATH_SEGMENTS + JSON_DEPTH + 4;

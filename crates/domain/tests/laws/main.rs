@@ -1,7 +1,8 @@
-//! The laws of the law: what must hold of every module of `entente_domain` for all inputs, as properties.
+//! Property tests of `entente_domain`: for every module, what must hold for all inputs.
 //!
-//! One file per module, under its name. `any` makes the random inputs that several of them share. A property says what
-//! the protocols promise, not how the code does it; where it needs a second opinion it has a slow and plain one.
+//! One file per module, under its name. `any` has the generators that several of them share. A property states what
+//! the protocols guarantee, not how the code works; where it needs an oracle, that is a slow and simple
+//! implementation.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -1,5 +1,4 @@
-//! Agents' memory (RFC-0015): how long an entry is kept, what goes for what comes, what a change changes, and that a prefix
-//! is a range.
+//! Agents' memory (RFC-0015): retention, eviction order, the effect of changes, and that a prefix is a range.
 
 use entente_domain::ids::MemoryId;
 use entente_domain::limits::{
@@ -157,7 +156,7 @@ proptest! {
         exact in proptest::option::of("[^\\p{Cc}]{1,3}"), prefix in proptest::option::of("[^\\p{Cc}]{1,3}|\u{10ffff}{1,2}"),
         rest in "[^\\p{Cc}]{0,4}", other in "[^\\p{Cc}]{0,6}|\u{10ffff}{1,120}",
     ) {
-        // By their bytes, as the index has them: all that is looked for is in the range, and nothing else.
+        // Compared by bytes, as in the index: the range contains all matching texts and no others.
         let (low, high) = range(exact.as_deref(), prefix.as_deref());
         let with = format!("{}{rest}", prefix.clone().unwrap_or_default());
         for text in [Some(with), Some(other), exact.clone(), prefix.clone()].into_iter().flatten() {
@@ -191,7 +190,7 @@ proptest! {
         prop_assert!(used.in_namespace + 1 - count(&|one| one.in_namespace) <= MEMORY_NAMESPACE_ENTRIES);
         prop_assert!(policy.entries.is_none_or(|most| used.for_task + 1 - count(&of_task) <= most));
         prop_assert!(policy.bytes.is_none_or(|most| used.task_bytes + more - size(&of_task) <= most));
-        // One less, the last, and there would be no room.
+        // Without the last eviction there would not be enough room.
         if let Some((last, before)) = gone.split_last() {
             let before: Vec<Candidate> = before.iter().map(|one| (*one).clone()).collect();
             prop_assert!(make((1, more), &used, &policy, &before).is_err(), "{last:?} went for nothing");

@@ -1,5 +1,5 @@
-//! Merkle trees (RFC-0019, OI-13.3): the tree with its shortcuts is the plain one, every leaf has a way to the root, and
-//! no other leaf, place or root has.
+//! Merkle trees (RFC-0019, OI-13.3): the optimised tree equals the plain one, every leaf has a path to the root,
+//! and no other leaf, position or root verifies.
 
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::log::merkle::{Side, Step, Tree, leads};
@@ -14,7 +14,7 @@ fn parent(left: Digest, right: Digest) -> Digest {
     sha256([left, right].concat())
 }
 
-/// The root as OI-13.3 defines it.
+/// Computes the root as OI-13.3 defines it.
 fn plain(leaves: &[Digest]) -> Option<Digest> {
     let mut row = leaves.to_vec();
     let last = *row.last()?;
@@ -27,7 +27,7 @@ fn plain(leaves: &[Digest]) -> Option<Digest> {
     row.pop()
 }
 
-/// What the SDK's `MerkleProof.verify()` computes.
+/// Computes the root as the SDK's `MerkleProof.verify()` does.
 fn climbed(leaf: Digest, path: &[Step]) -> Digest {
     path.iter().fold(leaf, |hash, step| match step.side {
         Side::Left => parent(step.hash, hash),

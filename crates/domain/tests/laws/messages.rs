@@ -1,4 +1,4 @@
-//! Who sees a message and who may mark it read (RFC-0021 §2.2, §2.5, §4), over random viewers.
+//! Visibility of messages and read marks (RFC-0021 §2.2, §2.5, §4), with random viewers.
 
 use entente_domain::ids::MessageId;
 use entente_domain::log::receipts::{ReceiptKind, require_recipient};
@@ -17,7 +17,7 @@ const AGENTS: [&str; 4] = ["ada", "bob", "eve", "kim"];
 const STATUSES: [MessageStatus; 3] = [MessageStatus::Delivered, MessageStatus::Read, MessageStatus::Expired];
 
 prop_compose! {
-    /// A message from `ada` to some of the agents, or to all.
+    /// Generates a message from `ada` to some of the agents, or to all.
     fn message()(
         recipients in proptest::option::of(vec(select(&AGENTS[..]), 1..4)),
         status in select(&STATUSES[..]),
@@ -34,7 +34,7 @@ prop_compose! {
     }
 }
 
-/// Somebody on the outside or inside of a channel, with no more rights than that.
+/// Generates a viewer inside or outside of a channel, without further rights.
 fn viewer() -> impl Strategy<Value = Viewer<'static>> {
     (select(&AGENTS[..]), any::<bool>(), any::<bool>()).prop_map(|(agent, admitted, manages)| Viewer {
         agent,
@@ -63,7 +63,7 @@ fn words_are_read_as_they_are_written() {
 }
 
 proptest! {
-    /// OI-1.6: sender, target, role members (its recipients) and the channel's managers; nobody else.
+    /// OI-1.6: only the sender, the target, the role's members (its recipients) and the channel's managers.
     #[test]
     fn a_directed_message_is_seen_by_few(message in message(), viewer in viewer()) {
         let Some(recipients) = &message.recipients else { return Ok(()) };
@@ -96,7 +96,7 @@ proptest! {
         prop_assert!(message.visible_to(&Viewer { sees_all: true, ..viewer }), "OI-1.6: any-agent keys see all");
     }
 
-    /// RFC-0021 §2.2: expired messages are not delivered; who sent it and who manages the channel still find it.
+    /// RFC-0021 §2.2: expired messages are not delivered; the sender and the channel's managers still find them.
     #[test]
     fn what_has_expired_is_delivered_no_more(message in message(), viewer in viewer(), sees_all: bool) {
         let viewer = Viewer { sees_all, ..viewer };
@@ -108,7 +108,8 @@ proptest! {
         }
     }
 
-    /// RFC-0021 §2.5: the target acknowledges. Seeing is not enough: managers and any-agent keys see more than is theirs.
+    /// RFC-0021 §2.5: the target acknowledges. Visibility is not enough: managers and any-agent keys see messages
+    /// of others too.
     #[test]
     fn only_those_it_is_for_mark_it_read(message in message(), viewer in viewer(), sees_all: bool) {
         let viewer = Viewer { sees_all, ..viewer };

@@ -1,4 +1,4 @@
-//! Binding moments: what is a question and what is not, who may answer it, and what a refused one keeps an agent from.
+//! Binding moments: valid questions, who may answer them, and the effects of a refusal on an agent.
 
 mod answers;
 mod asking;
@@ -27,7 +27,7 @@ pub const AGENT: &str = "agent.ship";
 pub const ADA: &str = "human.ada";
 pub const BOB: &str = "human.bob";
 
-/// A question that nothing is wrong with.
+/// Returns a valid question.
 pub fn sample() -> Value {
     json!({
         "synopsis": "Ship 1.4 today.",
@@ -50,7 +50,7 @@ pub fn sample() -> Value {
     })
 }
 
-/// The sample with another value at a place, by its JSON Pointer; its parent is there.
+/// Returns the sample with another value at a JSON Pointer whose parent exists.
 pub fn with(pointer: &str, value: Value) -> Value {
     let mut changed = sample();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -64,7 +64,7 @@ pub fn with(pointer: &str, value: Value) -> Value {
     changed
 }
 
-/// The sample without a member.
+/// Returns the sample without a member.
 pub fn without(pointer: &str) -> Value {
     let mut changed = sample();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -76,7 +76,7 @@ pub fn brief() -> Brief {
     Brief::emitted(&sample()).unwrap()
 }
 
-/// Another question, by its stem and labels.
+/// Returns another question with this stem and these labels.
 pub fn asking(stem: &str, labels: &[&str]) -> Brief {
     let options: Vec<Value> =
         labels.iter().map(|label| json!({ "label": label, "reasoning": "So it is." })).collect();
@@ -85,7 +85,7 @@ pub fn asking(stem: &str, labels: &[&str]) -> Brief {
     Brief::emitted(&value).unwrap()
 }
 
-/// Seconds after the question was asked.
+/// Returns the time this many seconds after the question was asked.
 pub fn later(seconds: i64) -> Timestamp {
     at((1_795_000_000 + seconds) * 1_000_000)
 }
@@ -98,15 +98,15 @@ pub fn ask() -> MomentAsk {
     MomentAsk { agent_id: AGENT.to_owned(), principal_id: ADA.to_owned(), ..MomentAsk::default() }
 }
 
-/// The sample question, asked of Ada.
+/// Returns the sample question, asked of Ada.
 pub fn asked() -> Moment {
     Moment::ask(ask(), brief(), (Kind::Human, None), id(1), later(0)).unwrap()
 }
 
-/// On what a login with a password of one's own rests.
+/// The authority of a login with an own password.
 pub static OWN: Authority = Authority { basis: Basis::OwnPassword, let_in_by: None };
 
-/// A person with a key of their own.
+/// Returns a person with their own key.
 pub fn person(name: &str) -> Decider<'_> {
     let key_id = KeyId::mint(later(0), &Dice(7));
     let authority = Some(&OWN);
@@ -125,13 +125,13 @@ pub fn refusal_of(objection: &str) -> Resolution {
     Resolution::Dialogue { objection: objection.to_owned() }
 }
 
-/// Ada answers at this second.
+/// Answers as Ada at this second.
 pub fn answer(moment: &Moment, resolution: Resolution, second: i64) -> Result<Answered, Refusal> {
     let digest = moment.digest.clone().unwrap_or_default();
     moment.resolve(&person(ADA), &digest, resolution, Circumstances::default(), later(second))
 }
 
-/// Ada's first answer, which is taken.
+/// Answers as Ada and asserts that this is the first answer.
 pub fn answered(moment: &Moment, resolution: Resolution, second: i64) -> Moment {
     match answer(moment, resolution, second).unwrap() {
         Answered::First(moment) => moment,
@@ -139,7 +139,7 @@ pub fn answered(moment: &Moment, resolution: Resolution, second: i64) -> Moment 
     }
 }
 
-/// The sample question, refused.
+/// Returns the sample question, refused.
 pub fn vetoed() -> Moment {
     answered(&asked(), refusal_of("Not a matter of when."), 10)
 }
@@ -148,7 +148,7 @@ pub fn says(moment: &Moment, by: Speaker<'_>, second: i64) -> Moment {
     moment.word(by, "A word.", later(second)).unwrap().0
 }
 
-/// What a refusal is, and that no client takes it for another (OI-3.5.3).
+/// Asserts a refusal with this code, and that no client takes it for a lease conflict (OI-3.5.3).
 pub fn is_refused<T: std::fmt::Debug>(outcome: Result<T, Refusal>, code: Code) -> String {
     let refusal = outcome.unwrap_err();
     assert_eq!(refusal.code, code, "{}", refusal.message);

@@ -1,4 +1,4 @@
-//! State patches: `set`, `append`, `remove` and the merge form, against a slow reading of what they promise.
+//! State patches: `set`, `append`, `remove` and the merge form, compared with a slow reference.
 
 use entente_domain::limits::{PATCHES, PATH_SEGMENTS, STATE_BYTES};
 use entente_domain::openintent::patch::{Change, Op, Patch, apply, check_size};
@@ -28,14 +28,14 @@ fn remove(path: &str) -> Change {
     one(Op::Remove, path, Value::Null)
 }
 
-/// What stands at a path.
+/// Returns the value at a path.
 fn find<'a>(state: &'a State, path: &str) -> Option<&'a Value> {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let first = state.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.as_object()?.get(part))
 }
 
-/// The state without what stands at a path: what a patch must not touch.
+/// Returns the state without the value at a path: the part that a patch must not change.
 fn without(state: &State, path: &str) -> State {
     fn cut(value: &mut Value, parts: &[&str]) {
         let Some(members) = value.as_object_mut() else { return };
@@ -43,7 +43,7 @@ fn without(state: &State, path: &str) -> State {
             members.remove(*last);
         } else if let Some(child) = members.get_mut(parts[0]) {
             cut(child, &parts[1..]);
-            // What was made on the way to nowhere does not count.
+            // Empty objects created on the way do not count.
             if child.as_object().is_some_and(Map::is_empty) {
                 members.remove(parts[0]);
             }
@@ -55,7 +55,7 @@ fn without(state: &State, path: &str) -> State {
     value.as_object().unwrap().clone()
 }
 
-/// States and paths of few names, so that they meet.
+/// Generates states and paths with few names, so that they often coincide.
 fn state() -> impl Strategy<Value = State> {
     let leaf = prop_oneof![
         Just(json!(1)),
@@ -248,7 +248,7 @@ proptest! {
     }
 }
 
-/// Whether a path goes through something that is no object.
+/// Whether a path passes through a value that is no object.
 fn blocked(state: &State, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     (1..parts.len()).any(|end| find(state, &parts[..end].join("/")).is_some_and(|value| !value.is_object()))

@@ -1,4 +1,4 @@
-//! Payloads: the scan over the bytes agrees with a walk over the parsed value, and the text is kept as it came.
+//! Payloads: the scan over the bytes agrees with a walk over the parsed value, and the text is kept unchanged.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::any;
 
-/// Levels of nesting in a value: 0 for one that is neither array nor object.
+/// Returns the nesting depth of a value: 0 for one that is neither array nor object.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -30,7 +30,7 @@ fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// What the scan must say of a text that parses as this value.
+/// Returns the expected result of the scan for a text that parses as this value.
 fn expected(value: &Value) -> Result<(), &'static [Code]> {
     match (depth(value) > JSON_DEPTH, has_nul(value)) {
         (false, false) => Ok(()),
@@ -48,7 +48,7 @@ fn agrees(json: &str, value: &Value) {
     }
 }
 
-/// Writes a string as JSON, each character in one of the ways that JSON has for it, as `ways` says.
+/// Writes a string as JSON; `ways` selects one of JSON's notations for each character.
 fn write_string(out: &mut String, text: &str, ways: &mut impl Iterator<Item = u8>) {
     out.push('"');
     for c in text.chars() {
@@ -158,14 +158,14 @@ proptest! {
         agrees(&json, &deep);
     }
 
-    /// Whatever the parser takes, however strange, the scan has understood: where strings end, what nests.
+    /// The scan finds the ends of strings and the nesting in every text that the parser accepts.
     #[test]
     fn the_scan_understands_whatever_parses(soup in "([\\[\\]{},:\"]|\\\\|\\\\u|[0dD][08cC][0-9aF]{2}|a|1| ){0,24}") {
         let said = scan(soup.as_bytes());
         if let Ok(value) = serde_json::from_str::<Value>(&soup) {
             agrees(&soup, &value);
         } else if serde_json::from_str::<&RawValue>(&soup).is_ok() {
-            // Well-formed, and yet no value: half a surrogate pair.
+            // Well-formed, but without a value: half a surrogate pair.
             prop_assert!(said.is_err(), "{soup}");
         }
     }

@@ -1,4 +1,4 @@
-//! How people get in: what a password must be, where a link may lead, that tokens of forms are one key's.
+//! Logins of people: valid passwords, targets of links, and that form tokens belong to one key.
 
 use entente_domain::identity::keys::Scope;
 use entente_domain::identity::people::{
@@ -24,7 +24,7 @@ fn an_agent_makes_nothing_for_a_person() {
             let agents = by == Kind::Agent;
             assert_eq!(refused(None), agents && whom == Kind::Human);
             assert_eq!(refused(Some(Scope::ordinary())), agents && whom == Kind::Human);
-            // Who makes what may let people in, lets people in.
+            // A key that may create logins is as restricted as a login.
             assert_eq!(refused(Some(Scope::ALL.to_vec())), agents && whom != Kind::Agent);
         }
     }

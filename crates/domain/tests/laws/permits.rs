@@ -1,4 +1,4 @@
-//! Permits (RFC-0013): who approves, what a quorum is, and that nothing is used twice.
+//! Permits (RFC-0013): approval rights, quorums, and that nothing is used twice.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn limits_are_kept() {
 fn an_admin_approves_and_nobody_its_own() {
     let (policy, nobody) = (single(), Vec::new());
     let permit = asked("a", 1);
-    // Neither under its own name, nor under that of whose key it asked with.
+    // Neither under its own name, nor under the name of the key's principal.
     for (agent, admin) in [("b", false), ("a", true), ("service.s", true)] {
         let refused = permit.clone().approve(judge(agent, admin, &policy, &nobody), &[], None, at(1));
         assert_eq!(refused.unwrap_err().code, Code::Forbidden, "{agent}");
@@ -72,14 +72,14 @@ fn an_admin_approves_and_nobody_its_own() {
     let approved = permit.clone().approve(judge("b", true, &policy, &nobody), &[], None, at(1)).unwrap();
     assert_eq!((approved.status, approved.approved_by.clone()), (PermitStatus::Approved, names(&["b"])));
     assert_eq!((approved.decided_by.as_deref(), approved.decided_at), (Some("b"), Some(at(1))));
-    // Decided is decided.
+    // A decision is final.
     for twice in [
         approved.clone().approve(judge("c", true, &policy, &nobody), &[], None, at(2)),
         approved.deny(judge("c", true, &policy, &nobody), None, at(2)),
     ] {
         assert_eq!(twice.unwrap_err().code, Code::AlreadyDecided);
     }
-    // A policy may let somebody approve its own; and anybody may take its own back.
+    // A policy may allow self-approval, and every requester may withdraw.
     let lax = GovernancePolicy { allow_self_approval: true, ..single() };
     permit.clone().approve(judge("a", true, &lax, &nobody), &[], None, at(1)).unwrap();
     let back = permit.deny(judge("a", false, &policy, &nobody), None, at(1)).unwrap();
@@ -94,7 +94,7 @@ fn named_approvers_are_the_only_ones() {
     assert_eq!(refused.unwrap_err().code, Code::Forbidden);
     let approved = permit.approve(judge("x", false, &policy, &[]), &[], None, at(1)).unwrap();
     assert_eq!(judge_completion(&policy, std::slice::from_ref(&approved), &[]).unwrap(), [approved.id]);
-    // Who is no longer named has approved for nothing.
+    // The approval of an agent that is no longer named does not count.
     let later = GovernancePolicy { approvers: names(&["y"]), ..policy };
     let refusal = judge_completion(&later, &[approved], &[]).unwrap_err();
     assert_eq!(refusal.violation.unwrap().rule, Rule::CompletionMode);
@@ -148,18 +148,18 @@ fn each_votes_once_however_many_requests_there_are() {
     assert_eq!(first.status, PermitStatus::Pending);
     assert_eq!(vote(first.clone(), "b", &[]).unwrap(), first, "who has approved changes nothing by it");
     assert_eq!(vote(first.clone(), "x", &[]).unwrap_err().code, Code::Forbidden);
-    // Admins who are not assigned have no vote; they may say no.
+    // Admins that are not assigned have no vote, but may deny.
     let admin = judge("m", true, &policy, &assigned);
     assert_eq!(first.clone().approve(admin, &[], None, at(1)).unwrap_err().code, Code::Forbidden);
     first.clone().deny(admin, None, at(1)).unwrap();
     let first = vote(first, "c", &[]).unwrap();
     assert_eq!(first.status, PermitStatus::Pending, "who asks does not vote on that");
-    // But on what another one asks.
+    // But they may vote on another agent's request.
     let second = vote(asked("b", 2), "a", std::slice::from_ref(&first)).unwrap();
     assert_eq!(second.status, PermitStatus::Approved);
     let used = judge_completion(&policy, &[first.clone(), second], &assigned).unwrap();
     assert_eq!(used.len(), 2);
-    // Who is no longer assigned is no longer counted.
+    // An agent that is no longer assigned is not counted.
     let fewer = names(&["b", "x"]);
     let refusal = judge_completion(&policy, &[first], &fewer).unwrap_err();
     let violation = refusal.violation.unwrap();
@@ -167,7 +167,7 @@ fn each_votes_once_however_many_requests_there_are() {
 }
 
 proptest! {
-    /// However votes come, a ballot counts agents and not votes, and only those who may vote.
+    /// In any order of votes, a ballot counts agents and not votes, and only those entitled to vote.
     #[test]
     fn a_ballot_counts_agents(
         votes in proptest::collection::vec((0..4_u128, 0..6_usize), 0..24),

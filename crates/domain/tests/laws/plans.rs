@@ -1,5 +1,5 @@
-//! Plans (RFC-0012): a plan is over once, with its tasks; what its tasks come to does not depend on the order in which they
-//! end; a checkpoint is passed by a decision and by nothing else.
+//! Plans (RFC-0012): a plan ends once, with its tasks; the result does not depend on the order in which its tasks
+//! end; and only a decision passes a checkpoint.
 
 use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::log::kinds::Kind;
@@ -52,7 +52,7 @@ fn ends() -> impl Strategy<Value = TaskStatus> {
     select(vec![TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Cancelled, TaskStatus::Skipped])
 }
 
-/// Ends the plan's tasks one by one in an order, until the plan is over.
+/// Ends the plan's tasks one by one in this order, until the plan has ended.
 fn run(plan: Plan, ends: &[TaskStatus], order: &[usize]) -> Plan {
     let mut statuses: Vec<(TaskId, TaskStatus)> =
         (0..ends.len()).map(|n| (task(n), TaskStatus::Running)).collect();
@@ -108,7 +108,7 @@ proptest! {
         let mut course = PlanCourse::of(made(ask));
         course.task_ended(task(0), TaskStatus::Completed, &statuses, at(1));
         assert_eq!(course.plan.require_open_for_work(false).is_err(), requires_approval);
-        // Neither by leaving it out nor by writing that it was passed.
+        // Neither by omitting it nor by writing that it was passed.
         let passed = Gate { status: GateStatus::Approved, ..gate("one", 0, false) };
         let anew = if drops { Vec::new() } else { vec![passed] };
         let mut course = PlanCourse::of(course.plan);

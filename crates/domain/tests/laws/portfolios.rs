@@ -1,4 +1,4 @@
-//! Portfolios: what they may be, what their intents come to, and the rule that is kept.
+//! Portfolios: validity, aggregates of their intents, and the stored rule.
 
 use entente_domain::ids::PortfolioId;
 use entente_domain::limits::{METADATA_BYTES, PORTFOLIO_INTENTS, TEXT_BYTES, TITLE_BYTES};

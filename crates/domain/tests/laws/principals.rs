@@ -1,4 +1,4 @@
-//! Principals and names: a lawful name can be addressed, and nothing that is addressed otherwise is a name.
+//! Principals and names: a valid name can be addressed, and no other form of address is a valid name.
 
 use entente_domain::identity::principals::{Kind, check_name};
 use entente_domain::limits::NAME_BYTES;
@@ -71,7 +71,7 @@ proptest! {
         }
     }
 
-    /// Recipients are stored between unit separators (`src/app/sends/write.rs`), names stand in headers and logs.
+    /// Stored recipients are joined with unit separators, and names appear in headers and logs.
     #[test]
     fn a_name_has_no_character_that_ends_a_line_or_a_list(text in any::text()) {
         if check_name("id", &text).is_ok() {

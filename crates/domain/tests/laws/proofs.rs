@@ -1,4 +1,4 @@
-//! Proofs (RFC-0018): what an agent signs is all that its readers see; an agent that has a key is held to it.
+//! Proofs (RFC-0018): an agent signs everything that its readers see, and an agent with a key must sign correctly.
 
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::identity::agent_keys::{AgentKey, End};
@@ -45,7 +45,7 @@ fn known(ended: Option<(Timestamp, End)>) -> Identity {
     Identity { agent_id: "agent.ada".to_owned(), keys: vec![key] }
 }
 
-/// An event of Ada's, with a proof made of these members, signed by this key.
+/// Returns an event of Ada's with a proof of these members, signed by this key.
 fn signed(payload: &Value, proof: Value, signer: &Signer) -> EventDraft {
     let mut draft = EventDraft::of(Kind::IntentCreated, "agent.ada", payload.clone());
     (draft.event_type, draft.posted) = ("note".to_owned(), true);
@@ -64,7 +64,7 @@ fn verdict(draft: &EventDraft, known: Option<&Identity>, strict: bool) -> Result
     judge_event(intent(), draft, known, second(2_000), strict).map_err(|refusal| refusal.code)
 }
 
-/// What clients have to sign, by hand: ARCHITECTURE.md, "What agents sign".
+/// The form that clients sign, written by hand: ARCHITECTURE.md, "What agents sign".
 #[test]
 fn the_form_of_an_event_is_what_is_written_down() {
     let proof = json!({ "type": PROOF_TYPE, "created": "2026-11-21T08:00:00Z", "signature": "left out" });
@@ -130,7 +130,7 @@ fn an_agent_with_a_key_is_held_to_it() {
     let mut without = good.clone();
     without.proof.as_mut().unwrap().as_object_mut().unwrap().remove("signature");
     assert_eq!(verdict(&without, Some(&known(None)), false), Err(Code::BadProof));
-    // Another actor, event type or intent, with the same words.
+    // Another actor, event type or intent with the same content.
     let other = EventDraft { actor: "agent.bob".to_owned(), ..good.clone() };
     assert_eq!(verdict(&other, Some(&known(None)), false), Err(Code::BadProof));
     let other = EventDraft { event_type: "nota".to_owned(), ..good.clone() };
@@ -216,7 +216,7 @@ fn a_proof_is_found_however_its_name_is_written() {
     assert!(readable(&raw(r#"{"n":9007199254740993}"#)).is_err());
 }
 
-/// The log of one event, which the server took for proved.
+/// Returns a log of one event whose proof the server has verified.
 fn log(draft: EventDraft, now: Timestamp) -> Vec<Sealed> {
     let draft = EventDraft { proof_verified: true, ..draft };
     let mut tail = Tail::empty(second(0));
@@ -232,7 +232,7 @@ fn a_log_is_checked_against_the_keys_of_its_time() {
     assert_eq!(named(verify(&events, &[])), [1], "nobody's key");
     let stranger = Identity { agent_id: "agent.bob".to_owned(), ..known(None) };
     assert_eq!(named(verify(&events, &[stranger])), [1]);
-    // Ended later it still counts for then; ended long before, or begun long after, it does not.
+    // A key that ended later was valid at that time; one that ended long before, or began long after, was not.
     for how in [End::Rotated, End::Revoked] {
         assert_eq!(verify(&events, &[known(Some((second(2_001), how)))]), []);
         assert_eq!(named(verify(&events, &[known(Some((second(1_500), how)))])), [1]);
@@ -241,7 +241,7 @@ fn a_log_is_checked_against_the_keys_of_its_time() {
     let mut gone = log(draft.clone(), second(2_000));
     gone[0].proof = None;
     assert_eq!(named(verify(&gone, &[known(None)])), [1]);
-    // Without the server's word nothing is claimed.
+    // Without the server's mark as verified, nothing is claimed.
     let mut kept = log(draft, second(2_000));
     kept[0].proof_verified = false;
     assert_eq!(verify(&kept, &[]), []);
@@ -262,7 +262,7 @@ proptest! {
         let says = |draft: &EventDraft| statement(&json!([draft.payload, draft.proof]));
         prop_assume!(says(&forged) != says(&good));
         let ruling = verdict(&forged, Some(&known(None)), false);
-        // A proof of a type that is not checked is kept, and nobody vouches for it.
+        // A proof of an unchecked type is stored, but not marked as verified.
         prop_assert!(ruling != Ok(true), "{:?}", forged);
         let form = json!({});
         prop_assert!(judge("agent.ada", good.proof.as_ref().unwrap(), &form, Some(&known(None)), second(2_000), false).is_err());

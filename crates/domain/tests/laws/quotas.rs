@@ -1,5 +1,5 @@
-//! How pressing one sender may be (AEE §11.6), on a clock of numbers: no minute has more urgent ones than its rate and burst
-//! allow, what is over goes lower and is never lost, and waiting is only ever for the total.
+//! Priority quotas of one sender (AEE §11.6), with a numeric clock: no minute has more urgent envelopes than rate
+//! and burst allow, excess ones are lowered but never lost, and only the total limit causes a wait.
 
 use entente_domain::aee::envelopes::Priority;
 use entente_domain::aee::envelopes::quotas::{Rates, Spent, Verdict, judge};
@@ -17,13 +17,13 @@ fn rates() -> impl Strategy<Value = Rates> {
     (rate(), rate(), rate()).prop_map(|(urgent, high, total)| Rates { urgent, high, total })
 }
 
-/// Envelopes: how long after the one before, and what their sender says of them.
+/// Generates envelopes: the gap before each, and the priority that its sender gives.
 fn letters() -> impl Strategy<Value = Vec<(u64, Priority)>> {
     let gap = prop_oneof![4 => Just(0), 2 => 0..SECOND, 1 => 0..MINUTE * 2];
     vec((gap, select(Priority::ALL.to_vec())), 1..200)
 }
 
-/// What became of one envelope of a sender, who spends.
+/// Judges one envelope and records the spending of its sender.
 fn send(rates: Rates, spent: &mut Spent, asked: Priority, now: u64) -> Result<Priority, u64> {
     match judge(rates, *spent, asked, now) {
         Verdict::Pass { priority, spent: next } => {
@@ -34,7 +34,7 @@ fn send(rates: Rates, spent: &mut Spent, asked: Priority, now: u64) -> Result<Pr
     }
 }
 
-/// How many of `count` envelopes at one moment go with each priority, from the lowest.
+/// Returns how many of `count` simultaneous envelopes get each priority, lowest first.
 fn flood(rates: Rates, spent: &mut Spent, asked: Priority, count: u32, now: u64) -> [u32; 4] {
     let mut went = [0; 4];
     for _ in 0..count {
@@ -99,7 +99,7 @@ proptest! {
         }
     }
 
-    /// So that nobody has to be remembered from then on.
+    /// From then on, the sender needs no entry.
     #[test]
     fn a_sender_whose_time_is_over_is_a_new_one(rates in rates(), letters in letters(), more in letters()) {
         let (mut now, mut spent) = (0, Spent::default());
@@ -120,9 +120,9 @@ proptest! {
 fn a_flood_of_urgent_goes_lower_step_by_step() {
     let mut spent = Spent::default();
     assert_eq!(flood(USUAL, &mut spent, Priority::Urgent, 1_000, MINUTE), [0, 340, 600, 60]);
-    // A second later there is one urgent more, and ten high ones.
+    // A second later there is room for one more urgent envelope and ten high ones.
     assert_eq!(flood(USUAL, &mut spent, Priority::Urgent, 100, MINUTE + SECOND), [0, 89, 10, 1]);
-    // What is normal or low stays what it is.
+    // Normal and low priorities are unchanged.
     assert_eq!(flood(USUAL, &mut spent, Priority::Normal, 5, MINUTE + SECOND), [0, 5, 0, 0]);
     assert_eq!(flood(USUAL, &mut spent, Priority::Low, 5, MINUTE + SECOND), [5, 0, 0, 0]);
     assert_eq!(
@@ -130,7 +130,7 @@ fn a_flood_of_urgent_goes_lower_step_by_step() {
         [0, 0, 0, 60],
         "another sender"
     );
-    // After a minute's pause everything is there again.
+    // After a pause of one minute the full quota is available.
     assert_eq!(flood(USUAL, &mut spent, Priority::Urgent, 60, 2 * MINUTE + SECOND), [0, 0, 0, 60]);
 }
 

@@ -1,11 +1,11 @@
-//! The rate of a key: never more than allowed in any window, never less than promised.
+//! The rate limit of a key: never more than allowed in any window, never less than promised.
 
 use entente_domain::rate::{Allowance, Verdict, judge};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
-/// More than any burst of these tests: where nothing ever waits, counting must end all the same.
+/// More than any burst of these tests, so that counting ends even if nothing has to wait.
 const MOST: u32 = 10_000;
 
 fn allowance() -> impl Strategy<Value = Allowance> {
@@ -14,12 +14,12 @@ fn allowance() -> impl Strategy<Value = Allowance> {
         .prop_map(|(per_second, burst)| Allowance { per_second, burst })
 }
 
-/// Nanoseconds between two requests: at once, about an interval, a pause.
+/// Nanoseconds between two requests: none, about an interval, a pause.
 fn gap() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 3 => 0_u64..2_000, 3 => 0..SECOND / 3, 1 => 0..SECOND * 20]
 }
 
-/// The moments of those requests that passed.
+/// Returns the times of the requests that passed.
 fn passed(allowance: Allowance, start: u64, gaps: &[u64]) -> Vec<u64> {
     let (mut now, mut full_at) = (start, 0);
     let mut moments = Vec::new();
@@ -33,7 +33,7 @@ fn passed(allowance: Allowance, start: u64, gaps: &[u64]) -> Vec<u64> {
     moments
 }
 
-/// How many requests pass at this moment.
+/// Returns how many requests pass at this time.
 fn at_once(allowance: Allowance, mut full_at: u64, now: u64, most: u32) -> (u32, u64) {
     let mut count = 0;
     while count < most {

@@ -1,4 +1,4 @@
-//! What the gateway hands on instead of an envelope.
+//! The redacted copy that the gateway delivers instead of an envelope.
 
 use entente_domain::aee::envelopes::redaction::Instead;
 use entente_domain::aee::envelopes::{Envelope, check, hash};

@@ -1,4 +1,4 @@
-//! Refusals: the closed list of codes, and texts that no client misreads.
+//! Refusals: the closed list of codes, and messages that no client misreads.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::any::at;
 use crate::channels::ADMIN;
 
-/// Clients switch on these words. One more is a change of the API; one less or another breaks them.
+/// Clients switch on these codes. A new one is a change of the API; removing or renaming one breaks clients.
 const WORDS: &[&str] = &[
     "invalid_json",
     "invalid_request",
@@ -109,7 +109,7 @@ fn the_list_of_codes_is_closed() {
 #[test]
 fn a_code_is_a_word_with_a_meaning() {
     for code in Code::ALL {
-        // ARCP writes its codes in capitals (§12), and so do the codes of its resources that ARCP lacks.
+        // ARCP writes its codes in capitals (§12), and so do codes of its resources that ARCP does not define.
         let small = code.wire().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         let capital = code.wire().bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
         assert!(small || capital, "{code:?}");
@@ -118,7 +118,7 @@ fn a_code_is_a_word_with_a_meaning() {
         if capital {
             continue;
         }
-        // `code` and its title stand in the body of a 409 (OI-3.5.3).
+        // The body of a 409 contains `code` and its title (OI-3.5.3).
         let about_one = [Code::LeaseHeld, Code::LeaseEnded].contains(code);
         let said = format!("{} {}", code.wire(), code.meaning()).to_lowercase();
         assert_eq!(said.contains("lease"), about_one, "{code:?}");
@@ -147,7 +147,7 @@ fn a_conflict_never_speaks_of_a_lease() {
     is_no_lease(&taken);
 }
 
-/// AEE's gateways name faults by JSON Pointers (RFC 6901), the reference server's clients by lists.
+/// AEE gateways name faults by JSON Pointers (RFC 6901), clients of the reference server by lists.
 #[test]
 fn a_fault_says_where_it_is_in_both_forms() {
     for (loc, pointer) in [

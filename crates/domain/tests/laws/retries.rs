@@ -1,4 +1,4 @@
-//! Trying again: the schedule's bounds, and that a receiver in trouble is left alone.
+//! Delivery retries: the bounds of the schedule, and that a failing receiver is left alone.
 
 use entente_domain::webhooks::retries::{Failure, PATIENCE_SECONDS, SCHEDULE, again_after, given_up, pause};
 use proptest::prelude::*;

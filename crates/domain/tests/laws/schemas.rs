@@ -1,4 +1,4 @@
-//! Laws of payload schemas: what is a schema, what it finds, and that none takes a server's time.
+//! Payload schemas: which are accepted, the faults that they find, and that none takes a server's time.
 
 use std::time::Instant;
 
@@ -60,11 +60,11 @@ fn a_schema_stands_for_itself() {
     refused(&json!({ "properties": { "a": 1 } }), &["properties", "a"]);
     assert_eq!(Schema::read(b"{").unwrap_err().code, Code::InvalidJson);
     assert_eq!(Schema::read(&vec![b' '; 70_000]).unwrap_err().code, Code::TooLarge);
-    // What only looks like one: a member of that name, and data.
+    // Only looks like a reference: a member of that name, and data.
     read(&json!({ "properties": { "$ref": { "type": "string" }, "$id": true }, "const": { "$ref": "x" } }));
 }
 
-/// Schemas that would keep a server busy for longer than it lives.
+/// Schemas that would keep a server busy practically forever.
 #[test]
 fn what_looks_too_often_is_no_schema() {
     let twice = |next: &str| json!({ "allOf": [{ "$ref": next }, { "$ref": next }] });
@@ -109,7 +109,7 @@ fn a_check_is_soon_over() {
     assert!(began.elapsed().as_secs() < 5, "it took {:?}", began.elapsed());
 }
 
-/// Each look can find several faults, and whoever asks for all of them has all of them in memory first.
+/// Each check can find several faults, and collecting all of them would take too much memory.
 #[test]
 fn what_fits_nowhere_is_said_in_few_words() {
     let part = json!({
@@ -154,7 +154,7 @@ fn a_file_names_an_intent_and_a_type() {
 }
 
 proptest! {
-    /// Whatever is read as a schema, reading it and checking by it ends, and finds nothing in what it takes.
+    /// Reading a schema and validating with it always ends, with a bounded number of faults.
     #[test]
     fn reading_ends(schema in any_schema(), payload in any_payload()) {
         if let Ok(schema) = Schema::read(schema.to_string().as_bytes()) {

@@ -1,5 +1,5 @@
-//! Sessions (ARCP §5 to §8): whatever a client sends, each request is answered once and by its name, nothing follows the
-//! end, no event comes before its job, and numbers have no gap.
+//! Sessions (ARCP §5 to §8): on any input, each request is answered once and by its id, nothing follows the end, no
+//! event precedes its job, and the numbers have no gaps.
 
 mod cases;
 
@@ -126,7 +126,7 @@ fn hello(features: &[&str]) -> Value {
             "capabilities": { "encodings": ["json"], "features": features } })
 }
 
-/// A machine that is open, with these features.
+/// Returns an open session with these features.
 fn open(chance: &Count, features: &[&str]) -> Machine {
     let mut machine = Machine::new(terms(), session(), Duration::ZERO);
     let doing = machine.hear(moment(chance, 0), &frame("session.hello", "h", &hello(features)));
@@ -139,7 +139,7 @@ fn open(chance: &Count, features: &[&str]) -> Machine {
     machine
 }
 
-/// The frames among what is to be done, each looked at by the rules that all frames keep.
+/// Returns the frames among the actions, after checking the rules for all frames.
 fn sent(doing: &[Do]) -> Vec<Value> {
     let frames = doing.iter().filter_map(|what| match what {
         Do::Send(frame) => Some(frame),
@@ -198,7 +198,7 @@ enum Step {
     Say(&'static str, Value),
     Raw(String),
     Tick(u64),
-    /// Answers the nth question that is open.
+    /// Answers the nth open question.
     Reply(usize, bool),
     Event,
 }

@@ -1,5 +1,5 @@
-//! Keys and signatures (RFC-0018): a key has one text and one identifier, what is no key is none, and a signature fits one
-//! key and one message.
+//! Keys and signatures (RFC-0018): a key has one text and one identifier, invalid keys are refused, and a signature
+//! fits one key and one message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -30,7 +30,7 @@ fn a_did_is_what_the_method_says() {
         "did:key:",
         "did:key:z",
         "did:web:example.com",
-        // An X25519 key, by its codec 0xec.
+        // An X25519 key, recognised by its codec 0xec.
         "did:key:z6LSbysY2xFMRpGMhb7tFTLMpeuPRaqaWM1yECx2AtzE3KCc",
         &DID.replace("z6Mk", "z6Mm"),
         &DID[..DID.len() - 1],
@@ -70,14 +70,14 @@ fn signatures_are_those_of_rfc_8032() {
     assert_eq!(first.sign([]).show(), URL_SAFE_NO_PAD.encode(signature.concat()));
 }
 
-/// Keys of small order, for which almost any signature fits, and points that are written in another way than their own.
+/// Keys of small order, for which almost any signature verifies, and non-canonical encodings of points.
 #[test]
 fn weak_and_ambiguous_keys_are_none() {
     let mut bad = vec![[0; 32], hex32(&format!("01{}", "00".repeat(31)))];
     bad.push(hex32("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"));
     bad.push(hex32("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"));
     bad.push(hex32(&format!("ec{}7f", "ff".repeat(30))));
-    // y = p + 3 and more: the same as y = 3 and more, written longer.
+    // y = p + 3 and more: the same as y = 3 and more in a longer encoding.
     bad.extend((0..16_u8).map(|n| hex32(&format!("{:02x}{}7f", 0xf0 + n, "ff".repeat(30)))));
     for bytes in bad {
         assert!(PublicKey::from_bytes(&bytes).is_err(), "{bytes:?}");
@@ -91,7 +91,7 @@ fn a_key_has_one_text() {
     let encoded = text.strip_prefix("ed25519:").unwrap();
     let padded = format!("{text}=");
     let last = text.chars().last().unwrap();
-    // The last letter carries four bits; one with other spare bits would decode to the same key.
+    // The last letter carries four bits; other spare bits would decode to the same key.
     let alias = char::from(u8::try_from(last).unwrap() + 1);
     let aliased = format!("{}{alias}", &text[..text.len() - 1]);
     for other in [
@@ -118,7 +118,7 @@ fn a_secret_is_shown_nowhere() {
     assert_eq!(parse_seed("a good secret"), None);
 }
 
-/// What is signed is independent of how it was written (RFC 8785).
+/// A signature is independent of the notation (RFC 8785).
 #[test]
 fn a_statement_is_canonical() {
     assert_eq!(statement(&json!({ "b": 1.0, "a": ["ä", null] })), r#"{"a":["ä",null],"b":1}"#);
@@ -164,7 +164,7 @@ proptest! {
         let bytes = URL_SAFE_NO_PAD.decode(signature.show()).unwrap();
         for text in [URL_SAFE.encode(&bytes), STANDARD.encode(&bytes), format!("ed25519:{}", signature.show())] {
             prop_assert_eq!(Signature::parse(&text), Some(signature));
-            // The server's own have one text.
+            // The server's own signatures have one text.
             prop_assert_eq!(Signature::read(&text), None);
         }
         prop_assert_eq!(Signature::read(&signature.show()), Some(signature));

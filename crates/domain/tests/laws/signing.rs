@@ -1,4 +1,4 @@
-//! Signatures of webhooks: known answers of another implementation, and what holds of every secret.
+//! Webhook signatures: known answers of another implementation, and properties of every secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::any::{Dice, at, moment};
 
 #[test]
 fn a_shared_secret_signs_as_the_standard_says() {
-    // The example of Standard Webhooks, whose answer was computed with Python's hmac.
+    // The example of Standard Webhooks; its signature was computed with Python's hmac.
     let secret = Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
     let signature = secret.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
     assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");

@@ -1,4 +1,4 @@
-//! What a client brings back counts for whom it was given to, until its time is over, and only as it was given.
+//! Sealed state that a client returns is valid only for its owner, until it expires, and unchanged.
 
 use chrono::{TimeDelta, TimeZone as _, Utc};
 use entente_domain::slips::Slip;
@@ -25,7 +25,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(bytes).unwrap();
-        // The last character of either part may hold bits that say nothing.
+        // The last character of either part may contain unused bits.
         let opened = Slip::open(&changed, &secret, &whose, now);
         prop_assert!(opened.is_none() || at + 1 == changed.len());
     }

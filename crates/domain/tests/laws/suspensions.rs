@@ -1,4 +1,4 @@
-//! Suspensions (RFC-0025): what is a question, what an answer to it is worth, and what becomes of the intent.
+//! Suspensions (RFC-0025): valid questions, the value of an answer, and the resulting intent.
 
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::moments::{Brief, Resolution, Settled, Via};
@@ -61,7 +61,7 @@ fn intent(question: Map<String, Value>) -> Intent {
         governance_policy: None,
     };
     let mut made = create(ask, "agent.a", IntentId::from(Uuid::nil()), at(0)).unwrap();
-    // No intent begins with a question.
+    // An intent cannot be created with a question.
     made.state.insert(MEMBER.to_owned(), Value::Object(question));
     made
 }
@@ -71,7 +71,7 @@ fn kinds() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    /// Every question that is read is a binding moment that may be asked, as long as its texts are a person's size.
+    /// Every valid question becomes a valid binding moment, as long as its texts are short enough for a person.
     #[test]
     fn every_question_can_be_put_before_a_person(
         kind in kinds(), count in 0_usize..8, question in "[a-zA-Z ]{0,200}[a-z]", facts in prop::collection::btree_map("[a-z]{1,9}", ".{0,40}", 0..60),
@@ -85,12 +85,12 @@ proptest! {
         }));
         let (brief, closed) = asked.brief("agent.a", "An intent", Some(at(0)));
         let brief = Brief::emitted(&brief).unwrap();
-        // Own words are closed exactly where they could not be an answer.
+        // Free text is closed exactly where it could not be an answer.
         prop_assert_eq!(closed.is_some(), !brief.question.hatches.free_text);
         prop_assert!(brief.question.hatches.dialogue, "a person can always refuse the question");
     }
 
-    /// What is accepted as an answer is worth that answer, whichever way it takes.
+    /// An accepted answer keeps its value on either path.
     #[test]
     fn an_answer_is_worth_itself(count in 1_usize..8, pick in 0_usize..8) {
         let asked = asked(json!({ "choices": choices(count) }));
@@ -105,7 +105,7 @@ proptest! {
         }
         let (brief, _) = asked.brief("agent.a", "t", None);
         let brief = Brief::emitted(&brief).unwrap();
-        // Each option of the moment is worth something, and each answer that can be chosen is one.
+        // Each option of the moment has a value, and each possible answer is an option.
         for (idx, option) in brief.question.options.iter().enumerate() {
             let worth = asked.worth(&settled(&Resolution::Option { option_idx: idx })).unwrap();
             let known = asked.choices.iter().find(|one| one.label == option.label);
@@ -113,7 +113,7 @@ proptest! {
         }
     }
 
-    /// The intent after any end is what its log will say, and the question no longer waits.
+    /// After any end the intent matches its future log, and the question no longer waits.
     #[test]
     fn the_end_is_written_where_it_is_looked_for(which in 0_usize..4, policy in select(&FallbackPolicy::ALL[..]), seconds in 1_u32..9_000) {
         let question = record(json!({
@@ -142,7 +142,7 @@ proptest! {
             _ => None,
         };
         prop_assert_eq!(record.get("response").cloned(), response);
-        // Read at that moment, before anybody wrote it, it is the same.
+        // A read at that time, before it is stored, gives the same.
         let seen = one.seen(&before, false, now);
         let expired = one.after(&before, &End::Expired, false, now).unwrap();
         prop_assert_eq!(seen.as_ref(), Some(expired.intent()));
@@ -166,7 +166,7 @@ fn only_a_whole_question_asks() {
     let mut answered = whole();
     answered["resolution"] = json!("responded");
     assert!(!asks(&patches(set(MEMBER, answered.clone()))));
-    // And nothing but a question may be put there, nor an answer forged.
+    // And only a question may be written there, and no forged answer.
     let state = |value: Option<&Value>| -> Map<String, Value> {
         value.into_iter().map(|value| (MEMBER.to_owned(), value.clone())).collect()
     };

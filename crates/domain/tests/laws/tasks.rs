@@ -1,5 +1,5 @@
-//! Tasks (RFC-0012): whatever is done with a task and however much time passes, one agent has it at a time, what is over stays
-//! over, and what waits in a circle is refused.
+//! Tasks (RFC-0012): after any actions and any time, at most one agent has claimed the task, an ended task stays
+//! ended, and dependency cycles are refused.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -75,7 +75,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     ]
 }
 
-/// Something that happens to a task.
+/// One step in a task's life.
 #[derive(Debug, Clone)]
 enum Step {
     Act(Verb, &'static str),
@@ -95,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does one step; the task as it then is, and what was told.
+/// Applies a step; returns the task and its events.
 fn take(task: Task, step: &Step, now: &mut i64) -> (Task, Vec<(Kind, Value)>) {
     if let Step::Wait(seconds) = step {
         *now += seconds;
@@ -117,12 +117,12 @@ fn take(task: Task, step: &Step, now: &mut i64) -> (Task, Vec<(Kind, Value)>) {
         }
         Step::Wait(_) | Step::Left => Ok(()),
     };
-    // What is refused is not written.
+    // A refused action changes nothing.
     let course = if done.is_ok() { course } else { before };
     (course.task, course.told)
 }
 
-/// What holds of every task at every moment.
+/// Invariants of every task at every time.
 fn check(task: &Task) {
     let held = task.is_held();
     let has = matches!(task.status, TaskStatus::Claimed | TaskStatus::Running);
@@ -138,7 +138,7 @@ fn check(task: &Task) {
     let timed = has || task.status == TaskStatus::Pending;
     assert!(task.due_at.is_none() || timed, "time changes what it should not: {:?}", task.status);
     assert!(!has || task.due_at.is_some() == task.timeout_seconds.is_some());
-    // It waits for no other task here: what is pending has an end, or it would be lost.
+    // It has no dependencies here, so a pending task must have a due time, or it would be lost.
     assert!(task.status != TaskStatus::Pending || task.due_at.is_some(), "pending for ever");
 }
 
@@ -185,12 +185,12 @@ proptest! {
         let refused = code(course.clone().act(verb.clone(), &Wait::default(), &other));
         let expected = match verb {
             Verb::Claim => Code::ClaimConflict,
-            // Not blocked: that is seen before anything else.
+            // The task is not blocked, which is checked first.
             Verb::Unblock => Code::InvalidTransition,
             _ => Code::Forbidden,
         };
         assert_eq!(refused, Some(expected));
-        // The one who has it, with the number of an older claim, has it no longer.
+        // The claiming agent with the token of an older claim no longer has the task.
         if !matches!(verb, Verb::Claim | Verb::Unblock) {
             let late = By { token: Some(0), ..by("ada", second(1)) };
             assert_eq!(code(course.clone().act(verb.clone(), &Wait::default(), &late)), Some(Code::ClaimConflict));
@@ -215,7 +215,7 @@ proptest! {
         let claimed = course.task;
         let mut looks = looks;
         looks.sort_unstable();
-        // However often somebody has looked and written down, it comes to the same.
+        // The result is the same, however often due changes were stored in between.
         let mut stored = claimed.clone();
         for look in looks {
             let now = second(look);
@@ -270,7 +270,7 @@ proptest! {
                 graph.insert(from, distinct(depends_on));
             }
         }
-        // The slow and plain opinion: take away what waits for nothing until nothing is left.
+        // Reference check for cycles: removes tasks without dependencies until none are left.
         let mut left: HashSet<TaskId> = (0..8).map(id).collect();
         while let Some(free) = left.iter().copied().find(|task| {
             graph.get(task).is_none_or(|on| on.iter().all(|other| !left.contains(other)))
@@ -309,7 +309,7 @@ proptest! {
     }
 }
 
-/// Whether `to` is reached from `from`, the slow and plain way.
+/// Whether `to` can be reached from `from`; reference implementation.
 fn reaches(graph: &BTreeMap<TaskId, Vec<TaskId>>, from: TaskId, to: TaskId) -> bool {
     from == to || graph.get(&from).is_some_and(|on| on.iter().any(|next| reaches(graph, *next, to)))
 }

@@ -1,4 +1,4 @@
-//! Calls of tools: nothing that an agent says leads to another host, out of its path, or into a header.
+//! Tool calls: an agent's parameters cannot lead to another host, leave the path, or get into a header.
 
 use entente_domain::openintent::tools::tool_calls::{Connection, Invoked};
 use entente_domain::openintent::tools::tool_credentials::AuthType;

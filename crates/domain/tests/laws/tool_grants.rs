@@ -1,4 +1,4 @@
-//! Grants of tools: what is passed on is never more than what there is, and what a constraint says is kept to.
+//! Tool grants: a delegated grant never exceeds its parent, and constraints are enforced.
 
 use entente_domain::ids::{ToolCredentialId, ToolGrantId, VaultId};
 use entente_domain::openintent::tools::tool_credentials::{AuthType, CredentialAsk, ToolCredential, deposit};

@@ -1,4 +1,4 @@
-//! Secrets of tools: they survive being sealed, and are in nothing that is shown.
+//! Tool secrets: they survive encryption, and no shown value contains them.
 
 use entente_domain::openintent::tools::tool_credentials::AuthType;
 use entente_domain::openintent::tools::tool_secrets::{
@@ -43,7 +43,7 @@ fn what_sounds_like_a_secret_is_not_kept_in_clear() {
     assert_eq!(Value::Object(kept), expected);
 }
 
-/// A value with a text somewhere in it, in one of the places where texts are.
+/// Returns a value that contains a text at one of several places.
 fn hidden(text: &str, place: u8) -> Value {
     match place % 4 {
         0 => json!(text),
@@ -53,7 +53,7 @@ fn hidden(text: &str, place: u8) -> Value {
     }
 }
 
-/// Whether something holds of a value, or of anything in it.
+/// Whether a predicate holds for a value or for any part of it.
 fn anywhere(value: &Value, left: &dyn Fn(&Value) -> bool) -> bool {
     left(value)
         || match value {

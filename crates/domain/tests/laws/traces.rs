@@ -1,4 +1,4 @@
-//! Traces: a `traceparent` that is one is read and written back unchanged; anything else is none.
+//! Traces: a valid `traceparent` is parsed and written back unchanged; anything else is none.
 
 use entente_domain::ids::Chance;
 use entente_domain::traces::Trace;
@@ -35,7 +35,7 @@ proptest! {
     fn one_letter_off_is_none(trace in 1_u128.., span in 1_u64.., at in 0_usize..55, letter in "[g-zG-Z_ ]") {
         let mut header = format!("00-{trace:032x}-{span:016x}-01");
         header.replace_range(at..=at, &letter);
-        // At its ends a header may have spaces around it; inside, nothing but its own letters is lawful.
+        // A header may have blanks at its ends; inside, only its own characters are valid.
         prop_assume!(letter != " " || (at != 0 && at != 54));
         prop_assert_eq!(Trace::parse(&header), None);
     }

@@ -1,4 +1,4 @@
-//! Triggers: when they are due, whatever clocks do; what they listen to; what they make; and what becomes of a firing.
+//! Triggers: when they are due, on any clock; their event filters; their intents; and the outcomes of firings.
 
 mod cron;
 mod hooks;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::any::{Dice, at};
 
-/// A trigger of this kind with this condition, set up at the beginning of time.
+/// Returns a trigger of this kind with this condition, created at time 0.
 pub fn trigger(kind: TriggerKind, condition: Condition) -> Trigger {
     let ask = TriggerAsk {
         name: Some("review".to_owned()),
@@ -55,7 +55,7 @@ fn a_cascade_ends_and_a_rest_is_kept() {
     let now = |now| Circumstances { now, ..idle() };
     assert_eq!(one.judge(Cause::Event, now(at(59_999_999))), Verdict::Skip(SkipReason::Cooldown));
     assert_eq!(one.judge(Cause::Event, now(at(60_000_000))), Verdict::Fire);
-    // By hand it does not rest (RFC-0017 §8.3).
+    // A manual firing ignores the cooldown (RFC-0017 §8.3).
     assert_eq!(one.judge(Cause::Hand, now(at(1))), Verdict::Fire);
 }
 
@@ -145,7 +145,7 @@ fn the_rfcs_names_are_heard_by() {
         assert_eq!(filter::hears(name, None, &done), done_is, "{name}");
         assert_eq!(filter::hears(name, None, &begun), begun_is, "{name}");
     }
-    // The RFC's names mean the server's word.
+    // The RFC's names match only the server's own events.
     let mut posted = done;
     posted.insert("posted".to_owned(), json!(true));
     assert!(

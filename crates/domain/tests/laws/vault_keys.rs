@@ -1,4 +1,4 @@
-//! Sealing: what was sealed opens with its key in its place, and nowhere else.
+//! Vault encryption: a value decrypts only with its key and in its place.
 
 use entente_domain::ids::{ToolCredentialId, VaultId};
 use entente_domain::openintent::tools::vault_keys::{Keyring, Place, Sealed, Shut, VaultKey};
@@ -43,7 +43,7 @@ proptest! {
         if plain.len() > 8 {
             prop_assert!(!sealed.bytes.windows(plain.len()).any(|part| part == plain));
         }
-        // With another key not at all, with both as before; an old key opens and does not seal.
+        // Not with another key; with both keys as before. An old key decrypts, but does not encrypt.
         let stranger = Keyring::new(Some(VaultKey::new(other)), Vec::new());
         prop_assert_eq!(stranger.open(&sealed, here).unwrap_err(), Shut::KeyMissing);
         let both = Keyring::new(Some(VaultKey::new(other)), vec![VaultKey::new(bytes)]);

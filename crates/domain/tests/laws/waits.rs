@@ -1,4 +1,4 @@
-//! Circles of waits, beside a slow and plain opinion: who reaches whom.
+//! Cycles of waits, compared with a slow reference: who reaches whom.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Receivers of webhooks: what they want, when they are live.
+//! Webhook receivers: event selection and when they are live.
 
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::{EndpointId, IntentId};
@@ -106,7 +106,7 @@ proptest! {
         let disabled = endpoint.changed(off.clone(), at(2)).unwrap();
         prop_assert!(!disabled.live(at(2)));
         prop_assert_eq!(disabled.disabled, Some((at(2), DisabledReason::Asked)));
-        // Asking again does not make it later.
+        // A repeated request does not change the time.
         prop_assert_eq!(disabled.changed(off, at(3)).unwrap().disabled, disabled.disabled);
         let on = EndpointChange { active: Some(true), ..EndpointChange::default() };
         prop_assert_eq!(disabled.changed(on, at(4)).unwrap(), endpoint.clone());

@@ -100,7 +100,6 @@ macro_rules! select {
 }
 pub(super) use select;
 
-/// A row of `moments`.
 #[expect(clippy::struct_excessive_bools, reason = "they are the columns of one row")]
 pub(super) struct Row {
     pub id: Uuid,

@@ -1,6 +1,5 @@
-//! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016). Table
-//! `webhook_endpoints`; `endpoints/audience.rs` selects the receivers of a record, `deliveries.rs` queues the
-//! deliveries.
+//! Receivers of webhooks: subscriptions (RFC-0006) and agents' endpoints (RFC-0016). Table `webhook_endpoints`;
+//! `endpoints/audience.rs` selects the receivers of a record, `deliveries.rs` queues the deliveries.
 
 mod audience;
 mod retiring;
@@ -50,8 +49,7 @@ pub struct Shown {
 /// Creates a subscription (RFC-0006).
 ///
 /// # Errors
-/// The subscribed resource is missing or not readable; the URL is not allowed; there are too many
-/// subscriptions.
+/// The subscribed resource is missing or not readable; the URL is not allowed; too many subscriptions.
 pub async fn subscribe(
     ctx: &Ctx,
     caller: &Caller,
@@ -278,8 +276,7 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether an endpoint receives records: it is live, and its key is in force; when it starts to receive
-/// again, it gets new records only.
+/// Whether an endpoint receives records: it is live, and its key is in force; a resumed one gets new records only.
 async fn hearing(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Outcome<bool> {
     Ok(stored.endpoint.live(now) && powers(conn, stored, now).await?.is_some())
 }
@@ -321,8 +318,7 @@ pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReaso
     Ok(true)
 }
 
-/// Updates an agent's endpoint to the address it registered with, within that operation; only http and https
-/// addresses count.
+/// Updates an agent's endpoint to the http or https address it registered with, within that operation.
 pub(crate) async fn follow_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -1,5 +1,5 @@
-//! A person's word in AEE: consent that is asked for in a way that nobody can read is not passed over (§3), no key but a person's
-//! own sends or reads for that person (§11.5), and what a signature does not bind is not believed (§8).
+//! Persons in AEE: unreadable consent requests are refused instead of ignored (§3), only a person's own key may
+//! send or read for that person (§11.5), and members that a signature does not cover are not trusted (§8).
 
 use entente_domain::aee::envelopes::signing::{Scope, encode, input};
 use serde_json::Map;
@@ -35,7 +35,7 @@ async fn consent_that_nobody_can_read_is_sent_back_at_every_door() {
         mcp.refused("send_envelope", json!({ "envelope": asked }), "invalid_envelope").await;
     }
     assert_eq!(mail(&bob, "agent.bob").await, [], "nothing of it was handed out");
-    // What is no consent is passed over as before (§6.10).
+    // Members that are not about consent are ignored as before (§6.10).
     let soon = json!({ "requires": { "timeout_ms": "soon", "Human_Approval": "yes" } });
     let receipt =
         ada.post("/aee/envelopes", with(letter(&world, "envelope-x", ("agent.ada", "agent.bob")), soon));
@@ -43,7 +43,7 @@ async fn consent_that_nobody_can_read_is_sent_back_at_every_door() {
     world.end().await;
 }
 
-/// Requires that a key neither sends nor reads for a person, by any door.
+/// Asserts that a key can neither send nor read for a person, through any endpoint.
 async fn no_proxy(world: &World, client: &Client, person: &str) {
     let from = letter(world, &format!("forged-{person}"), (person, "agent.bob"));
     client.post("/aee/envelopes", from.clone()).await.refused(403, "from_mismatch");
@@ -94,9 +94,9 @@ async fn no_key_but_a_persons_own_speaks_or_reads_for_that_person() {
             .is(202);
     }
     narrow.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
-    // A name that says that it is a person's is nobody else's either, as long as nobody has it.
+    // A name of the form of a person's is reserved too, even if nobody has it.
     no_proxy(&world, &any, "human.nobody").await;
-    // Who is known to be none is whoever may act as it.
+    // A principal known not to be a person follows the ordinary act-as rules.
     world.agent("human.robot").await;
     any.post("/aee/envelopes", letter(&world, "envelope-robot", ("human.robot", "agent.bob"))).await.is(202);
     any.get("/aee/mailboxes/human.robot").await.ok();
@@ -122,7 +122,7 @@ async fn a_mailbox_is_its_persons_alone_from_when_it_is_a_persons() {
     world.end().await;
 }
 
-/// The same envelope, with the ten members of §8 signed and no others.
+/// Returns the envelope with only the ten members of §8 signed.
 fn core_signed(letter: Value, n: u8) -> Value {
     let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
     let value = encode(&key(n).sign(input(&members, Scope::Core).unwrap()).to_bytes());
@@ -142,7 +142,7 @@ async fn what_a_signature_does_not_bind_is_not_believed() {
     world.any().post("/aee/keys", made).await.is(201);
     let said = |id: &str, more: Value| with(letter(&world, id, ("partner.a", "agent.bob")), more);
     let send = async |envelope: Value| gateway.post("/aee/envelopes", envelope).await.is(202);
-    // Whoever carries it may have put these in: they get what an envelope gets that says nothing.
+    // A relay may have added these unsigned members, so they get their defaults.
     let pressing = json!({ "priority": "urgent", "requires": { "timeout_ms": 5, "evidence": true } });
     let carried = with(core_signed(said("envelope-1", json!({})), 1), pressing.clone());
     let receipt = send(carried.clone()).await;
@@ -154,14 +154,15 @@ async fn what_a_signature_does_not_bind_is_not_believed() {
     assert_eq!(item["verified"], receipt["verified"], "and who gets it is told");
     let kept = bob.get("/aee/envelopes/envelope-1").await.ok();
     assert_eq!(kept["verified"], receipt["verified"]);
-    // Signed whole, all of it counts.
+    // With the whole envelope signed, all members count.
     let mut whole = Map::clone(said("envelope-2", pressing).as_object().unwrap());
     let signer = entente_domain::aee::envelopes::signing::SigningKey::Ed25519(Box::new(key(1)));
     entente_domain::aee::envelopes::signing::sign(&mut whole, "one", &signer).unwrap();
     let receipt = send(Value::Object(whole)).await;
     assert_eq!(receipt["effective_priority"], "urgent");
     assert!(receipt["deadline"].is_string());
-    // What asks for more care is believed all the same; what has no priority to lower is not remarked upon.
+    // Members that ask for more care are trusted even if unsigned. A priority that is already low causes no
+    // warning.
     let careful = core_signed(said("envelope-3", json!({ "priority": "low" })), 1);
     let careful = with(careful, json!({ "requires": { "human_approval": true } }));
     let receipt = send(careful).await;
@@ -174,8 +175,8 @@ async fn what_a_signature_does_not_bind_is_not_believed() {
     world.end().await;
 }
 
-/// A rule that leaves something out has the gateway hand on an envelope of its own; that does not make its own word of what
-/// nobody signed.
+/// A redaction rule makes the gateway deliver an envelope of its own. That must not give weight to unsigned
+/// members.
 #[tokio::test]
 async fn the_gateway_does_not_vouch_for_what_nobody_signed() {
     let settings = vec![("ENTENTE_AEE_RELAYS", "agent.gateway=partner.**")];
@@ -215,7 +216,7 @@ async fn what_waits_for_a_person_is_between_who_asked_and_who_decides() {
     assert_eq!(ada.get(thread).await.ok()["envelopes"].as_array().unwrap().len(), 2);
     eve.post("/aee/approvals/envelope-1", json!({ "decision": "approve" })).await.ok();
     eve.post("/aee/approvals/envelope-2", json!({ "decision": "decline" })).await.ok();
-    // What was handed out is seen by who looks after the server like everything; what was declined went nowhere.
+    // Operators see a task that was handed out, like any other; a declined one was delivered nowhere.
     let seen = watch.get(thread).await.ok();
     let ids: Vec<&Value> =
         seen["envelopes"].as_array().unwrap().iter().map(|leaf| &leaf["envelope"]["id"]).collect();
@@ -223,7 +224,7 @@ async fn what_waits_for_a_person_is_between_who_asked_and_who_decides() {
     world.end().await;
 }
 
-/// AEE §3.1: `trace` has members, and requires none.
+/// AEE §3.1: no member of `trace` is required.
 #[tokio::test]
 async fn a_trace_needs_no_member() {
     let (world, ada, bob) = two().await;

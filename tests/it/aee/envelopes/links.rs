@@ -1,4 +1,4 @@
-//! Rules hold on the link to each who listens to a channel (AEE §11.5): a channel is no way around them.
+//! Rules apply on the link to each subscriber of a channel (AEE §11.5): a channel does not bypass them.
 
 use entente_domain::identity::principals::Kind;
 use entente_kernel::identity::seeds;
@@ -8,7 +8,7 @@ use super::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::identities::key;
 
-/// Those who listen to `bus.ops`, and what is special about them.
+/// The subscribers of `bus.ops`, named after the rules for them.
 struct Partners {
     ada: Client,
     bob: Client,
@@ -42,7 +42,7 @@ async fn partners() -> (World, Partners) {
     (world, all)
 }
 
-/// Something for the channel that not everybody may see all of.
+/// Returns an envelope to the channel with a payload that not everyone may see in full.
 fn said(world: &World, id: &str, more: Value) -> Value {
     let payload = json!({ "customer": { "email": "dan@secret.example", "n": 1 } });
     let letter = letter(world, id, ("agent.ada", "bus.ops"));
@@ -50,7 +50,7 @@ fn said(world: &World, id: &str, more: Value) -> Value {
 }
 
 impl Partners {
-    /// How many envelopes each has: bob, shut, less, strict.
+    /// Returns the number of envelopes of bob, shut, less and strict.
     async fn have(&self) -> [usize; 4] {
         [
             mail(&self.bob, "agent.bob").await.len(),
@@ -97,13 +97,13 @@ async fn each_who_listens_gets_what_may_pass_to_them() {
     for client in [&all.less, &all.shut, &all.strict] {
         client.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
     }
-    // Signed, it passes where a signature is asked for.
+    // A signed envelope passes where a signature is required.
     let pair = json!({ "kid": "one", "algorithm": "ed25519", "public_key": key(1).public_key() });
     all.ada.post("/aee/keys", pair).await.is(201);
     let event = signed(said(&world, "envelope-2", json!({})), 1);
     assert_eq!(all.ada.post("/aee/envelopes", event).await.is(202)["delivered"], 3);
     assert_eq!(all.have().await, [2, 0, 2, 1]);
-    // What is left out for everybody is not left out once more.
+    // Members that a rule removes for everyone are not redacted a second time.
     let admin = world.admin().await;
     admin.put("/aee/rules/all", json!({ "to": "bus.ops", "redact": ["/customer"] })).await.ok();
     let receipt = all.ada.post("/aee/envelopes", said(&world, "envelope-3", json!({}))).await.is(202);
@@ -133,7 +133,7 @@ async fn a_task_to_a_channel_is_answered_over_each_link() {
     let leaf = thread["envelopes"].as_array().unwrap().iter().find(|leaf| leaf["envelope"] == task).unwrap();
     let closed = |who: &str| json!({ "respondent": who, "status": "closed" });
     assert_eq!(leaf["pairs"], json!([closed("agent.bob"), closed("partner.less")]));
-    // Nobody is left to whom it may pass.
+    // No permitted subscriber is left.
     for (client, who) in [(&all.bob, "agent.bob"), (&all.less, "partner.less")] {
         client.delete(&format!("/aee/buses/bus.ops/subscriptions/{who}")).await.is(204);
     }
@@ -174,7 +174,7 @@ async fn what_a_person_agrees_to_goes_over_each_link() {
 async fn what_has_the_id_of_another_one_opens_no_link() {
     let (world, all) = partners().await;
     let (open, shut) = (json!({ "intent": "shop.sale" }), json!({}));
-    // The same id twice in one batch, in both orders: what counts is what the rules say of the one that was taken in.
+    // The same id twice in one batch, in both orders: the rules apply to the accepted one.
     for (id, first, second, expected) in
         [("envelope-1", open.clone(), shut.clone(), [1, 1, 1, 0]), ("envelope-2", shut, open, [2, 1, 2, 0])]
     {

@@ -1,5 +1,5 @@
-//! What the server writes down of envelopes (AEE §6.8, §11.4): the seven members of each that was taken in or refused, one
-//! line each, and nothing of what is in it.
+//! The server's log of envelopes (AEE §6.8, §11.4): one line with seven members for each envelope that was accepted
+//! or refused, and nothing of its content.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use crate::harness::desk::PATIENCE;
 use crate::harness::process::{KEY, Launch, Place, key_of};
 use crate::harness::{Client, Cluster, Value, json};
 
-/// What stands in everything that is nobody's to read in a log.
+/// Marker in every text that must not appear in a log.
 const SECRET: &str = "hush-7f3a9c";
 
-/// The members that are written down (AEE §6.8).
+/// The logged members (AEE §6.8).
 const SEVEN: [&str; 7] = ["id", "corr", "intent", "from", "to", "type", "priority"];
 
-/// A task with a secret in everything but the seven.
+/// Returns a task with the marker in everything but the seven members.
 fn task(id: &str, more: Value) -> Value {
     let task = json!({
         "v": "1", "id": id, "ts": rfc3339(chrono::Utc::now()), "type": "task", "from": "agent.ada", "to": "agent.bob",
@@ -29,7 +29,7 @@ fn task(id: &str, more: Value) -> Value {
     with(task, more)
 }
 
-/// The lines about envelopes, as the server wrote them.
+/// Returns the server's log lines about envelopes.
 fn lines(place: &Place) -> Vec<Value> {
     let all = place.log();
     let all =
@@ -37,7 +37,7 @@ fn lines(place: &Place) -> Vec<Value> {
     all.filter(|line| line["target"] == "entente::aee").collect()
 }
 
-/// Waits until something of this kind lies in a mailbox; what it says.
+/// Waits until a reply to `id` is in a mailbox and returns its code.
 async fn until(client: &Client, entity: &str, id: &str) -> Value {
     let began = Instant::now();
     loop {
@@ -50,8 +50,8 @@ async fn until(client: &Client, entity: &str, id: &str) -> Value {
     }
 }
 
-/// Sends what is taken in, what is refused for all kinds of reasons, and has some of it come back; a secret of the server's
-/// making.
+/// Sends accepted and refused envelopes of all kinds, some of which cause replies; returns a secret that the server
+/// generated.
 async fn story(ada: &Client, bob: &Client, eve: &Client) -> String {
     let hidden =
         ada.with("x-note", &format!("{SECRET}-header")).with("user-agent", &format!("{SECRET}-agent"));
@@ -73,7 +73,7 @@ async fn story(ada: &Client, bob: &Client, eve: &Client) -> String {
         task("envelope-7", json!({ "sig": format!("{SECRET}-sig") })),
         task("envelope-8", json!({ "sig": sig(&made) })),
         task("envelope-9", json!({ "intent": "aee.context.fetch", "to": "bus.nobody" })),
-        // Whoever writes lines of a log, or whole pages.
+        // Senders that forge log lines, or send very long values.
         task(
             "envelope-10",
             json!({ "intent": "ops.x\n{\"target\":\"entente::aee\",\"forged\":true}\u{1b}[31m" }),
@@ -89,7 +89,7 @@ async fn story(ada: &Client, bob: &Client, eve: &Client) -> String {
         let reply = hidden.send("POST", "/aee/envelopes", Some(broken)).await;
         assert!((400..500).contains(&reply.status), "{}", reply.text);
     }
-    // What comes back: too late, and not agreed to.
+    // Generated replies: a timeout and a declined approval.
     let hasty = json!({ "requires": { "timeout_ms": 1, "note": SECRET } });
     ada.post("/aee/envelopes", task("envelope-12", hasty)).await.is(202);
     assert_eq!(until(ada, "agent.ada", "envelope-12").await, "E_TIMEOUT");
@@ -142,7 +142,7 @@ async fn the_log_has_the_seven_members_of_each_envelope_and_nothing_of_what_is_i
     }
     assert_eq!(about("envelope-1").len(), 2, "taken in once, refused once: {lines:?}");
     assert_eq!(about("envelope-3")[0]["code"], "unknown_recipient");
-    // One line each, whatever stands in it; nothing of it without an end.
+    // One line each, whatever the member contains, and of bounded length.
     assert!(lines.iter().all(|line| line["forged"].is_null()), "{lines:?}");
     assert_eq!(about("envelope-10").len(), 1);
     assert!(

@@ -1,4 +1,4 @@
-//! Tasks and what ends them (AEE §4), threads, deadlines, channels.
+//! Tasks and the envelopes that end them (AEE §4), threads, deadlines, channels.
 
 use entente_domain::identity::principals::Kind;
 use entente_kernel::identity::seeds;
@@ -6,7 +6,7 @@ use entente_kernel::identity::seeds;
 use super::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};
 
-/// Somebody of this kind, with a key of their own.
+/// Returns a client with its own key for a principal of this kind.
 async fn client(world: &World, kind: Kind, id: &str) -> Client {
     let secret = format!("key-of-{id}");
     seeds::seed(world.ctx(), kind, id, &secret).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_thread_is_a_tree_of_what_answers_what() {
     let expected = [("envelope-1", 0), ("envelope-2", 1), ("envelope-3", 2), ("envelope-4", 1)];
     assert_eq!(shape(&seen), expected.map(|(id, depth)| (id.to_owned(), depth)));
     assert_eq!(seen["envelopes"][0]["pairs"], json!([{ "respondent": "agent.bob", "status": "closed" }]));
-    // Who is no party sees nothing of it; who is to a part sees that part.
+    // An outsider sees nothing of the thread; a party to a part of it sees that part.
     assert_eq!(shape(&eve.get("/aee/threads/thread-00000001").await.ok()).len(), 2);
     world.agent("agent.mallory").await.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
     world.end().await;
@@ -133,7 +133,7 @@ async fn a_task_whose_time_runs_out_is_ended_by_the_gateway() {
     world.pass(29).await;
     assert_eq!(mail(&ada, "agent.ada").await, []);
     world.clock.advance(1);
-    // It is true the instant it is, not when it is written down.
+    // The timeout applies at once, before the sweep records it.
     bob.post("/aee/envelopes", answer(&world, "envelope-2", &task, "result"))
         .await
         .refused(409, "task_closed");
@@ -176,7 +176,7 @@ async fn a_channel_reaches_all_who_listen_but_the_sender() {
     assert_eq!(mail(&ada, "agent.ada").await, []);
     assert_eq!(mail(&eve, "agent.eve").await[0].1["id"], "envelope-1");
     eve.get("/aee/envelopes/envelope-1").await.ok();
-    // A task to a channel has a pair with each, and each pair is over for itself.
+    // A task to a channel has one exchange with each subscriber, and each ends separately.
     let task = letter(&world, "envelope-2", ("agent.ada", "bus.ops"));
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let from = |who: &str, id: &str| with(answer(&world, id, &task, "result"), json!({ "from": who }));
@@ -199,7 +199,7 @@ async fn one_principal_fills_no_channel() {
     let fill = "INSERT INTO aee_subscriptions (bus, entity, created_by, created_at)
                 SELECT 'bus.ops', 'agent.' || n, 'agent.ada', now() FROM generate_series(1, 249) n";
     sqlx::query(fill).execute(&world.ctx().pool).await.unwrap();
-    // Again is the same, however full it is.
+    // Repeating a subscription succeeds, even when the limit is reached.
     ada.put("/aee/buses/bus.ops/subscriptions/agent.ada", json!({})).await.ok();
     bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
     ada.delete("/aee/buses/bus.ops/subscriptions/agent.ada").await.is(204);

@@ -1,18 +1,18 @@
-//! What somebody rejects of what was said to them (`aee.context.refute`, AEE §9.2): it is kept, shown in the thread and told
-//! to whoever said it, each exactly when the task that rejects it was taken in.
+//! Refutations (`aee.context.refute`, AEE §9.2): stored, shown in the thread and sent to the envelope's sender
+//! exactly when the refuting task was accepted.
 
 use super::{letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};
 
 const REFUTED: &str = "entente.context.refuted";
 
-/// A task for the server that rejects an envelope.
+/// Returns a task to the server that refutes an envelope.
 fn refute(world: &World, id: &str, (of, reason): (&str, &str)) -> Value {
     let more = json!({ "intent": "aee.context.refute", "payload": { "id": of, "reason": reason }, "corr": "thread-refutes" });
     with(letter(world, id, ("agent.bob", "service.entente")), more)
 }
 
-/// What the thread shows of who rejects what, as `(envelope, entity, reason)`.
+/// Returns the thread's refutations as `(envelope, entity, reason)`.
 async fn shown(client: &Client) -> Vec<(String, String, String)> {
     let thread = client.get("/aee/threads/thread-00000001").await.ok();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -29,7 +29,7 @@ fn row(of: &str, reason: &str) -> (String, String, String) {
     (of.to_owned(), "agent.bob".to_owned(), reason.to_owned())
 }
 
-/// The reasons that were told to somebody.
+/// Returns the reasons of the refutations in an entity's mailbox.
 async fn heard(client: &Client, entity: &str) -> Vec<Value> {
     let all = mail(client, entity).await.into_iter();
     all.filter(|(_, one)| one["intent"] == REFUTED).map(|(_, one)| one["payload"]["reason"].clone()).collect()
@@ -48,12 +48,12 @@ async fn a_refutation_is_kept_and_its_sender_hears_of_it() {
     let leaves = told["envelopes"].as_array().unwrap();
     assert_eq!(leaves[0]["refutations"], expected, "{told}");
     assert_eq!(leaves[1]["refutations"], json!([]), "the notice itself is rejected by nobody");
-    // Again it takes the place of the first.
+    // A second refutation by the same entity replaces the first.
     world.clock.advance(5);
     bob.post("/aee/envelopes", refute(&world, "envelope-3", ("envelope-1", "it never was"))).await.is(200);
     assert_eq!(shown(&bob).await, [row("envelope-1", "it never was")]);
     assert_eq!(heard(&ada, "agent.ada").await, ["it is not so", "it never was"]);
-    // It goes with what it is about.
+    // A refutation is purged together with its envelope.
     world.pass(31 * 86_400).await;
     let left: i64 = sqlx::query_scalar("SELECT count(*) FROM aee_refutations")
         .fetch_one(&world.ctx().pool)
@@ -70,14 +70,14 @@ async fn a_task_that_is_refused_rejects_nothing() {
         ada.post("/aee/envelopes", letter(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     bob.post("/aee/envelopes", refute(&world, "envelope-3", ("envelope-1", "it is not so"))).await.is(200);
-    // Under an id that was there before.
+    // With the id of an earlier envelope.
     for of in ["envelope-1", "envelope-2"] {
         let again = refute(&world, "envelope-3", (of, "I have changed my mind"));
         bob.post("/aee/envelopes", again).await.refused(409, "duplicate_id");
     }
     assert_eq!(shown(&ada).await, [row("envelope-1", "it is not so")]);
     assert_eq!(heard(&ada, "agent.ada").await, ["it is not so"]);
-    // Nor under one that another of the same batch has: what comes with it falls with it.
+    // With an id that occurs twice in a batch, a refused task has no effects either.
     let twice = |id: &str| refute(&world, id, ("envelope-2", "nor is this"));
     let batch = json!([twice("envelope-4"), twice("envelope-5"), twice("envelope-5"), twice("envelope-5")]);
     assert_eq!(bob.post("/aee/envelopes/batch", batch).await.is(207)["accepted"], 2);
@@ -97,7 +97,7 @@ async fn when_a_batch_is_done_one_by_one_no_refutation_is_lost_and_none_is_too_m
         let id = format!("envelope-{n}");
         ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
     }
-    // The fifth cannot be written, and the batch that it is in fails with it.
+    // The fifth insert fails, and with it its batch.
     let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
         CREATE TRIGGER trap BEFORE INSERT ON aee_refutations FOR EACH ROW WHEN (new.reason = 'poison')
@@ -116,7 +116,7 @@ async fn when_a_batch_is_done_one_by_one_no_refutation_is_lost_and_none_is_too_m
     let reasons: Vec<Value> = others.iter().map(|n| json!(reason(*n))).collect();
     assert_eq!(heard(&ada, "agent.ada").await, reasons);
     bob.get("/aee/envelopes/refutes-5").await.refused(404, "not_found");
-    // A retry of all of it does nothing again.
+    // A retry of all of them has no effect.
     let again = bob.post("/aee/envelopes/batch", json!(tasks)).await.is(207);
     assert_eq!(again["accepted"], 0, "{again}");
     assert_eq!(heard(&ada, "agent.ada").await, reasons);

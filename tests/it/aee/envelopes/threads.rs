@@ -1,4 +1,4 @@
-//! Threads that strangers write in, pages, and who sees which pairs (AEE §5.3).
+//! Threads with strangers' envelopes, paging, and visibility of exchanges (AEE §5.3).
 
 use super::{answer, letter, two, with};
 use crate::harness::{Value, json};
@@ -33,7 +33,7 @@ async fn what_a_stranger_writes_under_a_threads_name_hides_nothing() {
         (ids(&all), &all["next_cursor"]),
         (["1", "2", "3"].map(|n| format!("envelope-{n}")).to_vec(), &Value::Null)
     );
-    // A page at a time it is the same.
+    // Paging gives the same result.
     let first = ada.get("/aee/threads/thread-00000001?limit=2").await.ok();
     assert_eq!(ids(&first), ["envelope-1", "envelope-2"]);
     let next = first["next_cursor"].as_str().unwrap();
@@ -60,7 +60,7 @@ async fn who_is_asked_over_a_channel_sees_its_own_pair_only() {
         let seen = client.get("/aee/threads/thread-00000001").await.ok();
         assert_eq!(seen["envelopes"][0]["pairs"], json!([pair(who)]));
     }
-    // Nor does a name that is only alike.
+    // A similar name gives no access either.
     let alike = world.agent("agent_bob").await;
     alike.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
     world.end().await;
@@ -83,7 +83,7 @@ async fn a_person_sees_a_thread_of_their_own_as_a_page() {
     let (asked, answered) = (tree.find("deep-0").unwrap(), tree.find("deep-1").unwrap());
     assert!(asked < answered && tree.contains("pill closed") && tree.contains("agent.bob"), "{tree}");
     assert!(!tree.contains("<b>") && tree.contains("hello"), "what others wrote is shown, not run: {tree}");
-    // What is others' is as if it were not there.
+    // Another agent's thread looks like an unknown one.
     let theirs = json!({ "corr": "thread-of-others" });
     let letter = with(letter(&world, "envelope-2", ("agent.ada", "agent.bob")), theirs);
     ada.post("/aee/envelopes", letter).await.is(202);

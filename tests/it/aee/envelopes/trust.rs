@@ -1,5 +1,5 @@
-//! Whose word is believed (AEE §11.2, §11.5): signatures where they are needed, and who may hand in the signed envelopes of
-//! others (`ENTENTE_AEE_RELAYS`).
+//! Trust (AEE §11.2, §11.5): where signatures are required, and who may submit the signed envelopes of others
+//! (`ENTENTE_AEE_RELAYS`).
 
 use entente_domain::aee::envelopes::signing::{SigningKey, sign};
 
@@ -13,14 +13,14 @@ async fn world(settings: Vec<(&'static str, &'static str)>) -> (World, Client, C
     (world, ada, bob)
 }
 
-/// Registers an entity's key: the one that is made of this number.
+/// Registers the entity's key that is derived from this number.
 async fn register(client: &Client, entity: &str, n: u8) {
     let ask =
         json!({ "entity": entity, "kid": "one", "algorithm": "ed25519", "public_key": key(n).public_key() });
     client.post("/aee/keys", ask).await.is(201);
 }
 
-/// The same envelope, signed.
+/// Returns the envelope, signed.
 pub fn signed(letter: Value, n: u8) -> Value {
     let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
     sign(&mut members, "one", &SigningKey::Ed25519(Box::new(key(n)))).unwrap();
@@ -47,14 +47,14 @@ async fn a_relay_hands_in_what_its_own_entities_have_signed_and_nothing_else() {
     let tampered = with(signed(said("envelope-4", "partner.acme"), 1), json!({ "priority": "urgent" }));
     let theirs = signed(said("envelope-5", "other.acme"), 3);
     for (client, envelope, status, code) in [
-        // Who passes on vouches for nobody: without a signature it is no more than anybody.
+        // A relay vouches for nobody: without a signature it has no special rights.
         (&gateway, said("envelope-6", "partner.acme"), 403, "from_mismatch"),
         (&gateway, with(said("envelope-7", "partner.acme"), json!({ "sig": null })), 403, "from_mismatch"),
         (&gateway, tampered, 403, "bad_signature"),
-        // By the key of another of its entities, and of one that is none of its own.
+        // Signed with the key of another of its entities, and from an entity that is not its own.
         (&gateway, signed(said("envelope-8", "partner.acme"), 2), 403, "bad_signature"),
         (&gateway, theirs.clone(), 403, "from_mismatch"),
-        // Who is no relay, whatever was signed; and nobody passes for the server.
+        // Signed envelopes from agents that are no relays; and nobody may send as the server.
         (&ada, signed(said("envelope-9", "partner.acme"), 1), 403, "from_mismatch"),
         (&bob, theirs, 403, "from_mismatch"),
         (&wide, signed(said("envelope-10", "service.entente"), 4), 403, "from_mismatch"),
@@ -62,7 +62,7 @@ async fn a_relay_hands_in_what_its_own_entities_have_signed_and_nothing_else() {
         client.post("/aee/envelopes", envelope).await.refused(status, code);
     }
     assert_eq!(mail(&bob, "agent.bob").await.len(), before, "nothing of it was kept");
-    // To pass on is not to read, nor to speak.
+    // A relay may neither read nor send on its own behalf as these entities.
     gateway.get("/aee/mailboxes/partner.acme").await.refused(404, "not_found");
     gateway.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
     gateway.get("/aee/keys?entity=partner.acme").await.refused(404, "not_found");
@@ -78,7 +78,7 @@ async fn without_a_word_nobody_hands_in_what_others_have_signed() {
     register(&world.any(), "partner.acme", 1).await;
     let theirs = signed(letter(&world, "envelope-1", ("partner.acme", "agent.bob")), 1);
     ada.post("/aee/envelopes", theirs.clone()).await.refused(403, "from_mismatch");
-    // Who may act as it needs no relay.
+    // A principal that may act as the entity needs no relay.
     world.any().post("/aee/envelopes", theirs).await.is(202);
     world.end().await;
 }
@@ -101,7 +101,7 @@ async fn signatures_are_required_where_the_operator_says_so() {
             let signed = signed(letter(&world, &format!("signed-to-{to}"), ("agent.ada", to)), 1);
             ada.post("/aee/envelopes", signed).await.is(202);
         }
-        // What is signed is verified wherever it is sent, and one that is not right is nowhere.
+        // A signature is always verified if present, and an envelope with an invalid one is not stored.
         let wrong = signed(letter(&world, "envelope-w", ("agent.ada", "agent.bob")), 2);
         ada.post("/aee/envelopes", wrong).await.refused(403, "bad_signature");
         ada.get("/aee/envelopes/envelope-w").await.refused(404, "not_found");
@@ -127,7 +127,8 @@ async fn a_flood_of_urgent_does_not_hold_up_what_others_send() {
         .collect();
     assert_eq!(effective, ["urgent", "urgent", "high", "high", "high", "high"]);
     assert!(reply["results"][2]["accepted"]["warnings"].to_string().contains("priority_lowered"));
-    // Of another sender the first urgent one is one, and the envelope itself is as it was sent.
+    // The first urgent envelope of another sender stays urgent, and the stored envelope keeps its original
+    // priority.
     let other = with(letter(&world, "envelope-e", ("agent.eve", "agent.bob")), urgent);
     assert_eq!(eve.post("/aee/envelopes", other).await.is(202)["effective_priority"], "urgent");
     let lies = mail(&bob, "agent.bob").await;

@@ -1,4 +1,4 @@
-//! Many sessions that do nothing: what each of them costs.
+//! The cost of many idle sessions.
 
 use std::fs;
 
@@ -8,12 +8,12 @@ use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::socket::{FEATURES, Socket, hello};
 use crate::harness::{Cluster, json};
 
-/// Sessions that are open and idle.
+/// Number of open, idle sessions.
 const SESSIONS: usize = 2_000;
-/// Bytes that all of them may cost.
+/// Maximum memory of all of them in bytes.
 const ALL: u64 = 64 * 1024 * 1024;
 
-/// Bytes of memory that a process holds.
+/// Returns the resident memory of a process in bytes.
 fn resident(pid: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -39,8 +39,8 @@ async fn two_thousand_idle_sessions_cost_little() {
         }
         *quarter = resident(&pid).saturating_sub(before);
     }
-    // What is taken once, whenever that is, is no session's: the start, and the memory in which a key's slow hash is
-    // computed. So the two quarters in the middle count for all.
+    // One-time allocations do not count: the start, and the memory for a key's slow hash. So the middle two of four
+    // quarters stand for all.
     growth.sort_unstable();
     let cost = (growth[1] + growth[2]) * 2;
     assert!(cost > 0, "nothing was measured");

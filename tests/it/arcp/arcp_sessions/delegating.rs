@@ -1,5 +1,5 @@
-//! What the session that submitted a job hears of the children to which the job delegates (ARCP §10): each is accepted there
-//! too, before anything happens to it.
+//! Delegated children in the session that submitted their parent (ARCP §10): each child's acceptance arrives there
+//! before its events.
 
 use super::world;
 use crate::arcp::jobs::{Hand, id};
@@ -27,7 +27,7 @@ async fn a_childs_acceptance_reaches_the_session_that_submitted_its_parent() {
     assert_eq!((&said["parent_job_id"], &said["delegate_id"]), (&parent["job_id"], &json!("d1")));
     assert_eq!((&said["agent"], &said["trace_id"]), (&json!("helper@1.0.0"), &parent["trace_id"]));
     assert_eq!((&said["lease"], &said["budget"]), (&made["lease"], &json!({ "USD": 1 })));
-    // It answers nothing, and is no event: neither a request's id nor a number.
+    // It is neither a response nor an event: it has no request id and no sequence number.
     for member in ["request_id", "session_id", "credentials"] {
         assert_eq!(said.get(member), None, "{frame}");
     }
@@ -37,7 +37,7 @@ async fn a_childs_acceptance_reaches_the_session_that_submitted_its_parent() {
     helper.tell(&child, "result", json!({ "result": 2 })).await.ok();
     let ended = socket.of("job.result").await;
     assert_eq!(ended["job_id"], made["job_id"], "what happens to it comes after");
-    // The same delegation again is no other child, and nobody is told twice.
+    // A repeated delegation creates no second child and no second notification.
     hand.tell(&claimed, "delegate", asked).await.is(201);
     hand.tell(&claimed, "result", json!({ "result": 3 })).await.ok();
     let next = socket.next().await.unwrap();
@@ -61,7 +61,7 @@ async fn whoever_comes_back_is_told_of_the_child_again_and_whoever_only_watches_
         hand.tell(&claimed, "delegate", json!({ "delegate_id": "d1", "agent": "helper" })).await.is(201);
     socket.of("job.accepted").await;
     watching.until(|frame| frame["payload"]["kind"] == "delegate").await;
-    // A worker may tell of what it likes: another's job is not accepted here for that.
+    // A worker's report about another principal's job does not make that job visible here.
     let other = world.any().post("/jobs", json!({ "agent": "echo" })).await.is(201);
     let lie = json!({ "kind": "delegate", "body": {
         "delegate_id": "x", "agent": "helper", "child_job_id": other["job_id"], "lease": {} } });
@@ -94,7 +94,7 @@ async fn whoever_comes_back_is_told_of_the_child_again_and_whoever_only_watches_
     world.end().await;
 }
 
-/// ARCP §9.2: what no target matches covers nothing; whoever asks for it is not turned away.
+/// ARCP §9.2: a pattern that no target matches covers nothing; the request is accepted all the same.
 #[tokio::test]
 async fn a_lease_that_covers_nothing_is_accepted_and_covers_nothing() {
     let (world, hand, key) = world().await;

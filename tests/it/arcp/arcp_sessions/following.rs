@@ -1,4 +1,4 @@
-//! Subscribing (ARCP §7.6): who may, what is replayed and when, one space of numbers, nothing twice, and the log of it.
+//! Subscribing (ARCP §7.6): permissions, replay, one sequence of numbers, no duplicates, and the job's log.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn a_late_subscriber_sees_all_of_it_and_its_end() {
     assert_eq!(seqs(&got), (1..=8).collect::<Vec<i64>>());
     assert_eq!(messages(&got[..7]), ["0", "1", "2", "3", "4", "5", "6"]);
     assert_eq!(got[7]["payload"]["result"], "all");
-    // From a number of the submitting session on; and without history a job that is over brings nothing.
+    // From a number of the submitting session on. Without history, a subscription to an ended job delivers nothing.
     let from = json!({ "job_id": job["job_id"], "history": true, "from_event_seq": 6 });
     assert_eq!(late.ask("job.subscribe", from).await["payload"]["subscribed_from"], 6);
     let got = late.numbered(2).await;
@@ -60,7 +60,7 @@ async fn a_late_subscriber_sees_all_of_it_and_its_end() {
 async fn own_jobs_and_subscriptions_share_one_space_of_numbers() {
     let (world, hand, key) = world().await;
     let mut one = Socket::open(&world, key).await;
-    // Without acknowledgements nobody is told to make some.
+    // Without the `ack` feature there are no back-pressure events.
     let mut two = Socket::open_with(&world, "/arcp", hello(key, &["subscribe", "heartbeat"])).await;
     let first = one.submit(json!({ "agent": "echo" })).await;
     let of_first = hand.one().await;
@@ -77,7 +77,7 @@ async fn own_jobs_and_subscriptions_share_one_space_of_numbers() {
     own.sort();
     own.dedup();
     assert_eq!(own.len(), 61, "each event of both, once: {own:?}");
-    // The same again after a cut: the same frames under the same numbers.
+    // After a reconnect, the same frames with the same numbers.
     let mut again = two.resume(&world, key, 10).await;
     let replayed = again.numbered(80).await;
     let told = |frames: &[Value]| -> Vec<(i64, Value, Value)> {
@@ -138,7 +138,7 @@ async fn the_replay_waits_for_the_pong_behind_the_answer() {
     assert!(quiet.is_err(), "{quiet:?}");
     late.say("session.pong", json!({ "ping_nonce": ping["payload"]["nonce"] })).await;
     assert_eq!(seqs(&late.numbered(3).await), [1, 2, 3]);
-    // Who never answers waits a moment, and no longer.
+    // A client that never sends the pong waits for a moment only.
     let began = Instant::now();
     late.ask("job.subscribe", ask.clone()).await;
     assert_eq!(seqs(&late.numbered(3).await), [4, 5, 6]);
@@ -230,7 +230,7 @@ async fn who_falls_behind_is_told_so_once_on_the_job() {
     socket.of("session.pong").await;
     hand.events(&claimed, logs(110, 50)).await.ok();
     assert_eq!(socket.numbered(51).await[50]["payload"]["body"]["phase"], "back_pressure");
-    // It is this session's alone, and comes again with a resume.
+    // The event belongs to this session only, and is replayed on a resume.
     let mut other = Socket::open_with(&world, "/arcp", hello(key, &["subscribe"])).await;
     other.ask("job.subscribe", json!({ "job_id": job["job_id"], "history": true })).await;
     let got = other.numbered(160).await;
@@ -241,7 +241,7 @@ async fn who_falls_behind_is_told_so_once_on_the_job() {
     world.end().await;
 }
 
-/// Waits until as many are counted.
+/// Waits until a query returns this count.
 async fn until(world: &World, sql: &'static str, count: i64) {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
@@ -263,7 +263,7 @@ async fn who_leaves_while_its_events_are_numbered_holds_nobody_up() {
     hand.events(&claimed, logs(0, 4)).await.ok();
     socket.numbered(4).await;
     let mut other = Socket::open(&world, key).await;
-    // The other one's events cannot be numbered yet; meanwhile it holds its own row.
+    // The other session's events cannot be numbered yet; meanwhile it holds its own row.
     let mut lock = world.hold().await;
     sqlx::query("LOCK TABLE session_frames IN SHARE MODE").execute(&mut *lock).await.unwrap();
     other.ask("job.subscribe", json!({ "job_id": job["job_id"], "history": true })).await;

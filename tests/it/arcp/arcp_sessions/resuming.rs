@@ -1,5 +1,5 @@
-//! Resuming (ARCP §6.3, §6.5, §8.3): the same session, the same numbers, no gap, on whichever server; and what is no longer
-//! kept.
+//! Resuming (ARCP §6.3, §6.5, §8.3): the same session and numbers without gaps, on any server; and events that are
+//! no longer kept.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_resume_brings_what_was_missed_under_the_same_numbers() {
     let claimed = hand.one().await;
     hand.events(&claimed, logs(5)).await.ok();
     let before = socket.numbered(5).await;
-    // While nobody is connected it goes on counting.
+    // The session keeps numbering while no client is connected.
     let (session, mut cut) = (socket.session().to_owned(), socket);
     cut.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
     hand.events(&claimed, logs(5)).await.ok();
@@ -38,7 +38,7 @@ async fn a_resume_brings_what_was_missed_under_the_same_numbers() {
     assert_eq!(seqs(&after), (3..=11).collect::<Vec<i64>>());
     assert_eq!(texts(&after[..3]), texts(&before[2..]));
     assert_eq!(after[8]["type"], "job.result");
-    // The old token opens nothing any more; nor does a wrong one close what it does not open.
+    // The old token is no longer valid, and a wrong token does not end the session.
     for token in [cut.welcome["payload"]["resume_token"].clone(), json!("rt_wrong"), json!("")] {
         let mut said = hello(key, &FEATURES);
         said["resume"] = json!({ "session_id": session, "resume_token": token, "last_event_seq": 0 });
@@ -48,7 +48,7 @@ async fn a_resume_brings_what_was_missed_under_the_same_numbers() {
         wrong.closed().await;
     }
     again.submit(json!({ "agent": "echo" })).await;
-    // Nobody else's key takes it, whatever it presents.
+    // A key of another principal cannot resume it, even with the right token.
     world.agent("agent.thief").await;
     let mut said = hello("key-of-agent.thief", &FEATURES);
     said["resume"] = json!({ "session_id": session, "resume_token": again.welcome["payload"]["resume_token"], "last_event_seq": 0 });
@@ -67,7 +67,7 @@ async fn a_welcome_that_is_lost_does_not_cost_the_session() {
     said["resume"] = json!({ "session_id": socket.session(),
         "resume_token": socket.welcome["payload"]["resume_token"], "last_event_seq": 0 });
     for _ in 0..3 {
-        // It asks, and gives up before it is answered: the token that it was about to get is nobody's.
+        // The client disconnects before the welcome, so nobody receives the new token.
         let mut held = world.hold().await;
         sqlx::query("SELECT 1 FROM sessions FOR UPDATE").execute(&mut *held).await.unwrap();
         let mut hasty = Socket::connect(world.address, "/arcp").await;
@@ -76,7 +76,7 @@ async fn a_welcome_that_is_lost_does_not_cost_the_session() {
         hasty.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         held.commit().await.unwrap();
-        // Who comes with the token before the last is kept waiting for a moment.
+        // A resume with the previous token is delayed for a moment.
         tokio::time::sleep(Duration::from_millis(600)).await;
     }
     let count: i64 =
@@ -86,7 +86,7 @@ async fn a_welcome_that_is_lost_does_not_cost_the_session() {
     let claimed = hand.one().await;
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     assert_eq!(seqs(&again.numbered(1).await), [1]);
-    // Once the client has shown that it has the new one, the old one is worth nothing, connected or not.
+    // Once the client has used the new token, the old one is invalid, connected or not.
     again.say("session.bye", json!({})).await;
     again.closed().await;
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -142,7 +142,7 @@ async fn another_server_takes_a_session_up_at_once() {
     let hand = Hand::of(&b.any(), "echo@1.0.0").await;
     let mut socket = Socket::open(&a, key).await;
     let job = socket.submit(json!({ "agent": "echo" })).await;
-    // A worker elsewhere is heard of here.
+    // Events of a worker on the other server arrive here.
     let claimed = hand.one().await;
     hand.events(&claimed, logs(3)).await.ok();
     assert_eq!(seqs(&socket.numbered(3).await), [1, 2, 3]);
@@ -171,7 +171,7 @@ async fn what_was_acknowledged_or_is_too_old_is_not_resumed() {
     hand.events(&claimed, logs(6)).await.ok();
     socket.numbered(6).await;
     socket.say("session.ack", json!({ "last_processed_seq": 4 })).await;
-    // The ping behind it tells that it was read.
+    // The pong shows that the ack before it was processed.
     socket.say("session.ping", json!({ "nonce": "n" })).await;
     socket.of("session.pong").await;
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -193,7 +193,7 @@ async fn what_was_acknowledged_or_is_too_old_is_not_resumed() {
     said["resume"] = json!({ "session_id": socket.session(), "resume_token": token, "last_event_seq": 4 });
     let mut late = Socket::connect(world.address, "/arcp").await;
     assert_eq!(late.ask("session.hello", said).await["payload"]["code"], "RESUME_WINDOW_EXPIRED");
-    // What nobody acknowledged is there all the same, for who may see the job.
+    // Events that this session did not acknowledge are available to others who may see the job.
     let mut other = Socket::open(&world, key).await;
     other.ask("job.subscribe", json!({ "job_id": claimed["job_id"], "history": true })).await;
     assert_eq!(other.numbered(6).await.len(), 6);

@@ -1,4 +1,5 @@
-//! Rough handling: frames that are none, too large, too deep, too early; clients that take nothing; the end of the server.
+//! Rough input: invalid, oversized, deeply nested and premature frames; clients that do not read; and the server's
+//! shutdown.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ async fn what_is_no_envelope_is_answered_and_harms_nothing() {
     }
     assert!(socket.send(Message::binary(vec![0xff, 0xfe])).await);
     assert_eq!(socket.of("session.error").await["payload"]["code"], "INVALID_REQUEST");
-    // A frame in bytes that is one is one, and a type that is not known is nothing.
+    // An envelope in a binary frame is accepted, and an unknown type is ignored.
     socket.say("session.teapot", json!({})).await;
     let ping = json!({ "arcp": "1.1", "id": "b", "type": "session.ping", "payload": { "nonce": "bytes" } });
     assert!(socket.send(Message::binary(ping.to_string().into_bytes())).await);
@@ -88,7 +89,7 @@ async fn a_frame_of_a_mebibyte_is_read_and_a_larger_one_is_not() {
     let _sent = socket.send(Message::text(said.to_string())).await;
     assert_eq!(socket.of("session.error").await["payload"]["code"], "INVALID_REQUEST");
     assert_eq!(u16::from(socket.closed().await.unwrap().code), 1009);
-    // The session is there for who can do better.
+    // The session can be resumed.
     let mut again = socket.resume(&world, key, 0).await;
     again.submit(json!({ "agent": "echo" })).await;
     drop(again);
@@ -115,7 +116,7 @@ async fn a_large_result_stays_within_what_clients_can_read() {
     let data: usize =
         got[..6].iter().map(|frame| frame["payload"]["body"]["data"].as_str().unwrap().len()).sum();
     assert_eq!((data, &got[6]["payload"]["result_size"]), (size, &json!(size)));
-    // Without chunks, one that is too large inline is named.
+    // Without `result_chunk`, a result too large to be inline is sent by its id.
     let mut plain = Socket::open_with(&world, "/arcp", hello(key, &["subscribe"])).await;
     plain.ask("job.subscribe", json!({ "job_id": claimed["job_id"], "history": true })).await;
     let end = &plain.numbered(1).await[0];
@@ -158,7 +159,7 @@ async fn a_client_that_is_slow_to_read_is_heard_all_the_same() {
     for _ in 0..10 {
         hand.events(&claimed, json!(big)).await.ok();
     }
-    // It takes nothing for more than two intervals, and says that it is there.
+    // The client reads nothing for more than two heartbeat intervals, but sends pings.
     for n in 0..12 {
         slow.say("session.ping", json!({ "nonce": format!("n{n}") })).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -186,9 +187,9 @@ async fn a_client_that_asks_too_often_waits_and_is_answered() {
         asked.retain(|id| told["payload"]["request_id"] != id.as_str());
     }
     assert!(asked.is_empty(), "{asked:?}");
-    // Two seconds' worth at once, and the others as the rate has it.
+    // A burst of two seconds' worth at once, the others at the rate limit.
     assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
-    // What it asks before it goes is done as well.
+    // Requests that it sent before the close are processed as well.
     for _ in 0..2 {
         socket.say("job.submit", json!({ "agent": "echo" })).await;
     }
@@ -217,7 +218,7 @@ async fn a_client_that_takes_nothing_costs_the_others_nothing() {
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     socket.numbered(1).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    // When it reads again, everything is there.
+    // When it reads again, nothing is missing.
     let got = deaf.numbered(401).await;
     assert_eq!(got[400]["event_seq"], 401);
     drop((deaf, socket));

@@ -1,11 +1,11 @@
-//! Shapes for each client library (contract 6): told by the address or by the first frame, and the same underneath.
+//! Shapes for each client library (ARCP-W-6): selected by the address or by the first frame, over the same data.
 
 use super::world;
 use crate::arcp::jobs::Hand;
 use crate::harness::socket::{FEATURES, Socket, hello};
 use crate::harness::{Value, json};
 
-/// What a session gets of a job with a budget that is done, one that is cancelled, and one that took too long.
+/// Returns the ends of three jobs: a completed one with a budget, a cancelled one and one that timed out.
 async fn shapes(socket: &mut Socket, hand: &Hand) -> (Value, Value, Value) {
     let said = json!({ "agent": "echo", "lease_request": { "cost.budget": ["USD:5.00"] } });
     let accepted = socket.submit(said).await;
@@ -35,7 +35,7 @@ async fn each_library_gets_what_it_can_read() {
         assert_eq!(done.get("output").is_some(), dialect == "go", "{dialect}: {done}");
         assert!(done["completed_at"].as_str().unwrap().ends_with('Z'));
         assert_eq!((&cancelled["code"], &cancelled["final_status"]), (&json!("CANCELLED"), &json!(status)));
-        // What is stored is the same for all.
+        // The stored data is the same for all.
         drop(socket);
     }
     world.anon().get("//arcp?dialect=cobol").await.refused(422, "invalid_parameter");

@@ -1,4 +1,4 @@
-//! One session over stdin and stdout (contract 2): lines of envelopes and nothing else, short ones, until the input ends.
+//! A session over stdin and stdout (ARCP-W-2.5): short lines with one envelope each, until the input ends.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -38,7 +38,7 @@ impl Pipe {
         writeln!(self.input.as_mut().unwrap(), "{frame}").unwrap();
     }
 
-    /// The next frame of these types; each line on the way is an envelope, and short.
+    /// Returns the next frame of these types; asserts that each line before it is a short envelope.
     fn of(&self, words: &[&str]) -> Value {
         loop {
             let line = self.lines.recv_timeout(Duration::from_secs(30)).expect("nothing came");
@@ -69,7 +69,7 @@ async fn a_session_runs_over_lines_and_ends_with_its_input() {
     pipe.say("job.submit", &json!({ "agent": "echo" }));
     let job = pipe.of(&["job.accepted"]);
     let claimed = hand.one().await;
-    // Two chunks that are far too long for a line, and what comes behind them.
+    // Two chunks that are too long for a line, and a frame after them.
     for (seq, letter) in [(0, "a"), (1, "ö")] {
         let body = json!({ "result_id": claimed["result_id"], "chunk_seq": seq, "data": letter.repeat(100_000),
             "encoding": "utf8", "more": seq < 1 });
@@ -107,7 +107,7 @@ async fn a_session_runs_over_lines_and_ends_with_its_input() {
         assert!(began.elapsed() < Duration::from_secs(20), "it goes on without input");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Another process takes the session up: the same numbers, counted again.
+    // Another process resumes the session: the same numbers.
     let mut pipe = Pipe::start(&place, &url, "127.0.0.1:0", &["arcp-stdio", "--dialect", "strict"]);
     let mut said = hello("key-of-client", &FEATURES);
     said["resume"] = json!({ "session_id": welcome["session_id"], "resume_token": welcome["payload"]["resume_token"], "last_event_seq": 3 });

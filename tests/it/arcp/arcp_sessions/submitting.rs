@@ -1,5 +1,4 @@
-//! Submitting over a session (ARCP §7.1 to §7.5): what is accepted and refused, in which order it is answered, and the same
-//! asked twice.
+//! Submitting over a session (ARCP §7.1 to §7.5): acceptance, refusals, the order of the responses, and retries.
 
 use super::world;
 use crate::arcp::jobs::id;
@@ -73,7 +72,7 @@ async fn many_submits_are_answered_in_their_order_and_before_their_events() {
     let mut socket = Socket::open(&world, key).await;
     let mut asked = Vec::new();
     for n in 0..60 {
-        // Some fail at once, some take their time: the order is that of the asking.
+        // Some fail at once and some take longer, but the order is that of the requests.
         let agent = if n % 7 == 3 { "nope" } else { "echo" };
         asked.push(socket.say("job.submit", json!({ "agent": agent, "input": n })).await);
     }
@@ -106,7 +105,7 @@ async fn many_submits_are_answered_in_their_order_and_before_their_events() {
     };
     let ((answers, numbered), ()) = tokio::join!(reader, worker);
     assert_eq!(answers, asked);
-    // One for having fallen behind stands among them: nothing was acknowledged.
+    // Including a back-pressure event, because nothing was acknowledged.
     assert_eq!(seqs(&numbered), (1..=102).collect::<Vec<i64>>());
     drop(socket);
     world.end().await;
@@ -118,7 +117,7 @@ async fn the_same_again_is_the_same_job_and_brings_its_end() {
     let mut first = Socket::open(&world, key).await;
     let said = json!({ "agent": "echo", "input": { "a": 1, "b": 2 }, "idempotency_key": "k-1" });
     let told = first.submit(said).await;
-    // Members in another order, and an empty lease where none was named.
+    // With another member order, and an empty lease instead of none.
     let again: Value = serde_json::from_str(
         r#"{"idempotency_key":"k-1","lease_request":{},"input":{"b":2,"a":1},"agent":"echo"}"#,
     )
@@ -140,7 +139,7 @@ async fn the_same_again_is_the_same_job_and_brings_its_end() {
         let end = &socket.numbered(1).await[0];
         assert_eq!((&end["payload"]["result"], &end["event_seq"]), (&json!("done"), &json!(1)));
     }
-    // Once it is over, its end comes again to whoever asks again.
+    // After its end, each retry gets the end again.
     let mut third = Socket::open(&world, key).await;
     assert_eq!(id(&third.submit(again.clone()).await), id(&told));
     assert_eq!(third.numbered(1).await[0]["payload"]["result"], "done");

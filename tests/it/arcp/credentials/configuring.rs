@@ -1,5 +1,5 @@
-//! Configuring provisioners: what cannot work stops the start, secrets are in no complaint, and nothing is offered that could
-//! not be kept (ARCP §14).
+//! Provisioner configuration: an unusable one stops the start, errors contain no secrets, and a feature that could
+//! not be kept is not offered (ARCP §14).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::stage::{accepted, broker, file, job, litellm};
 use super::upstream::{ADMIN_KEY, Upstream};
 use crate::harness::{Setup, Value, World, json};
 
-/// The configuration with these settings besides.
+/// Reads the configuration with these settings.
 fn read(settings: &[(&str, &str)]) -> Result<Config, String> {
     let get =
         |name: &str| settings.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
@@ -92,7 +92,7 @@ async fn what_cannot_be_taken_back_stops_the_start() {
     let llm = |more: Value| litellm(&upstream, &more);
     let anywhere = json!({ "url": "http://x/" });
     for (entry, why) in [
-        // A lost answer could never be found.
+        // After a lost response the credential could never be found.
         (change("/find", Value::Null), "`revoke` must use {alias}"),
         (change("/mint/body/name", json!("fixed")), "`mint` must use {alias}"),
         (change("/answer/upstream_id", Value::Null), "`revoke` must use {alias}"),

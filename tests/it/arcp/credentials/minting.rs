@@ -1,4 +1,4 @@
-//! Making credentials: before the job is accepted, bound to it, one value each, and nothing half done.
+//! Minting credentials: before the job is accepted, bound to it, with unique values, and completely or not at all.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ async fn a_virtual_key_is_bound_to_its_job() {
             "metadata": { "job_id": job.id, "credential_id": id, "agent": "writer@1.0.0", "principal": "agent.ada" },
         })
     );
-    // What the proxy does not count is not said to be enforced.
+    // Limits that the proxy does not count are not reported as enforced.
     let told = serde_json::to_value(&given).unwrap();
     assert_eq!(
         told,
@@ -53,7 +53,7 @@ async fn an_enumerated_list_means_what_the_lease_means() {
     for (patterns, list) in [
         (json!(["tier-fast/*"]), json!(["tier-fast/a"])),
         (json!(["**"]), models["models"].clone()),
-        // An empty list opens everything there; this word opens nothing.
+        // In LiteLLM an empty list allows everything; this word allows nothing.
         (json!(["gpt-9"]), json!(["no-default-models"])),
         (json!(["all-proxy-models"]), json!(["no-default-models"])),
     ] {
@@ -86,7 +86,7 @@ async fn the_operators_own_request_is_filled() {
     job.deadline = Some(world.ctx().now() + chrono::TimeDelta::seconds(90));
     let given = accepted(&world, &job).await.unwrap();
     let made = &upstream.asked()[0];
-    // What the job has nothing for is left out: it has no euros, and its lease is silent about models.
+    // Members without a value are omitted: the job has no euros, and its lease does not restrict models.
     assert_eq!(
         made.body,
         json!({ "name": format!("entente-{}-1", given[0].id), "cap": 0.58, "for": format!("job {} of agent.ada", job.id),
@@ -109,7 +109,7 @@ async fn a_childs_cap_is_what_its_parent_has_left() {
     let parent = job(&world, "writer@1.0.0", &json!({ "cost.budget": ["USD:5.00"] }));
     write(&world, &parent, "running").await;
     sqlx::query("UPDATE job_budgets SET remaining = 1.25").execute(&world.ctx().pool).await.unwrap();
-    // The child's lease is silent about money; what it costs is its parent's.
+    // The child's lease has no budget; its costs are charged to its parent.
     let mut child = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     (child.parent_id, child.payers) = (Some(parent.id), vec![parent.id]);
     let given = accepted(&world, &child).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_lost_answer_is_found_by_its_alias_and_not_believed_too_early() {
         assert_eq!(upstream.out().len(), 1, "it was made, and nobody heard");
         assert_eq!(take_back(&world).await, 1);
         assert_eq!(upstream.out().len(), 0);
-        // Had the request still been on its way, it would have come after that.
+        // A request that was still on its way would have arrived by then.
         assert_eq!(states(&world).await, ["revoking"]);
         upstream.make(&format!("entente-{}-1", credential(&world).await));
         world.clock.advance(119);
@@ -195,7 +195,7 @@ async fn of_what_a_gateway_in_trouble_did_nothing_is_believed() {
         let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
         assert_eq!(accepted(&world, &job).await.unwrap_err().code, Code::Unavailable);
     }
-    // Asked once each: asked again under the same name, a proxy that had done it would only say that it is taken.
+    // One request each: a retry under the same name could only learn that the name is taken.
     assert_eq!((upstream.asked().len(), states(&world).await), (4, vec!["revoking".to_owned(); 4]));
     world.clock.advance(120);
     assert_eq!((take_back(&world).await, states(&world).await), (4, vec!["revoked".to_owned(); 4]));
@@ -214,7 +214,7 @@ async fn nobody_waits_for_an_upstream_that_hangs() {
     world.end().await;
 }
 
-/// The id of the only credential.
+/// Returns the id of the only credential.
 async fn credential(world: &crate::harness::World) -> String {
     let seen = world.admin().await.get("/credentials").await.ok();
     seen[0]["credential_id"].as_str().unwrap().to_owned()
@@ -224,7 +224,7 @@ async fn credential(world: &crate::harness::World) -> String {
 async fn who_dies_between_asking_and_accepting_leaves_nothing() {
     let (world, upstream) = world(|upstream| litellm(upstream, &json!({}))).await;
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
-    // Asked, heard, and never kept: the server is gone.
+    // The credential was minted but not stored, because the server died.
     drop(asked(&world, &job).await.unwrap());
     assert_eq!((upstream.out().len(), states(&world).await), (1, vec!["minting".to_owned()]));
     world.pass(59).await;
@@ -243,7 +243,7 @@ async fn who_comes_too_late_keeps_nothing() {
     let job = job(&world, "research@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let made = asked(&world, &job).await.unwrap();
     let value = upstream.out().remove(0);
-    // Meanwhile it was given up, and an upstream that lies says that it is gone.
+    // Meanwhile it was given up, and a wrong response of the upstream says that it is gone.
     world.pass(60).await;
     upstream.revoking(Some(Trouble::Says(404, "")));
     take_back(&world).await;

@@ -1,5 +1,5 @@
-//! Taking credentials back: at the end of their job and of its parent's, over failures and deaths, and before a person when
-//! nothing helps.
+//! Revoking credentials: at the end of their job and of its parent, across failures and crashes, and by escalation
+//! to a person as the last resort.
 
 use entente_domain::arcp::credentials::SCHEDULE;
 use entente_domain::arcp::jobs::Job;
@@ -11,7 +11,7 @@ use super::stage::{
 use super::upstream::{Trouble, Upstream};
 use crate::harness::{Cluster, Value, World, json};
 
-/// A job that was accepted with one credential, and its value.
+/// Creates an accepted job with one credential; returns it with the credential's value.
 async fn given(world: &World) -> (Job, String) {
     let job = job(world, "research@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let value = accepted(world, &job).await.unwrap().remove(0).value;
@@ -133,7 +133,7 @@ async fn a_page_that_is_not_there_is_no_key_that_is_not_there() {
     let (world, upstream) = world(plain).await;
     let (job, _) = given(&world).await;
     end(&world, &[job.id]).await;
-    // A gateway in front that does not find the proxy.
+    // A gateway that does not find the proxy.
     upstream.revoking(Some(Trouble::Says(404, "<h1>not found</h1>")));
     take_back(&world).await;
     assert_eq!(states(&world).await, ["revoking"]);
@@ -151,7 +151,7 @@ async fn who_dies_before_it_is_taken_back_is_followed_by_another() {
     let first = World::on(setup.clone(), Cluster::get().fresh_database().await).await;
     let (job, _) = given(&first).await;
     end(&first, &[job.id]).await;
-    // One attempt is under way when the server dies: nobody else tries before it can be over.
+    // The server dies during an attempt: no other server tries before that attempt must have ended.
     assert_eq!(credentials::claim(first.ctx(), 10).await.unwrap().len(), 1);
     let database = first.database.clone();
     first.server.stop().await;

@@ -1,5 +1,5 @@
-//! Rotating a credential while its job runs (ARCP §9.8.2): the new value works, the one before is taken back, and nobody is
-//! told it who was not given the first.
+//! Rotating a credential while its job runs (ARCP §9.8.2): the new value works, the previous one is revoked, and
+//! only those who were given the first value learn the new one.
 
 use entente_domain::ids::{CredentialId, JobId};
 use entente_kernel::arcp::credentials;
@@ -9,7 +9,7 @@ use super::upstream::{Trouble, Upstream};
 use crate::arcp::jobs::{Hand, events, id, status};
 use crate::harness::{Client, Reply, Value, World, json};
 
-/// A job that runs with one credential.
+/// A running job with one credential.
 struct Running {
     world: World,
     upstream: Upstream,
@@ -40,7 +40,7 @@ impl Running {
         self.hand.tell(&self.job, &format!("credentials/{}/rotate", self.credential()), body).await
     }
 
-    /// What the submitter's session would be told.
+    /// Returns the value that the submitter's session would get.
     async fn revealed(&self) -> Option<String> {
         let (job, id): (JobId, CredentialId) =
             (id(&self.job).parse().unwrap(), self.credential().parse().unwrap());
@@ -65,7 +65,7 @@ async fn a_provisioner_makes_another_value_within_what_is_left() {
         let asked = upstream.asked().pop().unwrap().body;
         assert_eq!(asked.get("max_budget").or(asked.get("cap")), Some(&json!(3.5)));
         assert_eq!(now["constraints"]["cost.budget"], json!(["USD:3.5"]));
-        // The event tells of it, and not what it is.
+        // The event names the credential, but not its value.
         let told = events(client, id(job)).await;
         let (kind, body) = told.last().unwrap();
         assert_eq!(
@@ -74,7 +74,7 @@ async fn a_provisioner_makes_another_value_within_what_is_left() {
         );
         assert_eq!(rotated["last_event_seq"], json!(told.len()));
         assert_eq!(running.revealed().await.as_deref(), Some(value));
-        // The value before, and not the id that both share.
+        // The previous value, not the id that both share.
         assert_eq!((take_back(world).await, upstream.out()), (1, vec![value.to_owned()]));
         assert_eq!(states(world).await, ["live", "revoked"]);
         assert!(places_of(world, first).await.is_empty());

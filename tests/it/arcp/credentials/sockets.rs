@@ -1,4 +1,5 @@
-//! Credentials over sockets (ARCP §9.8): who negotiated them is told of them, and of their rotation; nobody else ever is.
+//! Credentials over sockets (ARCP §9.8): a session that negotiated the feature gets them and their rotations; no
+//! other session ever does.
 
 use super::stage::{litellm, take_back, world};
 use crate::arcp::jobs::{Hand, id};
@@ -16,7 +17,7 @@ fn offers(socket: &Socket) -> bool {
     features.contains(&json!(FEATURE))
 }
 
-/// A session without the feature.
+/// Opens a session without the feature.
 async fn without(world: &World, key: &str) -> Socket {
     let others: Vec<&str> = FEATURES.into_iter().filter(|word| *word != FEATURE).collect();
     Socket::open_with(world, "/arcp", hello(key, &others)).await
@@ -82,13 +83,13 @@ async fn a_rotation_is_told_with_its_value_to_its_submitter_alone() {
     assert_eq!(body(late.of("job.event").await), redacted, "nor through history");
     let told = admin.get(&format!("/jobs/{}/events", id(&job))).await;
     assert!(told.text.contains("credential_rotated") && !told.text.contains(value.as_str().unwrap()));
-    // Taken up again, the session is told what it was told.
+    // After a resume the session gets the same events again.
     submitter.send(tokio_tungstenite::tungstenite::Message::Close(None)).await;
     let mut resumed = submitter.resume(&world, "key-of-agent.client", 0).await;
     assert_eq!(body(resumed.of("job.event").await), whole);
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     resumed.of("job.result").await;
-    // When it is over it works no more, and is told to nobody.
+    // After the job's end the value is revoked and no longer shown.
     let mut after = resumed.resume(&world, "key-of-agent.client", 0).await;
     assert_eq!(body(after.of("job.event").await), redacted);
     take_back(&world).await;

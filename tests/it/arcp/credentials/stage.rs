@@ -1,4 +1,4 @@
-//! What tests of credentials stand on: a world whose operator has configured provisioners, and jobs in its database.
+//! Fixtures for credential tests: a server with configured provisioners, and jobs in its database.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use entente_kernel::arcp::credentials::Made;
 use super::upstream::{ADMIN_KEY, Upstream};
 use crate::harness::{Cluster, Setup, Value, World, json, watch};
 
-/// A file with the operator's provisioners; its path.
+/// Writes a file with the operator's provisioners; returns its path.
 pub fn file(provisioners: &Value) -> &'static str {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
-    // One folder for all of them, which goes with the process.
+    // One directory for all of them, removed with the process.
     let dir = DIR.get_or_init(|| {
         let dir = std::env::temp_dir().join(format!("entente-credentials-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
@@ -36,7 +36,7 @@ pub fn file(provisioners: &Value) -> &'static str {
     Box::leak(path.to_str().unwrap().to_owned().into_boxed_str())
 }
 
-/// A `LiteLLM` proxy with more members.
+/// Returns a `LiteLLM` provisioner with these members added.
 pub fn litellm(upstream: &Upstream, more: &Value) -> Value {
     let mut entry =
         json!({ "name": "llm", "kind": "litellm", "url": upstream.url(), "key": "${TEST_ADMIN_KEY}" });
@@ -44,7 +44,7 @@ pub fn litellm(upstream: &Upstream, more: &Value) -> Value {
     entry
 }
 
-/// Another broker, which has ids of its own.
+/// Returns a provisioner for another broker, which assigns its own ids.
 pub fn broker(upstream: &Upstream) -> Value {
     let headers = json!({ "authorization": "Bearer ${TEST_ADMIN_KEY}" });
     json!({
@@ -58,20 +58,20 @@ pub fn broker(upstream: &Upstream) -> Value {
     })
 }
 
-/// The settings of a world with these provisioners.
+/// Returns the settings for these provisioners.
 pub fn setup(provisioners: &Value) -> Setup {
     let settings = vec![("ENTENTE_CREDENTIALS_FILE", file(provisioners)), ("TEST_ADMIN_KEY", ADMIN_KEY)];
     Setup { settings, live: false }
 }
 
-/// A world with its upstream.
+/// Starts a server with its upstream.
 pub async fn world(of: impl Fn(&Upstream) -> Value) -> (World, Upstream) {
     let upstream = Upstream::start().await;
     let setup = setup(&json!([of(&upstream)]));
     (World::on(setup, Cluster::get().fresh_database().await).await, upstream)
 }
 
-/// A job of an agent with a lease, as it is asked for.
+/// Returns a submitted job of an agent with a lease.
 pub fn job(world: &World, agent: &str, lease: &Value) -> Job {
     let (ctx, now) = (world.ctx(), world.ctx().now());
     let lease = Authority::check(serde_json::from_value(lease.clone()).unwrap()).unwrap();
@@ -110,7 +110,7 @@ pub fn job(world: &World, agent: &str, lease: &Value) -> Job {
     }
 }
 
-/// Writes a job down as `status`.
+/// Stores a job with this status.
 pub async fn write(world: &World, job: &Job, status: &str) {
     let pool = &world.ctx().pool;
     sqlx::query(
@@ -152,7 +152,7 @@ pub async fn write(world: &World, job: &Job, status: &str) {
     }
 }
 
-/// Writes down what a job will be given, and asks for it.
+/// Stores the job and its prepared credentials, and mints them.
 pub async fn asked(world: &World, job: &Job) -> Result<Vec<Made>, Refusal> {
     let ctx = world.ctx();
     write(world, job, "preparing").await;
@@ -170,7 +170,7 @@ pub async fn asked(world: &World, job: &Job) -> Result<Vec<Made>, Refusal> {
     }
 }
 
-/// Has a job accepted with its credentials, in the order in which that is done.
+/// Mints the job's credentials and accepts it, in the order of the server.
 pub async fn accepted(world: &World, job: &Job) -> Result<Vec<Credential>, Refusal> {
     let made = asked(world, job).await?;
     let mut tx = world.ctx().begin(&[]).await.unwrap();
@@ -180,7 +180,7 @@ pub async fn accepted(world: &World, job: &Job) -> Result<Vec<Credential>, Refus
     Ok(shown)
 }
 
-/// Has a job stand there.
+/// Sets a job's status.
 pub async fn stand(world: &World, job: &Job, status: &str) {
     sqlx::query("UPDATE job_clock SET status = $2 WHERE job_id = $1")
         .bind(job.id.uuid())
@@ -190,7 +190,7 @@ pub async fn stand(world: &World, job: &Job, status: &str) {
         .unwrap();
 }
 
-/// Ends jobs as the deeds do that end them.
+/// Ends the credentials of jobs, as the operations that end jobs do.
 pub async fn end(world: &World, jobs: &[JobId]) -> u64 {
     let mut tx = world.ctx().begin(&[]).await.unwrap();
     let ended = credentials::end_of_jobs(&mut tx, jobs, world.ctx().now()).await.unwrap();
@@ -198,12 +198,12 @@ pub async fn end(world: &World, jobs: &[JobId]) -> u64 {
     ended
 }
 
-/// Takes back what is due; the number of attempts.
+/// Revokes all due credentials; returns the number of attempts.
 pub async fn take_back(world: &World) -> usize {
     revoke::step(world.ctx()).await.unwrap()
 }
 
-/// Where the values stand.
+/// Returns the states of all credentials.
 pub async fn states(world: &World) -> Vec<String> {
     sqlx::query_scalar("SELECT state FROM credentials ORDER BY state")
         .fetch_all(&world.ctx().pool)
@@ -211,12 +211,12 @@ pub async fn states(world: &World) -> Vec<String> {
         .unwrap()
 }
 
-/// A time as clients read it.
+/// Formats a time as clients see it.
 pub fn shown(at: Timestamp) -> String {
     entente_domain::clock::rfc3339(at)
 }
 
-/// Every place of the database where a text stands, as `table.column`.
+/// Returns every place of the database that contains a text, as `table.column`.
 pub async fn places_of(world: &World, text: &str) -> Vec<String> {
     let pool = &world.ctx().pool;
     let columns: Vec<(String, String)> = sqlx::query_as(
@@ -238,7 +238,7 @@ pub async fn places_of(world: &World, text: &str) -> Vec<String> {
     found
 }
 
-/// The credentials of a job as they work.
+/// Returns the working credentials of a job.
 pub async fn live(world: &World, job: &Job) -> Vec<Credential> {
     let mut conn = world.ctx().pool.acquire().await.unwrap();
     let mut found: HashMap<JobId, Vec<Credential>> =

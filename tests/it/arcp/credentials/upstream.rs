@@ -1,5 +1,5 @@
-//! An upstream of the operator's on a real socket: it makes credentials as `LiteLLM` does and as some other broker would,
-//! remembers what it was asked and what is out, and is in trouble when a test says so.
+//! An operator's upstream on a real socket: it mints credentials as `LiteLLM` or another broker does, records its
+//! requests and valid values, and simulates failures.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,23 +11,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What it takes to be asked.
+/// The API key that it requires.
 pub const ADMIN_KEY: &str = "sk-admin-0123456789";
 
-/// What it does instead of what it is asked.
+/// Simulated failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// Answers with a status and a body.
+    /// Responds with a status and a body.
     Says(u16, &'static str),
-    /// Does it, and closes the connection without a word.
+    /// Processes the request and closes the connection without a response.
     Dies,
-    /// Never answers.
+    /// Never responds.
     Hangs,
-    /// Makes the same value again and again.
+    /// Mints the same value each time.
     Repeats,
 }
 
-/// A request that it got.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: String,
@@ -38,17 +38,16 @@ pub struct Asked {
 
 #[derive(Default)]
 struct State {
-    /// No two make the same.
+    /// Unique, so that no two upstreams mint equal values.
     name: String,
     asked: Mutex<Vec<Asked>>,
-    /// What is out: values by their alias.
+    /// Valid values by their alias.
     out: Mutex<BTreeMap<String, String>>,
     made: AtomicU64,
     minting: Mutex<Option<Trouble>>,
     revoking: Mutex<Option<Trouble>>,
 }
 
-/// The upstream.
 pub struct Upstream {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -81,32 +80,32 @@ impl Upstream {
         format!("http://{}", self.address)
     }
 
-    /// From now on it is in trouble when it is asked for a value.
+    /// Sets the failure for requests that mint a value.
     pub fn minting(&self, trouble: Option<Trouble>) {
         *self.state.minting.lock().unwrap() = trouble;
     }
 
-    /// From now on it is in trouble when it is to take one back.
+    /// Sets the failure for requests that revoke a value.
     pub fn revoking(&self, trouble: Option<Trouble>) {
         *self.state.revoking.lock().unwrap() = trouble;
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.state.asked.lock().unwrap().clone()
     }
 
-    /// What it was asked so far on a path that begins like this.
+    /// Returns the requests so far whose path begins with `path`.
     pub fn asked_on(&self, path: &str) -> Vec<Asked> {
         self.asked().into_iter().filter(|asked| asked.path.starts_with(path)).collect()
     }
 
-    /// The values that work.
+    /// Returns the valid values.
     pub fn out(&self) -> Vec<String> {
         self.state.out.lock().unwrap().values().cloned().collect()
     }
 
-    /// Makes a value without being asked by the server: as a worker does that renews its own.
+    /// Mints a value without a request of the server, as a worker does that renews its own.
     pub fn make(&self, alias: &str) -> String {
         self.state.make(alias, None)
     }

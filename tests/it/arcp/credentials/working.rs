@@ -1,4 +1,5 @@
-//! Jobs with credentials from their submission to their end, over REST: who is told of them, and that every end ends them.
+//! Jobs with credentials from submission to end, over REST: who sees them, and that every end of a job revokes
+//! them.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::arcp::jobs::{Hand, events, id, status};
 use crate::harness::process::{KEY, Launch, Place, key_of};
 use crate::harness::{Client, Cluster, Value, World, json, talk};
 
-/// A job as it is asked for.
+/// Returns the submission of a job.
 fn ask() -> Value {
     json!({ "agent": "echo", "lease_request": { "model.use": ["gpt-9"], "agent.delegate": ["echo"] } })
 }
@@ -17,7 +18,7 @@ fn plain(upstream: &Upstream) -> Value {
     litellm(upstream, &json!({}))
 }
 
-/// A world with an upstream, a client and a worker.
+/// Starts a server with an upstream, a client and a worker.
 async fn working() -> (World, Upstream, Client, Hand) {
     let (world, upstream) = world(plain).await;
     let (client, hand) = (world.agent("agent.client").await, Hand::of(&world.any(), "echo@1.0.0").await);
@@ -62,7 +63,7 @@ async fn a_job_is_accepted_with_its_credentials_and_nobody_else_sees_them() {
 async fn every_end_of_a_job_ends_its_credentials() {
     let (world, upstream, client, hand) = working().await;
     let session = |accepted: &Value| json!({ "session_id": accepted["session_id"] });
-    // While it waits for a worker.
+    // Cancelled while it waits for a worker.
     let waiting = client.post("/jobs", ask()).await.is(201);
     client.post(&format!("/jobs/{}/cancel", id(&waiting)), session(&waiting)).await.is(202);
     assert_eq!((status(&client, id(&waiting)).await.as_str(), take_back(&world).await), ("cancelled", 1));
@@ -99,7 +100,7 @@ async fn every_end_of_a_job_ends_its_credentials() {
                 world.pass(30).await;
             }
             "loss" => {
-                // Its worker is lost as often as it may be; in between the next one gets the same value.
+                // Its worker is lost as often as allowed; each next one gets the same value.
                 let mut lost = 0;
                 world.pass(60).await;
                 while let [again] = hand.claim(10).await.as_slice() {
@@ -190,7 +191,7 @@ async fn the_same_key_is_the_same_job_with_the_same_credentials() {
     assert!(all.iter().all(|reply| reply.ok() == first), "one of them got something else");
     assert_eq!(all.iter().filter(|reply| reply.status == 201).count(), 1);
     assert_eq!(upstream.out(), [value(&first)]);
-    // Also when it is over: what is answered is the same, what it is good for is nothing.
+    // Also after its end: the response is the same, but the value is no longer valid.
     let claimed = hand.one().await;
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     take_back(&world).await;
@@ -276,7 +277,7 @@ async fn a_killed_server_takes_back_when_it_is_there_again() {
     let launch = Launch::shared(&place, &url)
         .with("ENTENTE_CREDENTIALS_FILE", file)
         .with("TEST_ADMIN_KEY", ADMIN_KEY)
-        // Whatever is logged at all: no value may be in it.
+        // No log level may reveal a value.
         .with("ENTENTE_LOG", "trace");
     let (mut server, _) = launch.start().await;
     let client = server.client(&key_of("agent.ada"));
@@ -285,7 +286,7 @@ async fn a_killed_server_takes_back_when_it_is_there_again() {
     let accepted = client.post("/jobs", ask()).await.is(201);
     let claimed = hand.one().await;
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
-    // Until one attempt has failed: one that it died over would only be repeated when that must be over.
+    // Until one attempt has failed: an attempt during which the server dies is repeated only after its timeout.
     while upstream.asked_on("/key/delete").is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

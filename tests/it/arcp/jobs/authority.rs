@@ -1,9 +1,9 @@
-//! Authority is enforced (ARCP §9.1 to §9.5, §9.7): before an operation is made, and when an event tells of one.
+//! Authority is enforced (ARCP §9.1 to §9.5, §9.7): before an operation, and when an event reports one.
 
 use super::{Hand, events, id, kinds, status};
 use crate::harness::{Reply, Value, World, json};
 
-/// A world with one running job that has this lease.
+/// Starts a server with one running job that has this lease.
 async fn running(lease: Value, constraints: Value) -> (World, Hand, Value) {
     let world = World::start().await;
     let client = world.agent("agent.client").await;
@@ -77,7 +77,7 @@ async fn an_operation_is_judged_by_its_canonical_target() {
         assert_eq!(body["retryable"], false, "{capability} {target}");
     }
     ask(&hand, &job, "fs.execute", "/w/a").await.refused(422, "INVALID_REQUEST");
-    // Nothing of it is an event, for no call was named.
+    // No call was named, so none of these is an event.
     assert!(kinds(&world.admin().await, id(&job)).await.is_empty());
     world.end().await;
 }
@@ -130,7 +130,7 @@ async fn a_lease_ends_to_the_instant() {
     let call = json!({ "capability": "tool.call", "target": "x", "call_id": "c1" });
     let body = hand.tell(&job, "authorize", call).await.refused(403, "LEASE_EXPIRED");
     assert_eq!(body["retryable"], false);
-    // The operation that came too late has ended the job: an answer to the call, and then the end (contract 1.4).
+    // The late operation has ended the job: a result of the call and then the end (ARCP-W-1.4).
     let all = events(&admin, id(&job)).await;
     let kinds: Vec<&str> = all.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["tool_result", "job.error"]);
@@ -165,7 +165,7 @@ async fn an_event_after_the_end_of_the_lease_ends_the_job() {
     world.end().await;
 }
 
-/// The end of a lease is noted for whoever audits (ARCP §14).
+/// Asserts that the end of a lease is in the audit log once (ARCP §14).
 async fn noted_once(world: &World, job: &Value) {
     let log = world.admin().await.get("/audit").await.ok();
     let noted = log["events"].as_array().or(log.as_array()).unwrap();

@@ -1,9 +1,9 @@
-//! Budgets (ARCP §9.6): exact, checked before every operation, and set aside where somebody wants to be sure.
+//! Budgets (ARCP §9.6): exact, checked before every operation, with optional reservations.
 
 use super::{Hand, events, id, status};
 use crate::harness::{Value, World, json};
 
-/// A world with one running job that has this budget.
+/// Starts a server with one running job that has this budget.
 async fn running(budget: Value) -> (World, Hand, Value) {
     let world = World::start().await;
     let client = world.agent("agent.client").await;
@@ -71,7 +71,7 @@ async fn nothing_is_allowed_once_any_counter_is_spent() {
     }
     ask("cost.budget", "credits").await.refused(403, "BUDGET_EXHAUSTED");
     ask("cost.budget", "USD").await.ok();
-    // What the lease does not cover is said first.
+    // A missing permission is reported first.
     ask("fs.read", "/x").await.refused(403, "PERMISSION_DENIED");
     let call = json!([{ "kind": "tool_call", "body": { "tool": "x", "call_id": "c" } }]);
     assert_eq!(hand.events(&job, call).await.ok()["denied"][0]["code"], "BUDGET_EXHAUSTED");
@@ -86,7 +86,7 @@ async fn a_budget_of_nothing_is_spent_at_once() {
     let (world, hand, job) = running(json!(["USD:0"])).await;
     let call = json!({ "capability": "tool.call", "target": "x" });
     hand.tell(&job, "authorize", call).await.refused(403, "BUDGET_EXHAUSTED");
-    // An agent may report it as its end: what the code says about trying again is not its to say.
+    // An agent may report it as its end, but `retryable` follows from the code.
     let end = json!({ "code": "BUDGET_EXHAUSTED", "message": "out", "retryable": true });
     hand.tell(&job, "error", end).await.ok();
     let (_, last) = events(&world.admin().await, id(&job)).await.pop().unwrap();
@@ -114,7 +114,7 @@ async fn what_is_set_aside_cannot_be_spent_twice() {
         settle(&first["reservation_id"], json!({ "USD": "0.25" })).await.ok()["budget"],
         json!({ "USD": 0.15 })
     );
-    // The answer may have been lost: again it is the same, and nothing more.
+    // The response may have been lost: a repeated settlement returns the same and has no further effect.
     assert_eq!(
         settle(&first["reservation_id"], json!({ "USD": "0.25" })).await.ok()["budget"],
         json!({ "USD": 0.15 })
@@ -124,13 +124,13 @@ async fn what_is_set_aside_cannot_be_spent_twice() {
     for _ in 0..2 {
         assert_eq!(hand.tell(&job, &path, json!({})).await.ok()["budget"], json!({ "USD": 0.75 }));
     }
-    // A cost that names what was set aside for it settles it.
+    // A cost that names its reservation settles it.
     let third = reserve("0.5").await.ok();
     let body =
         json!({ "name": "cost.x", "value": 0.1, "unit": "USD", "reservation_id": third["reservation_id"] });
     let told = hand.events(&job, json!([{ "kind": "metric", "body": body }])).await.ok();
     assert_eq!(told["budget"], json!({ "USD": 0.65 }));
-    // What nobody counts cannot be set aside, and nothing of what is refused is.
+    // A currency without a counter cannot be reserved, and a refused request reserves nothing.
     let both = json!({ "capability": "tool.call", "target": "x", "reserve": { "USD": "0.1", "EUR": "1" } });
     hand.tell(&job, "authorize", both).await.refused(403, "BUDGET_EXHAUSTED");
     for wrong in ["-1", "x", "1e99"] {
@@ -138,7 +138,7 @@ async fn what_is_set_aside_cannot_be_spent_twice() {
     }
     let left = world.admin().await.get(&format!("/jobs/{}", id(&job))).await.ok();
     assert_eq!(left["budget"], json!({ "USD": 0.65 }));
-    // Whoever did not get the answer asks again for the same call, and gets the same.
+    // A retry for the same call gets the same reservation.
     let body =
         json!({ "capability": "tool.call", "target": "x", "call_id": "c9", "reserve": { "USD": "0.4" } });
     let one = hand.tell(&job, "authorize", body.clone()).await.ok();

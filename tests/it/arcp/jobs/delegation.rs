@@ -12,7 +12,7 @@ struct Family {
 }
 
 impl Family {
-    /// A running parent with this lease.
+    /// Starts a server with a running parent that has this lease.
     async fn of(lease: Value, constraints: Value) -> Self {
         let world = World::start().await;
         let client = world.agent("agent.client").await;
@@ -82,14 +82,14 @@ async fn a_child_never_has_more_than_its_parent() {
     }
     let later = json!({ "expires_at": "2026-11-21T09:00:01Z" });
     family.delegate("late", json!({}), later).await.refused(422, "LEASE_SUBSET_VIOLATION");
-    // As much as there is, is not more (contract 9, decision 3); what it says nothing of, it inherits.
+    // An equal lease is allowed (ARCP-W-9.3); omitted capabilities are inherited.
     let same = json!({ "fs.read": ["/w/*"], "model.use": ["fast/*"], "cost.budget": ["USD:2.00"] });
     let child = family.delegate("same", same, json!({})).await.is(201);
     assert_eq!(child["lease_constraints"]["expires_at"], "2026-11-21T09:00:00.000000Z");
     let sooner = json!({ "expires_at": "2026-11-21T08:30:00Z" });
     let child = family.delegate("sooner", json!({}), sooner).await.is(201);
     assert_eq!(child["lease_constraints"]["expires_at"], "2026-11-21T08:30:00.000000Z");
-    // Over REST or a socket it is the same law, with `parent_job_id` (contract 9, decision 7).
+    // The same rule applies over REST and sockets, with `parent_job_id` (ARCP-W-9.7).
     let ask = |lease: Value| {
         let body =
             json!({ "agent": "helper", "parent_job_id": family.parent["job_id"], "lease_request": lease });
@@ -145,7 +145,7 @@ async fn a_childs_costs_are_its_parents_too() {
     assert_eq!(family.helper.events(&a, cost(3)).await.ok()["budget"], json!({ "USD": 1 }));
     let parent = family.client.get(&format!("/jobs/{}", id(&family.parent))).await.ok();
     assert_eq!(parent["budget"], json!({ "USD": 2 }));
-    // A child without a budget of its own spends its parent's; what the family has spent, nobody of it can spend again.
+    // A child without a budget spends its parent's; money that one of the family has spent is gone for all.
     family.helper.events(&b, cost(2)).await.ok();
     let call = json!({ "capability": "tool.call", "target": "x" });
     for (hand, job) in [(&family.helper, &a), (&family.helper, &b), (&family.hand, &family.parent)] {
@@ -170,7 +170,7 @@ async fn children_end_with_a_parent_that_failed() {
         assert_eq!((&end["code"], &end["final_status"]), (&json!("CANCELLED"), &json!("cancelled")));
     }
     assert_eq!(family.helper.beat(&[&running]).await["lost"], json!([running["job_id"]]));
-    // Who was stopped gives nothing any more.
+    // A stopped job cannot delegate any more.
     let late = json!({ "agent": "helper", "parent_job_id": family.parent["job_id"] });
     family.client.post("/jobs", late).await.refused(422, "INVALID_REQUEST");
     family.world.end().await;

@@ -1,4 +1,5 @@
-//! How jobs end (ARCP §7.3, §7.4), and what becomes of those whose worker is lost: once, whoever is first.
+//! The ends of jobs (ARCP §7.3, §7.4), and jobs with a lost worker: each ends once, with the first end that
+//! arrives.
 
 use super::{Hand, events, id, kinds, status};
 use crate::harness::{Value, World, json};
@@ -48,10 +49,10 @@ async fn a_job_that_runs_is_asked_to_stop_and_then_ended() {
     assert_eq!(told["cancel_requested"], true);
     let call = json!({ "capability": "tool.call", "target": "x" });
     hand.tell(&jobs[0], "authorize", call).await.refused(409, "CANCELLED");
-    // What its worker had to say does not change how it ends.
+    // A later result of its worker does not change the end.
     hand.tell(&jobs[0], "result", json!({ "result": "too late" })).await.ok();
     assert_eq!(status(&client, id(&jobs[0])).await, "cancelled");
-    // The other worker says nothing.
+    // The other worker stays silent.
     world.pass(29).await;
     assert_eq!(status(&client, id(&jobs[1])).await, "running");
     world.pass(1).await;
@@ -112,7 +113,7 @@ async fn a_lost_workers_job_goes_to_another_and_the_dead_are_fenced_off() {
     world.pass(59).await;
     assert_eq!(status(&client, id(&job)).await, "running", "a heartbeat moves the end on");
     world.clock.advance(1);
-    // Lost the instant it is due, swept or not.
+    // Lost as soon as it is due, before a sweep has run.
     for (what, body) in [
         ("events", json!({ "events": [] })),
         ("result", json!({ "result": 1 })),
@@ -173,7 +174,7 @@ async fn a_job_that_is_given_back_has_lost_no_attempt() {
     hand.tell(&claimed, "release", json!({})).await.refused(409, "CLAIM_LOST");
     let again = hand.one().await;
     assert_eq!((&again["attempt"], &again["job_id"]), (&json!(1), &job["job_id"]));
-    // A worker that leaves gives back what it holds.
+    // A worker that leaves returns its jobs.
     hand.client.post(&format!("/workers/{}/leave", hand.id), json!({})).await.ok();
     assert_eq!(status(&client, id(&job)).await, "pending");
     hand.client.post("/jobs/claim", json!({ "worker_id": hand.id })).await.refused(404, "NOT_FOUND");

@@ -1,5 +1,5 @@
-//! Workers that die while they wait for a job (issue 16, B6): what they would have taken is another's at once, and it counts
-//! as no attempt.
+//! Workers that die while they wait for a job: another worker gets the job at once, and no attempt
+//! is counted.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use tokio::time::{sleep, timeout};
 use super::{Hand, id};
 use crate::harness::{ANY, Client, Cluster, Setup, World, json};
 
-/// How long a job may take to come to a worker that lives: nothing near the minute of a claim.
+/// Upper bound for a job to reach a live worker, well below the minute of a claim.
 const SOON: Duration = Duration::from_secs(5);
 
 fn live() -> Setup {
     Setup { live: true, ..Setup::default() }
 }
 
-/// Asks for jobs as a worker that may die: by hand, so that its connection can be closed.
+/// Requests jobs over a raw connection, so that the test can close it.
 async fn ask(world: &World, hand: &Hand, wait: u32) -> TcpStream {
     let mut stream = TcpStream::connect(world.address).await.unwrap();
     let body = json!({ "worker_id": hand.id, "max": 1, "wait_sec": wait }).to_string();
@@ -28,12 +28,12 @@ async fn ask(world: &World, hand: &Hand, wait: u32) -> TcpStream {
         body.len()
     );
     stream.write_all((head + &body).as_bytes()).await.unwrap();
-    // Long enough that it waits.
+    // Long enough for the request to be waiting.
     sleep(Duration::from_millis(400)).await;
     stream
 }
 
-/// Takes the one job that is there, as a worker that waits.
+/// Takes the only job with a long poll.
 async fn takes(hand: &Hand, wait: u32) -> serde_json::Value {
     let asked = json!({ "worker_id": hand.id, "max": 1, "wait_sec": wait });
     let got = timeout(SOON, hand.client.post("/jobs/claim", asked)).await.expect("no job came").ok();
@@ -52,7 +52,8 @@ async fn whoever_died_while_it_waited_takes_nothing() {
     let b = World::on(live(), a.database.clone()).await;
     let dead = Hand::of(&a.any(), "echo@1.0.0").await;
     let alive = Hand::again(&a.any(), "echo@1.0.0").await;
-    // One on each server, and the job comes by the second: neither what it is told by itself nor what it is woken for.
+    // One on each server, and the job is submitted on the second: this covers both the local and the remote
+    // wake-up.
     for world in [&a, &b] {
         drop(ask(world, &dead, 60).await);
     }
@@ -65,7 +66,7 @@ async fn whoever_died_while_it_waited_takes_nothing() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     let log = a.any().get(&format!("/jobs/{job}/events?limit=100")).await.ok();
     assert_eq!(log["events"].as_array().unwrap().len(), 0, "nobody was lost: {log}");
-    // Their places are free again, too: nobody waits for them.
+    // Their slots are free again too, so the stop waits for no request.
     b.server.stop().await;
     a.server.stop().await;
 }
@@ -82,7 +83,7 @@ async fn whoever_dies_while_a_job_becomes_its_own_gives_it_back() {
         i64::from_ne_bytes(intent.uuid().as_u64_pair().1.to_ne_bytes())
     };
     let job = submit(&any, json!({ "intent_id": intent })).await;
-    // Somebody has the intent's lock while the job is taken: its worker dies in the middle.
+    // The intent's lock is held while the job is claimed, and its worker dies meanwhile.
     let mut beside = Cluster::get().options(&world.database).connect().await.unwrap();
     let mut held = beside.begin().await.unwrap();
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(key).execute(&mut *held).await.unwrap();
@@ -94,7 +95,7 @@ async fn whoever_dies_while_a_job_becomes_its_own_gives_it_back() {
     sleep(Duration::from_millis(300)).await;
     let taken = takes(&alive, 20).await;
     assert_eq!((id(&taken), &taken["attempt"]), (job.as_str(), &json!(1)), "{taken}");
-    // And whoever lives is answered as ever.
+    // And the live worker is answered as usual.
     alive.tell(&taken, "result", json!({ "result": 1 })).await.ok();
     world.server.stop().await;
 }
@@ -112,7 +113,7 @@ async fn what_was_asked_for_is_done_although_nobody_waits_for_the_answer() {
         intent.as_str().unwrap(),
         body.len()
     );
-    // Said and gone, as senders of hooks do.
+    // Sends the request and disconnects, as webhook senders do.
     stream.write_all((head + &body).as_bytes()).await.unwrap();
     drop(stream);
     let began = Instant::now();

@@ -1,5 +1,5 @@
-//! Jobs that work for an intent spend its money (RFC-0009, RFC-0013): what they report is a cost of the intent, once, and its
-//! `max_cost` stops them as a counter does that has nothing left (ARCP §9.6).
+//! Jobs that work for an intent spend its money (RFC-0009, RFC-0013): each reported cost is recorded on the intent
+//! once, and its `max_cost` stops them like an exhausted budget (ARCP §9.6).
 
 use super::{Hand, id};
 use crate::harness::{Client, Value, World, json};
@@ -26,7 +26,7 @@ async fn costs(client: &Client, intent: &str) -> Vec<(Value, Value)> {
     all.map(|cost| (cost["amount"].clone(), cost["unit"].clone())).collect()
 }
 
-/// A job that works for an intent, claimed.
+/// Submits and claims a job that works for an intent.
 async fn job(client: &Client, hand: &Hand, intent: &str, lease: Value) -> Value {
     let asked = json!({ "agent": "echo", "intent_id": intent, "lease_request": lease });
     let made = client.post("/jobs", asked).await.is(201);
@@ -56,10 +56,10 @@ async fn what_a_job_reports_is_a_cost_of_its_intent_once() {
         (&cost["agent_id"], &cost["metadata"]),
         (&json!("echo@1.0.0"), &json!({ "job_id": id(&one) }))
     );
-    // A report that is refused leaves nothing, and neither does a job that works for no intent.
+    // A refused report records nothing, and neither does a job without an intent.
     let odd = json!([spent(1.0, "USD"), { "kind": "metric", "body": { "name": "cost.x", "value": -1, "unit": "USD" } }]);
     assert_eq!(hand.events(&one, odd).await.status, 422);
-    // Nor does one that goes wrong only when it is applied.
+    // Nor does a report that fails only when it is applied.
     let mut unknown = spent(1.0, "USD");
     unknown["body"]["reservation_id"] = json!("rsv_01J9ZK4T6Q8R2V5X7Y9B1C3D5F");
     hand.events(&one, json!([spent(1.0, "USD"), unknown])).await.refused(422, "INVALID_REQUEST");
@@ -70,7 +70,7 @@ async fn what_a_job_reports_is_a_cost_of_its_intent_once() {
     ada.post("/jobs", json!({ "agent": "echo" })).await.is(201);
     let free = hand.one().await;
     hand.events(&free, json!([spent(1.0, "USD")])).await.ok();
-    // What was set aside is no cost before it is settled, and then it is what it came to.
+    // A reservation is no cost until it is settled, and then it counts with its final amount.
     let held = may(&hand, &one, json!({ "reserve": { "USD": "2" } })).await.ok();
     assert_eq!(costs(&ada, &intent).await.len(), 2);
     settle(&hand, &one, &held, "1.5").await;
@@ -89,7 +89,7 @@ async fn a_ceiling_of_the_intent_stops_its_jobs() {
     let intent = governed(&ada, json!({ "max_cost": 10 })).await;
     let path = format!("/intents/{intent}/costs");
     let recorded = |amount: i32| json!({ "cost_type": "compute", "amount": amount, "unit": "USD" });
-    // One job has a budget of its own, which is larger, and one has none.
+    // One job has a larger budget of its own, the other has none.
     let rich = job(&ada, &hand, &intent, json!({ "tool.call": ["*"], "cost.budget": ["USD:100"] })).await;
     let bare = job(&ada, &hand, &intent, json!({ "tool.call": ["*"] })).await;
     ada.post(&path, recorded(4)).await.ok();
@@ -97,14 +97,14 @@ async fn a_ceiling_of_the_intent_stops_its_jobs() {
         may(&hand, one, json!({})).await.ok();
         may(&hand, one, json!({ "reserve": { "USD": "6.01" } })).await.refused(403, "BUDGET_EXHAUSTED");
     }
-    // Both set aside from one purse.
+    // Both reserve from the same limit.
     let held = may(&hand, &rich, json!({ "reserve": { "USD": "4" } })).await.ok();
     may(&hand, &bare, json!({ "reserve": { "USD": "2.01" } })).await.refused(403, "BUDGET_EXHAUSTED");
     let other = may(&hand, &bare, json!({ "reserve": { "USD": "2" } })).await.ok();
     settle(&hand, &bare, &other, "1").await;
     settle(&hand, &rich, &held, "4").await;
     may(&hand, &rich, json!({})).await.ok();
-    // Whatever is reported is counted, also what is too much: the money is gone (§9.6).
+    // Every report is recorded, even above the limit: the money is spent (§9.6).
     let told = hand.events(&rich, json!([spent(3.0, "USD")])).await.ok();
     assert_eq!(told["budget"], json!({ "USD": 93 }));
     assert_eq!(ada.get(&path).await.ok()["costs"].as_array().unwrap().len(), 4);
@@ -120,7 +120,7 @@ async fn a_ceiling_of_the_intent_stops_its_jobs() {
     }
     may(&hand, &bare, json!({ "capability": "cost.budget", "target": "EUR" })).await.ok();
     ada.post(&path, recorded(1)).await.refused(403, "governance_violation");
-    // Who manages the intent may give it more.
+    // An agent that manages the intent may raise the limit.
     let version = ada.get(&format!("/intents/{intent}")).await.ok()["version"].clone();
     let more = json!({ "max_cost": 20 });
     ada.seen(&version).put(&format!("/intents/{intent}/governance"), more).await.ok();
@@ -134,7 +134,7 @@ async fn a_child_spends_what_its_parent_works_for() {
     let (ada, hand) = (world.agent("agent.ada").await, Hand::of(&world.any(), "echo@1.0.0").await);
     let intent = governed(&ada, json!({ "max_cost": 1 })).await;
     let parent = job(&ada, &hand, &intent, json!({ "tool.call": ["*"] })).await;
-    // One that names no intent of its own, as clients of sessions submit them.
+    // It names no intent of its own, as clients of sessions submit them.
     let asked =
         json!({ "agent": "echo", "parent_job_id": id(&parent), "lease_request": { "tool.call": ["*"] } });
     ada.post("/jobs", asked).await.is(201);

@@ -1,4 +1,4 @@
-//! Streamed results (ARCP §8.4): in order, once, and put together again.
+//! Streamed results (ARCP §8.4): in order, once, and reassembled.
 
 use super::{Hand, id, kinds};
 use crate::harness::{Client, Value, World, http, json};
@@ -86,7 +86,7 @@ async fn chunks_that_do_not_fit_are_refused_and_leave_nothing() {
         chunk(result, 1, "eA==", "base64", true),
         chunk(&json!("res_other"), 0, "x", "utf8", true),
     ] {
-        // The log before it goes with it: a request is kept whole or not at all.
+        // The valid log event is rejected together with the chunk: a request is stored as a whole or not at all.
         let both = json!([{ "kind": "log", "body": {} }, wrong]);
         run.hand.events(&run.job, both).await.refused(422, "INVALID_REQUEST");
     }

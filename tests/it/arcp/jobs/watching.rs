@@ -1,4 +1,4 @@
-//! Waiting and watching: long polls of workers, streams of events, and jobs that work for an intent.
+//! Waiting and watching: long polls of workers, event streams, and jobs that work for an intent.
 
 use std::time::{Duration, Instant};
 
@@ -159,10 +159,10 @@ async fn a_job_that_works_for_an_intent_shows_there() {
     assert_eq!(told, ["channel.created", "job.accepted", "job.running", "job.ended", "channel.closed"]);
     let ended = log.as_array().unwrap().iter().find(|event| event["event_type"] == "job.ended").unwrap();
     assert_eq!((&ended["payload"]["status"], &ended["trace_id"]), (&json!("success"), &job["trace_id"]));
-    // Its end withdraws what waits for it.
+    // The job's end withdraws its pending messages.
     let path = format!("/channels/{channel}/messages/{}", asked["id"].as_str().unwrap());
     assert_eq!(client.get(&path).await.ok()["status"], "expired");
-    // Who may not write to the intent has no job on it.
+    // An agent without write access cannot submit a job on the intent.
     let closed = json!({ "default_policy": "closed", "entries": [] });
     client.put(&format!("/intents/{intent}/acl"), closed).await.ok();
     let stranger = world.agent("agent.stranger").await;

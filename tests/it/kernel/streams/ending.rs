@@ -1,15 +1,15 @@
-//! How streams end: never cleanly (contract 11.4), as soon as their reader may no longer see what they follow, when that
-//! is gone, when the key ends, and when the server stops.
+//! The ends of streams: always with an error (OI-11.4.1), when the reader loses access, when the followed
+//! resource is deleted, when the key ends, and when the server stops.
 
 use std::time::{Duration, Instant};
 
 use super::{count, live, numbers, send};
 use crate::harness::{Client, Sse, Value, World, json, talk};
 
-/// The time within which whoever lost access must have lost the stream.
+/// Upper bound for a stream to break after its reader lost access.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Requires that all these streams break soon, not ending cleanly.
+/// Asserts that all these streams break soon, and not with a clean end.
 async fn break_soon(streams: &mut [Sse], why: &str) {
     let since = Instant::now();
     for stream in streams {
@@ -49,19 +49,19 @@ async fn a_stream_breaks_when_access_is_taken_away() {
     assert_eq!(numbers(&[all.next().await]), [0]);
     ada.delete(&format!("{entries}/{entry}")).await.is(204);
     break_soon(&mut streams, "revoked").await;
-    // Streams over many intents go on without this one.
+    // Streams over many intents continue without this one.
     send(&ada, &channel, json!({ "sender": "agent.ada", "to": "agent.bob", "payload": { "n": 1 } })).await;
     let open = talk(&ada, json!({})).await.1;
     send(&ada, &open, json!({ "sender": "agent.ada", "to": "agent.bob", "payload": { "n": 2 } })).await;
     assert_eq!(numbers(&[own.next().await]), [2]);
     assert_eq!(numbers(&[all.next_named("channel_message").await]), [2]);
-    // An entry that ends by itself ends streams too.
+    // The expiry of a grant ends streams too.
     let soon = chrono::Utc::now() + chrono::TimeDelta::milliseconds(700);
     grant(json!({ "expires_at": soon.to_rfc3339() })).await;
     let mut streams = on_both_families(&bob, "intents", &intent).await;
     streams.extend(on_both_families(&bob, "channels", &channel).await);
     tokio::time::sleep(Duration::from_millis(700)).await;
-    // What is said after the end is not heard, whether or not a sweep has come by.
+    // Messages after the expiry are not delivered, whether or not a sweep has run.
     count(&ada, "agent.ada", &channel, 3, 1).await;
     for stream in &mut streams {
         assert!(
@@ -113,7 +113,7 @@ async fn a_channels_stream_breaks_when_the_channel_is_deleted() {
     break_soon(&mut of_channel, "deleted").await;
     assert_eq!(of_intent.next_named("channel.closed").await.data["payload"]["channel_id"], json!(channel));
     Sse::refused(&bob, &format!("/subscribe/channels/{channel}")).await.refused(404, "not_found");
-    // One that was closed before is deleted just the same.
+    // Deleting a channel that was closed before has the same effect.
     let closed = ada.post(&format!("/intents/{intent}/channels"), json!({ "name": "closed" })).await.is(201);
     let closed = closed["id"].as_str().unwrap();
     ada.patch(&format!("/channels/{closed}"), json!({ "status": "closed" })).await.ok();
@@ -123,9 +123,9 @@ async fn a_channels_stream_breaks_when_the_channel_is_deleted() {
     world.end().await;
 }
 
-/// A key of an agent, made over the wire: the key's id, and a client with it.
+/// Creates a key for an agent through the API; returns the key's id and a client with it.
 async fn key_of(world: &World, admin: &Client, agent: &str, more: Value) -> (String, Client) {
-    // The second time it is there already.
+    // Fails the second time, because the principal exists.
     admin.post("/principals", json!({ "id": agent, "kind": "agent" })).await;
     let made = admin.post(&format!("/principals/{agent}/keys"), more).await.is(201);
     (made["record"]["id"].as_str().unwrap().to_owned(), world.client(made["key"].as_str().unwrap()))
@@ -150,11 +150,11 @@ async fn a_stream_breaks_when_its_key_ends() {
     admin.delete(&format!("/keys/{id}")).await.ok();
     break_soon(&mut streams, "revoked").await;
     bob.get(&format!("/intents/{intent}")).await.refused(401, "unauthenticated");
-    // Nor does a request that was waiting hear what is said after.
+    // Nor does a waiting long poll get later messages.
     count(&ada, "agent.ada", &channel, 0, 1).await;
     waiting.await.unwrap().refused(401, "unauthenticated");
     assert_eq!(numbers(&[others.next().await]), [0], "the agent's other key is another matter");
-    // A key that expires by itself.
+    // A key that expires.
     let soon = chrono::Utc::now() + chrono::TimeDelta::milliseconds(800);
     let (_, brief) = key_of(&world, &admin, "agent.bob", json!({ "expires_at": soon.to_rfc3339() })).await;
     let mut stream = Sse::open(&brief, &format!("/subscribe/intents/{intent}")).await;

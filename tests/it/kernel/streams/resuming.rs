@@ -1,12 +1,12 @@
-//! Resuming a stream (contract 11.6): `Last-Event-ID` without a gap or a repetition, on every kind of stream, after a
-//! restart, from odd ids, and for readers that are slower than their channel.
+//! Resuming a stream (OI-11.6.1): `Last-Event-ID` without gaps or repetitions, on every kind of stream, after a
+//! restart, with unusual ids, and for readers slower than their channel.
 
 use std::time::Duration;
 
 use super::{count, live, names, numbers, send};
 use crate::harness::{Client, Event, Setup, Sse, World, json, talk};
 
-/// Every kind of stream that a member of the channel can open.
+/// Returns every kind of stream that a member of the channel can open.
 fn paths(intent: &str, channel: &str) -> Vec<String> {
     vec![
         format!("/subscribe/intents/{intent}"),
@@ -19,7 +19,7 @@ fn paths(intent: &str, channel: &str) -> Vec<String> {
     ]
 }
 
-/// Frames without what has become of their messages since: that is the one thing that may differ when they come again.
+/// Returns the frames without the message status, the only part that may differ when they are repeated.
 fn lasting(events: &[Event]) -> Vec<Event> {
     let mut events = events.to_vec();
     for event in events.iter_mut().filter(|event| event.name == "channel_message") {
@@ -29,7 +29,7 @@ fn lasting(events: &[Event]) -> Vec<Event> {
     events
 }
 
-/// Opens the stream after each of some frames, and requires the frames that followed.
+/// Resumes the stream after some of the frames and asserts that the rest follows.
 async fn resumes(client: &Client, path: &str, said: &[Event]) {
     for cut in [0, 1, said.len() / 2, said.len() - 2] {
         let mut stream = Sse::resume(client, path, Some(&said[cut].id)).await;
@@ -50,7 +50,7 @@ async fn every_stream_resumes_without_gap_or_repetition() {
     for path in &paths {
         streams.push(Sse::open(&bob, path).await);
     }
-    // Messages, receipts and events in turn: three tables, one line.
+    // Messages, receipts and events in turn: three tables, one log.
     for n in 0..6_u64 {
         let id =
             send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": n } })).await["id"].clone();
@@ -62,14 +62,14 @@ async fn every_stream_resumes_without_gap_or_repetition() {
     }
     let mut said = Vec::new();
     for (path, stream) in paths.iter().zip(&mut streams) {
-        // The agent did not send these, so their receipts are not its affair.
+        // The agent did not send these messages, so it gets no receipts for them.
         let frames = stream.next_few(if path.contains("agents") { 12 } else { 18 }).await;
         assert_eq!(numbers(&frames), [0, 1, 2, 3, 4, 5], "{path}");
         assert_eq!(names(&frames[..2])[0], "channel_message");
         resumes(&bob, path, &frames).await;
         said.push(frames);
     }
-    // Another server on the same database, which has none of it in memory, says the same.
+    // Another server on the same database, with nothing in memory, delivers the same.
     let database = world.database.clone();
     drop(streams);
     world.end().await;
@@ -98,10 +98,10 @@ async fn odd_ids_have_a_clear_answer() {
             assert!(refused["message"].as_str().unwrap().contains("Last-Event-ID"));
         }
     }
-    // An id of another kind of stream has no place in this one.
+    // An id of another kind of stream is invalid here.
     Sse::refused(&ada.with("last-event-id", &house), &of_intent).await.refused(422, "invalid_parameter");
     Sse::refused(&ada.with("last-event-id", "1"), &of_all).await.refused(422, "invalid_parameter");
-    // From the beginning, before it, and after the end.
+    // From the beginning, from before it, and from after the end.
     for first in ["0", "-7"] {
         let mut stream = Sse::resume(&ada, &of_intent, Some(first)).await;
         let said = stream.next_few(5).await;
@@ -112,7 +112,7 @@ async fn odd_ids_have_a_clear_answer() {
     let mut fresh = Sse::resume(&ada, &of_intent, Some(" ")).await;
     count(&ada, "agent.ada", &channel, 3, 1).await;
     assert_eq!(numbers(&[beyond.next().await, fresh.next().await]), [3, 3], "what is new is heard");
-    // A client that cannot set headers says it in the query.
+    // A client that cannot set headers uses the query parameter.
     let mut stream = Sse::open(&ada, &format!("{of_all}?last_event_id={house}")).await;
     assert_eq!(numbers(&stream.next_few(3).await), [1, 2, 3]);
     world.end().await;
@@ -132,7 +132,8 @@ async fn an_id_whose_message_is_evicted_goes_on_with_what_is_left() {
     world.sweep().await;
     for path in [format!("/intents/{intent}/subscribe"), format!("/subscribe/channels/{channel}")] {
         let mut late = Sse::resume(&ada, &path, Some(&said[1].id)).await;
-        // What this server still holds in memory may come too; a server that holds nothing has the last three.
+        // Frames that this server still holds in memory may come too; a server without them delivers the last
+        // three.
         let got = numbers(&late.next_few(3).await);
         assert!(got == [7, 8, 9] || got == [2, 3, 4], "{got:?}");
     }
@@ -149,7 +150,7 @@ async fn an_id_whose_message_is_evicted_goes_on_with_what_is_left() {
     restarted.end().await;
 }
 
-/// Messages that a reader leaves unread: with their padding more than the sockets between can hold.
+/// Number of messages that a reader leaves unread; with their padding, more than the sockets' buffers hold.
 const UNREAD: u64 = 4_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,12 +200,12 @@ async fn a_ping_that_falls_due_while_frames_are_looked_at_loses_none() {
     let mut all = Sse::open(&ada, "/subscribe").await;
     count(&ada, "agent.ada", &talks[0], 0, 1).await;
     assert_eq!(numbers(&[all.next().await]), [0], "now it is known where ada stands with the first intent");
-    // The stream's reader waits for this table, so that what follows is read in one piece …
+    // This lock delays the stream's query, so that the following frames are read in one page.
     let mut reading = world.hold().await;
     sqlx::query("LOCK TABLE receipts IN ACCESS EXCLUSIVE MODE").execute(&mut *reading).await.unwrap();
     count(&ada, "agent.ada", &talks[0], 1, 60).await;
     count(&ada, "agent.ada", &talks[1], 61, 1).await;
-    // … and then the look-up of where ada stands with the second intent waits for this one, longer than a ping takes.
+    // Then the lookup of ada's access to the second intent waits for this lock, longer than the ping interval.
     let mut seats = world.hold().await;
     sqlx::query("LOCK TABLE acl_entries IN ACCESS EXCLUSIVE MODE").execute(&mut *seats).await.unwrap();
     reading.commit().await.unwrap();
@@ -225,7 +226,8 @@ async fn a_transaction_that_takes_long_delays_streams_over_many_and_repeats_noth
     count(&ada, "agent.ada", &channel, 0, 3).await;
     let mut late = Sse::open(&ada, "/subscribe").await;
     count(&ada, "agent.ada", &channel, 3, 2).await;
-    // What is younger than a transaction under way waits for it: that one's writing has its place before.
+    // Entries younger than an open transaction wait for it, because that transaction's own entries come before
+    // them.
     early.silent(Duration::from_millis(300)).await;
     long.rollback().await.unwrap();
     assert_eq!(numbers(&early.next_few(5).await), [0, 1, 2, 3, 4]);
@@ -257,7 +259,7 @@ async fn who_is_cut_off_before_the_first_frame_misses_nothing() {
         let mut heard = Vec::new();
         while heard.len() < 3 {
             heard.extend(numbers(&[again.next().await]));
-            // Over many intents, what was committed while an older transaction went on may come again.
+            // On streams over many intents, entries committed while an older transaction was open may be repeated.
             heard.retain(|number| path != "/subscribe" || *number >= first);
         }
         assert_eq!(heard, [first, first + 1, first + 2], "{path}");

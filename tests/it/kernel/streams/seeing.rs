@@ -1,4 +1,4 @@
-//! Who sees what on streams (RFC-0021 §4.1, §5; contract 1.6): directed messages, members, receipts, what time ends.
+//! Visibility on streams (RFC-0021 §4.1, §5; OI-1.6): direct messages, members, receipts, expiry.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn a_directed_message_is_shown_to_its_parties_and_the_managers_alone() {
         assert_eq!(numbers(&[stream.next().await]), [3], "neither the message nor that it was read");
         stream.silent(Duration::from_millis(10)).await;
     }
-    // The same from the database.
+    // The same when read from the database.
     for path in &paths[..4] {
         assert_eq!(numbers(&[Sse::resume(&eve, path, Some("2")).await.next().await]), [3]);
         assert_eq!(numbers(&Sse::resume(&cy, path, Some("2")).await.next_few(4).await), [1, 2, 3]);
@@ -89,7 +89,7 @@ async fn a_stream_caught_up_later_does_not_hand_out_what_has_expired() {
     assert_eq!(numbers(&in_time.next_few(2).await), [0, 1]);
     let expired = adas.next_named("message_expired").await;
     assert_eq!((&expired.data["status"], &expired.data["agent_id"]), (&json!("expired"), &json!(null)));
-    // Late, from memory and from the database: RFC-0021 §2.2, expired messages are not delivered.
+    // Read later, from memory and from the database: RFC-0021 §2.2, expired messages are not delivered.
     let mut late = Sse::resume(&bob, &path, Some("2")).await;
     assert_eq!(numbers(&[late.next().await]), [1]);
     let mut senders = Sse::resume(&ada, &path, Some("2")).await;
@@ -136,7 +136,7 @@ async fn a_payload_of_many_lines_is_one_frame() {
     let ada = world.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let mut stream = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
-    // Payloads are kept letter by letter, line breaks between their members included.
+    // Payloads are stored byte for byte, including line breaks between their members.
     let body = "{\"sender\":\"agent.ada\",\"payload\":{\n  \"a\": 1,\r\n  \"b\": [\n    2\n  ]\n}}";
     ada.send("POST", &format!("/channels/{channel}/messages"), Some(body.to_owned())).await.is(201);
     let heard = stream.next_named("channel_message").await;
@@ -153,7 +153,7 @@ async fn an_agent_hears_of_the_tasks_that_it_has_or_is_to_take() {
     let mut of_bob = Sse::open(&bob, "/agents/agent.bob/subscribe").await;
     let task = ada.post("/tasks", json!({ "intent_id": intent, "name": "read" })).await.ok();
     let id = task["id"].as_str().unwrap();
-    // A client's own event makes nobody hear of anything.
+    // A client's own event with the server's type notifies nobody.
     let forged = json!({ "event_type": "task.delegated", "payload": { "assigned_agent": "agent.bob" } });
     ada.post(&format!("/intents/{intent}/events"), forged).await.ok();
     ada.post(&format!("/tasks/{id}/delegate"), json!({ "to": "agent.bob" })).await.ok();

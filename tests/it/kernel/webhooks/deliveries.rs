@@ -1,11 +1,11 @@
-//! Deliveries of webhooks: what failed is tried again, who fails for long is given up, the past can be sent again, servers
-//! share the work. That one who hangs keeps nobody waiting is shown in `tests/crowd`.
+//! Webhook deliveries: failures are retried, permanently failing endpoints are disabled, the past can be replayed,
+//! and servers share the work. `tests/crowd` shows that a hanging receiver delays no other.
 
 use std::time::Duration;
 
 use crate::harness::{Act, Client, Receiver, Setup, Value, World, json, send, subscribe, talk};
 
-/// A world with a channel, a subscription to its messages and their receiver.
+/// A server with a channel, a subscription to its messages and the receiver.
 struct Line {
     world: World,
     ada: Client,
@@ -25,7 +25,7 @@ impl Line {
         Self { world, ada, channel, receiver, path }
     }
 
-    /// Says something; its id.
+    /// Sends a message and returns its id.
     async fn say(&self, n: u64) -> String {
         let said =
             send(&self.ada, &self.channel, json!({ "sender": "agent.ada", "payload": { "n": n } })).await;
@@ -53,7 +53,7 @@ async fn what_failed_is_tried_again_by_the_schedule_under_its_id() {
     line.world.hooks().await;
     for (attempts, seconds) in (1..).zip([5, 300, 1_800, 7_200, 18_000, 36_000, 36_000]) {
         assert_eq!(line.receiver.got().len(), attempts);
-        // A fifth less than the time is too early, a fifth more is enough.
+        // A fifth less than the delay is too early, a fifth more is enough.
         line.world.clock.advance(seconds * 4 / 5 - 1);
         line.world.deliver().await;
         assert_eq!(line.receiver.got().len(), attempts, "too early after attempt {attempts}");
@@ -76,7 +76,7 @@ async fn what_failed_is_tried_again_by_the_schedule_under_its_id() {
 #[tokio::test]
 async fn a_failure_holds_nothing_up_and_success_forgets_it() {
     let line = Line::open().await;
-    // This one delivery the receiver does not like; the others it does.
+    // The receiver rejects only this one delivery.
     line.receiver.does([Act::Say(422, ""), Act::Say(204, "")]);
     let (first, second, third) = (line.say(1).await, line.say(2).await, line.say(3).await);
     line.world.hooks().await;
@@ -134,7 +134,7 @@ async fn what_comes_due_in_another_order_is_all_sent() {
         world.hooks().await;
         world.clock.advance(10);
     }
-    // The first failed, and is due again after the others were queued.
+    // The first one failed and is due again after the others were queued.
     world.clock.advance(60);
     world.deliver().await;
     let ids = receiver.ids();
@@ -168,7 +168,7 @@ async fn who_is_gone_is_disabled_at_once_and_who_only_fails_after_five_days() {
     let told = admin.get("/audit?event_type=webhook.disabled").await.ok();
     assert_eq!(told.as_array().unwrap().len(), 2);
     assert_eq!(told[0]["payload"]["disabled"], "failing");
-    // Made active again, what waited is sent, and what happens from now on.
+    // After reactivation, waiting deliveries and new events are sent.
     line.receiver.does([Act::Say(200, "")]);
     line.receiver.take();
     line.ada.patch(&line.path, json!({ "active": true })).await.ok();
@@ -230,11 +230,11 @@ async fn the_past_is_sent_again_from_a_time_on() {
     let mut expected = sent.clone();
     expected.sort();
     assert_eq!(again, expected, "each under its id");
-    // Later than everything: nothing.
+    // From after the last event: nothing.
     line.ada.post(&replay, since(line.world.ctx().now())).await.is(202);
     line.world.hooks().await;
     assert_eq!(line.receiver.take().len(), 0);
-    // One that was not there yet hears of what was.
+    // A new subscription gets past events.
     let late = Receiver::start().await;
     let made = subscribe(&line.ada, &late.url(), json!({ "event_types": ["channel_message"] })).await;
     let path = format!("/subscriptions/{}/replay", made["id"].as_str().unwrap());
@@ -265,7 +265,7 @@ async fn a_message_that_is_evicted_before_it_is_told_is_told_all_the_same() {
     assert_eq!(left, 2, "they are gone by now");
     world.deliver().await;
     assert_eq!(receiver.ids(), sent);
-    // What was deleted by somebody's wish is not told any more.
+    // Messages of a deleted channel are not delivered any more.
     let said = send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
     world.hand_out().await;
     ada.delete(&format!("/channels/{channel}")).await.ok();

@@ -1,10 +1,10 @@
-//! Webhooks of mailboxes (AEE §5): what is put into a mailbox is sent, exactly that, in its order, to whoever may read it.
+//! Mailbox webhooks (AEE §5): each envelope in a mailbox is sent unchanged and in order to those who may read it.
 
 use crate::aee::envelopes::{letter, mail, two, with};
 use crate::harness::{Act, Client, Receiver, Value, World, json, subscribe};
 use crate::kernel::keys::key;
 
-/// A subscription to a mailbox.
+/// Subscribes to a mailbox.
 async fn watch(client: &Client, entity: &str, receiver: &Receiver) -> Value {
     subscribe(client, &receiver.url(), json!({ "mailbox": entity })).await
 }
@@ -14,12 +14,12 @@ async fn event(world: &World, client: &Client, id: &str, link: (&str, &str)) {
     client.post("/aee/envelopes", letter).await.is(202);
 }
 
-/// How many deliveries there are, whatever became of them.
+/// Returns the number of deliveries, in any state.
 async fn queued(world: &World) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM webhook_deliveries").fetch_one(&world.ctx().pool).await.unwrap()
 }
 
-/// Has the transaction fail that takes in the task `envelope-poison`, after everything else was written.
+/// Makes the transaction that ingests the task `envelope-poison` fail, after everything else was written.
 pub async fn trap(world: &World) {
     let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
@@ -39,7 +39,7 @@ async fn what_lies_in_a_mailbox_is_sent_signed_and_in_its_order() {
     let batch: Vec<Value> =
         (1..=5).map(|n| letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"))).collect();
     ada.post("/aee/envelopes/batch", json!(batch)).await.is(202);
-    // Spaces and an order of its own: what comes is what was sent, to the byte.
+    // Blanks and unusual member order: the webhook's body equals the envelope byte for byte.
     let text = batch[0].to_string().replace("envelope-1", "envelope-6").replace(':', " : ");
     let text = text.replace("08 : 00 : 00", "08:00:00");
     ada.send("POST", "/aee/envelopes", Some(text.clone())).await.is(202);
@@ -139,7 +139,7 @@ async fn a_subscription_to_a_mailbox_is_its_owners() {
     bob.post(&format!("{}/replay", path(&made)), json!({ "since": "2026-11-21T00:00:00Z" }))
         .await
         .refused(422, "unprocessable");
-    // While it is off nothing is kept for it, and nothing comes after its end.
+    // While it is disabled nothing is queued for it, and nothing is sent after its deletion.
     bob.patch(&path(&made), json!({ "active": false })).await.ok();
     event(&world, &ada, "envelope-1", ("agent.ada", "agent.bob")).await;
     bob.patch(&path(&made), json!({ "active": true })).await.ok();
@@ -159,7 +159,7 @@ async fn nothing_is_sent_by_the_powers_of_a_key_that_ended() {
     let receiver = Receiver::start().await;
     let admin = world.admin().await;
     let weak = key(&world, &admin, "agent.bob", json!({ "scopes": ["mail:read"] })).await;
-    // It is enough to read the mailbox; what happens elsewhere such a key is not told.
+    // Read access to mailboxes is enough; other events need other scopes.
     let made = watch(&weak.client, "agent.bob", &receiver).await;
     weak.client
         .post("/subscriptions", json!({ "webhook_url": receiver.url() }))
@@ -169,7 +169,7 @@ async fn nothing_is_sent_by_the_powers_of_a_key_that_ended() {
     event(&world, &ada, "envelope-1", ("agent.ada", "agent.bob")).await;
     world.hooks().await;
     assert_eq!(receiver.count(), 1);
-    // What was queued before the key ended is not sent after it.
+    // Deliveries queued before the key ended are not sent afterwards.
     event(&world, &ada, "envelope-2", ("agent.ada", "agent.bob")).await;
     admin.delete(&format!("/keys/{}", weak.record["id"].as_str().unwrap())).await.ok();
     event(&world, &ada, "envelope-3", ("agent.ada", "agent.bob")).await;

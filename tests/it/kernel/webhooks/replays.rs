@@ -1,4 +1,4 @@
-//! Replays of webhooks: they go on under load, wait for room and for nobody else, and get into nobody's way.
+//! Webhook replays: they progress under load, wait only for free capacity and delay nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ async fn a_replay_locks_in_the_order_of_a_shift() {
     send(&ada, &channel, note(1)).await;
     world.hooks().await;
     replay(&ada, &made, begin).await;
-    // What a shift does when it writes down what came of an attempt.
+    // The lock that a delivery worker takes when it records an attempt.
     let mut shift = world.hold().await;
     sqlx::query("SELECT 1 FROM webhook_shifts FOR UPDATE").execute(&mut *shift).await.unwrap();
     let ctx = world.ctx().clone();

@@ -1,4 +1,4 @@
-//! Shifts of webhooks: whose turn it is, what is loaded, and what happens when something goes wrong on this side.
+//! Endpoint leases of webhook delivery: fairness, loading, and failures on the server's side.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn who_had_a_shift_queues_behind_who_had_none() {
     send(&ada, &channel, note(2)).await;
     world.hand_out().await;
     world.clock.advance(1);
-    // Each shift is over before anything was sent, as when a receiver is slow and has a lot to get.
+    // Each lease ends before anything is sent, as with a slow receiver and a long queue.
     let (ctx, node) = (world.ctx(), node(&world));
     for expected in [old, new, old, new] {
         let claimed = deliveries::claim(ctx, node, 1).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_shift_that_fails_here_is_not_begun_again_at_once() {
     subscribe(&ada, &receiver.url(), only).await;
     let said = send(&ada, &channel, note(1)).await;
     world.hand_out().await;
-    // What is to be sent cannot be read.
+    // The bodies to be sent cannot be read.
     let spoil = "ALTER TABLE webhook_bodies RENAME TO spoiled";
     sqlx::query(spoil).execute(&world.ctx().pool).await.unwrap();
     let once = tokio::time::timeout(Duration::from_secs(10), world.deliver()).await;
@@ -153,7 +153,7 @@ async fn one_whose_key_had_ended_hears_from_now_on_and_not_its_whole_past_again(
     world.hooks().await;
     assert_eq!(receiver.take().len(), 1);
     admin.delete(&format!("/keys/{}", made["record"]["id"].as_str().unwrap())).await.ok();
-    // Long enough for the log of deliveries to have forgotten it.
+    // Long enough for the delivery log to be purged.
     world.pass(8 * 24 * 3_600).await;
     world.hooks().await;
     let made = admin.post("/principals/agent.ada/keys", json!({})).await.is(201);

@@ -1,10 +1,10 @@
-//! What is bounded between servers, and what outlasts the bound: the end of an intent is heard however much was told before, and
-//! what an intent may be passed on with holds as long as the intent.
+//! Limits between servers, and the exceptions: the end of an intent is always reported, and an intent's sharing
+//! limits hold as long as it exists.
 
 use super::{Two, did, events, signed, types, url};
 use crate::harness::{Reply, Value, json};
 
-/// Delivers an intent to `b` as `a` would, without asking for callbacks.
+/// Delivers an intent to `b` as `a` would, without requesting callbacks.
 async fn deliver(two: &Two, id: &str, more: Value) -> Reply {
     let mut body = json!({
         "dispatch_id": id, "source_server": url(two.ports.0), "target_server": url(two.ports.1), "intent_id": "i-1",
@@ -14,7 +14,7 @@ async fn deliver(two: &Two, id: &str, more: Value) -> Reply {
     two.b.anon().send("POST", "/federation/receive", Some(signed(&body, "created_at", 1, &two.b))).await
 }
 
-/// The only intent of `b`.
+/// Returns the id of the only intent of `b`.
 async fn copy(two: &Two) -> String {
     two.bob.get("/intents").await.ok()["intents"][0]["id"].as_str().unwrap().to_owned()
 }
@@ -40,7 +40,7 @@ async fn what_happens_while_a_letter_waits_becomes_one_letter() {
     two.dispatch(&intent, json!({})).await;
     two.carry().await;
     let remote = copy(&two).await;
-    // Nobody carries what is told, while the work goes on.
+    // Nothing is sent while the work continues.
     for (version, name) in [(1, "a"), (2, "b"), (3, "c")] {
         set(&two, &remote, version, name).await;
         two.b.sweep().await;
@@ -65,7 +65,7 @@ async fn the_end_is_told_and_heard_after_everything_else() {
     two.carry().await;
     let remote = copy(&two).await;
     sql(&two.a, "UPDATE federation_dispatches SET callbacks = 10000").await;
-    // What is too much is neither told there nor heard here.
+    // Callbacks above the limit are neither sent by `b` nor accepted by `a`.
     let tell = async |word: &str, key: &str| {
         let body = json!({ "dispatch_id": sent["dispatch_id"], "event_type": word, "idempotency_key": key });
         let text = signed(&body, "timestamp", 2, &two.a);
@@ -93,7 +93,7 @@ async fn what_nobody_wants_to_hear_of_is_open_until_it_ends() {
                     CASE WHEN n % 2 = 0 THEN d.created_at END
                 FROM federation_deliveries d, generate_series(1, 9999) AS n";
     deliver(&two, "d-1", json!({})).await.is(200);
-    // Half of them are open, the others were rejected just now.
+    // Half of them are open, the others have just been rejected.
     sql(&two.b, fill).await;
     deliver(&two, "d-2", json!({})).await.refused(429, "rate_limited");
     end(&two, &copy(&two).await, 1).await;
@@ -116,7 +116,7 @@ async fn what_an_intent_came_with_holds_as_long_as_the_intent() {
     };
     two.b.pass(200 * 86_400).await;
     passed().await;
-    // Nor is it free when it is worked on again after its end.
+    // Nor when it is reopened after its end.
     end(&two, &remote, 1).await;
     two.b.pass(40 * 86_400).await;
     two.b.pass(40 * 86_400).await;

@@ -1,5 +1,5 @@
-//! Whoever is no peer, or not the one that it says it is, or a peer that means no good: nothing is taken from the first two, and
-//! from the third nothing but what a peer may.
+//! Servers that are no peers, impostors, and hostile peers: nothing is accepted from the first two, and from a peer
+//! only the permitted requests.
 
 use entente_domain::clock::offset;
 use entente_domain::openintent::federation::signing::sign;
@@ -7,7 +7,7 @@ use entente_domain::openintent::federation::signing::sign;
 use super::{Two, did, events, peer, setup, signed, signer, types, url};
 use crate::harness::{Reply, Value, World, json};
 
-/// What peer `a` would deliver to `b`.
+/// Returns a delivery of peer `a` to `b`.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
 fn delivery(two: &Two, more: Value) -> Value {
     let mut body = json!({
@@ -26,11 +26,11 @@ async fn deliver(two: &Two, text: String) -> Reply {
 async fn nothing_is_taken_that_a_peer_has_not_signed_for_us_just_now() {
     let two = Two::start().await;
     let plain = delivery(&two, json!({}));
-    // Unsigned, without a key and with anybody's.
+    // Unsigned, without a key and with any agent's key.
     deliver(&two, plain.to_string()).await.refused(403, "signature_required");
     two.bob.post("/federation/receive", plain.clone()).await.refused(403, "signature_required");
     two.b.client("wrong").post("/federation/receive", plain.clone()).await.refused(401, "unauthenticated");
-    // By another key, touched, not even a signature.
+    // Signed with another key, modified, or without a valid signature value.
     let forged = signed(&plain, "created_at", 9, &two.b);
     deliver(&two, forged).await.refused(403, "bad_signature");
     let good = signed(&plain, "created_at", 1, &two.b);
@@ -39,12 +39,12 @@ async fn nothing_is_taken_that_a_peer_has_not_signed_for_us_just_now() {
     let mut nonsense = plain.clone();
     nonsense["signature"] = json!(7);
     deliver(&two, nonsense.to_string()).await.refused(403, "bad_signature");
-    // From nobody who is known, and for somebody else.
+    // From an unknown server, and for another target.
     let stranger = delivery(&two, json!({ "source_server": "https://evil.example" }));
     deliver(&two, signed(&stranger, "created_at", 9, &two.b)).await.refused(403, "forbidden");
     let other = delivery(&two, json!({ "target_server": "https://c.example", "dispatch_id": "d-2" }));
     deliver(&two, signed(&other, "created_at", 1, &two.b)).await.refused(403, "forbidden");
-    // Stale, from the future, without a time.
+    // Too old, from the future, without a timestamp.
     for seconds in [-301, 301] {
         let now = two.b.ctx().now() + chrono::TimeDelta::seconds(seconds);
         let old = sign(
@@ -55,7 +55,7 @@ async fn nothing_is_taken_that_a_peer_has_not_signed_for_us_just_now() {
         );
         deliver(&two, old).await.refused(422, "outside_window");
     }
-    // A member twice is two things to two readers.
+    // Parsers disagree about a duplicate member.
     let twice = good.replacen('{', r#"{"intent_title":"x","#, 1);
     deliver(&two, twice).await.refused(422, "invalid_request");
     assert_eq!(
@@ -126,7 +126,7 @@ async fn what_is_too_large_or_no_delivery_is_refused() {
 async fn a_peer_tells_only_of_what_was_given_to_it() {
     let port = super::free_port();
     let ports = (super::free_port(), super::free_port());
-    // `a` knows `b` and a third one.
+    // `a` has `b` and a third server as peers.
     let setups = (
         setup(ports.0, 1, &json!([peer(ports.1, 2), peer(port, 3)])),
         setup(ports.1, 2, &json!([peer(ports.0, 1)])),
@@ -146,7 +146,7 @@ async fn a_peer_tells_only_of_what_was_given_to_it() {
     tell(body.clone(), 9).await.refused(403, "bad_signature");
     two.a.anon().post("/federation/callbacks", body.clone()).await.refused(403, "signature_required");
     two.ada.post("/federation/callbacks", body.clone()).await.refused(403, "signature_required");
-    // Another peer's key is no better than its signature.
+    // An API key of another peer is no better than that peer's signature.
     two.a.agent(&did(port)).await.post("/federation/callbacks", body.clone()).await.refused(404, "not_found");
     let other = json!({ "dispatch_id": "disp_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "event_type": "completed" });
     tell(other, 2).await.refused(404, "not_found");
@@ -162,7 +162,7 @@ async fn a_peer_tells_only_of_what_was_given_to_it() {
     two.a.anon().send("POST", "/federation/callbacks", Some(stale)).await.refused(422, "outside_window");
     let before = types(&two.ada, &intent["id"]).await;
     assert_eq!(before, ["intent_created", "federation.dispatched", "federation.callback"]);
-    // Its own word counts, and once.
+    // The peer's own callback counts, once.
     let delta = json!({ "dispatch_id": sent["dispatch_id"], "event_type": "budget_warning", "state_delta": { "spent": 0.9 } });
     let heard = tell(delta.clone(), 2).await.is(200);
     assert_eq!((&heard["received"], &heard["event_type"]), (&json!(true), &json!("budget_warning")));
@@ -185,14 +185,14 @@ async fn a_peer_tells_only_of_what_was_given_to_it() {
 async fn a_peers_own_key_stands_for_its_signature_and_for_no_other_peers() {
     let two = Two::start().await;
     let theirs = two.b.agent(&did(two.ports.0)).await;
-    // As the SDK's client sends it: without a target, a time or a signature.
+    // As the SDK's client sends it: without a target, a timestamp or a signature.
     let mut body = delivery(&two, json!({}));
     body.as_object_mut().unwrap().remove("target_server");
     let taken = theirs.post("/federation/receive", body.clone()).await.is(200);
     assert_eq!(theirs.post("/federation/receive", body.clone()).await.is(200), taken);
     let copy = two.bob.get(&format!("/intents/{}", taken["local_intent_id"].as_str().unwrap())).await.ok();
     assert_eq!(copy["created_by"], did(two.ports.0));
-    // It owns what it gave, by the same name.
+    // The peer owns the delivered intent under the same name.
     let path = format!("/intents/{}/acl", taken["local_intent_id"].as_str().unwrap());
     theirs.put(&path, json!({ "default_policy": "closed", "entries": [] })).await.ok();
     two.bob

@@ -1,4 +1,5 @@
-//! Who knows whom: what a server says of itself, which agents it shows to whom, and what an operator's list of peers must be.
+//! Discovery between servers: a server's own description, the agents that it exports, and the operator's list of
+//! peers.
 
 use entente_domain::openintent::federation::signing::show_key;
 
@@ -30,14 +31,14 @@ async fn agents_are_seen_when_the_operator_exports_them() {
         .get("/federation/agents")
         .await
         .refused(403, "forbidden");
-    // The peer's own key, and no other peer's view.
+    // With the peer's own key, which shows no other peer's view.
     let theirs = two.b.agent(&did(two.ports.0)).await;
     assert_eq!(names(theirs.get("/federation/agents").await.ok()), ["agent.public.bob", "agent.public.dora"]);
     assert_eq!(
         names(theirs.get("/federation/agents?after=agent.public.bob").await.ok()),
         ["agent.public.dora"]
     );
-    // One that has left is not there.
+    // An agent that has left is not listed.
     two.bob.delete("/agents/agent.public.bob").await.ok();
     assert_eq!(names(theirs.get("/federation/agents").await.ok()), ["agent.public.dora"]);
     two.end().await;
@@ -64,7 +65,7 @@ async fn a_server_says_who_it_is_and_to_its_own_whom_it_knows() {
     );
     let key = signer(1).public_key().did();
     assert_eq!(format!("did:key:{}", method["publicKeyMultibase"].as_str().unwrap()), key);
-    // Everybody hears of the peers, and counts its own.
+    // Everyone sees the peers, but only its own dispatches are counted.
     let intent = two.intent().await;
     two.dispatch(&intent, json!({ "agent_id": "agent.public.bob" })).await;
     let eve = two.a.agent("agent.eve").await;

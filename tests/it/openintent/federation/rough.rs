@@ -1,5 +1,6 @@
-//! When things go wrong between servers: one dies in the middle, an answer is lost, two carry the same, a peer is away for long
-//! or for ever. What was promised arrives, once; what cannot arrive is given up, and somebody hears of it.
+//! Failures between servers: a crash in the middle, a lost response, two servers that send the same message, a peer
+//! that is away for long or for good. Every message arrives once; an undeliverable one is given up, and that is
+//! reported.
 
 use entente_kernel::openintent::federation::{claim, letter};
 
@@ -11,7 +12,7 @@ async fn a_server_that_dies_before_it_sends_sends_when_it_is_back() {
     let two = Two::start().await;
     let intent = two.intent().await;
     two.dispatch(&intent, json!({})).await;
-    // It had it in hand when it died.
+    // It had claimed the message when it died.
     let free = [(did(two.ports.1), 4)];
     assert_eq!(claim(two.a.ctx(), &free).await.unwrap().len(), 1);
     let Two { a, b, ports, setups, bob, .. } = two;
@@ -24,7 +25,7 @@ async fn a_server_that_dies_before_it_sends_sends_when_it_is_back() {
     assert_eq!(a.server.carrier.step().await.unwrap(), 1);
     let two = Two { a, b, ports, setups, ada, bob };
     let remote = two.bob.get("/intents").await.ok()["intents"][0]["id"].as_str().unwrap().to_owned();
-    // The other one dies with what it has to tell.
+    // The other server dies with pending callbacks.
     two.bob
         .seen(&json!(1))
         .post(&format!("/intents/{remote}/status"), json!({ "status": "completed" }))
@@ -54,7 +55,7 @@ async fn an_answer_that_is_lost_makes_no_second_intent() {
     let first = two.b.anon().send("POST", "/federation/receive", Some(text.clone())).await.is(200);
     assert_eq!(first["accepted"], true);
     assert_eq!(two.b.anon().send("POST", "/federation/receive", Some(text)).await.is(200), first);
-    // Nobody wrote that down; it is sent again, signed anew.
+    // The response was not recorded, so the request is sent again with a new signature.
     two.a.clock.advance(91);
     assert_eq!(two.a.server.carrier.step().await.unwrap(), 1);
     assert_eq!(two.bob.get("/intents").await.ok()["intents"].as_array().unwrap().len(), 1);
@@ -77,7 +78,7 @@ async fn two_servers_carry_each_letter_once() {
     assert_eq!(one.unwrap() + another.unwrap(), 6);
     let found = two.bob.get("/intents").await.ok();
     assert_eq!(found["intents"].as_array().unwrap().len(), 6);
-    // Telling is shared too.
+    // Callbacks are shared between servers too.
     let mut there = two.setups.1.clone();
     there.settings.retain(|(name, _)| *name != "ENTENTE_BIND");
     let there = World::on(there, two.b.database.clone()).await;
@@ -101,7 +102,7 @@ async fn two_servers_carry_each_letter_once() {
     two.end().await;
 }
 
-/// One server, whose only peer is whatever listens on a port.
+/// Starts one server whose only peer is at this port.
 async fn alone(port: u16) -> (World, crate::harness::Client, Value) {
     let world = World::with(setup(free_port(), 1, &json!([peer(port, 2)]))).await;
     let ada = world.agent("agent.ada").await;
@@ -136,7 +137,7 @@ async fn a_peer_that_is_away_is_tried_for_a_day_and_then_given_up() {
         (&house[0]["payload"]["attempts"], &house[0]["payload"]["kind"]),
         (&json!(8), &json!("dispatch"))
     );
-    // What is over is kept for a month, and then forgotten.
+    // An ended dispatch is kept for a month and then purged.
     world.pass(26 * 86_400).await;
     ada.get(&path).await.ok();
     world.pass(3 * 86_400).await;
@@ -152,7 +153,7 @@ async fn what_a_peer_says_decides_whether_it_is_asked_again() {
     let cases = [
         (Act::Say(400, "what is this?"), 1, "rejected"),
         (Act::Say(422, "what is this?"), 1, "rejected"),
-        // What may be put right there, or passes.
+        // Errors that the peer can correct, or that are temporary, are retried.
         (Act::Say(401, "who are you?"), 2, "accepted"),
         (Act::Say(403, r#"{"code": "bad_signature"}"#), 2, "accepted"),
         (Act::Say(404, "not set up"), 2, "accepted"),
@@ -176,7 +177,7 @@ async fn what_a_peer_says_decides_whether_it_is_asked_again() {
         let now = ada.get(&path).await.ok();
         assert_eq!((made, &now["state"]), (attempts, &json!(state)), "{act:?}");
     }
-    // Each attempt is signed as of then.
+    // Each attempt is signed with the current time.
     let got = receiver.got();
     let stamps: std::collections::BTreeSet<String> =
         got.iter().map(|got| got.body()["created_at"].to_string()).collect();

@@ -1,4 +1,4 @@
-//! What a policy holds of the nouns beside it: nothing that was refused stays, and nothing gets round it.
+//! Policies and the other resources: a refused operation leaves nothing behind, and no path bypasses a policy.
 
 use super::{become_, governed, told, version, violates};
 use crate::harness::{World, json};
@@ -14,7 +14,7 @@ async fn a_cost_that_is_refused_leaves_nothing() {
     violates(&ada.post(&path, cost("1000", "usd")).await, "max_cost");
     ada.post(&path, cost("10", "usd")).await.ok();
     violates(&ada.post(&path, cost("0.01", "usd")).await, "max_cost");
-    // Each unit for itself: they are never added together.
+    // Each unit separately: units are never added together.
     ada.post(&path, cost("10", "eur")).await.ok();
     let costs = ada.get(&path).await.ok();
     assert_eq!(costs["costs"].as_array().unwrap().len(), 2, "{costs}");

@@ -1,4 +1,4 @@
-//! Many who add dependencies at once, on two servers: what would close a circle is refused to one of them, always.
+//! Concurrent dependencies on two servers: of those that would close a cycle, one is always refused.
 
 use futures_util::future::join_all;
 
@@ -20,7 +20,7 @@ async fn opposite_dependencies_never_both_hold_on_whichever_server() {
     let world = World::with(live.clone()).await;
     let other = World::on(live, world.database.clone()).await;
     let (here, there) = (world.any().acting_as("agent.ada"), other.any().acting_as("agent.bob"));
-    // Rings of two, three and four, each closed by all of its intents at once, on both servers.
+    // Cycles of two, three and four intents, each attempted by all of its intents at once on both servers.
     for round in 0..30 {
         let size = 2 + round % 3;
         let ring = join_all((0..size).map(|_| intent(&here, "one", json!({})))).await;

@@ -1,4 +1,4 @@
-//! What a grant allows: parameters, addresses, hosts, and calls by the hour, on whichever server.
+//! Limits of a grant: parameters, addresses, hosts, and calls per hour, across servers.
 
 use entente_domain::limits::CALLS_AT_ONCE;
 use futures_util::future::join_all;
@@ -55,7 +55,7 @@ async fn an_hour_is_counted_on_all_servers_together() {
     let stage = Stage::set("api_key", json!(SECRET), json!({}), granted).await;
     let second = World::on(Setup::default(), stage.world.database.clone()).await;
     let other = second.agent("agent.ada").await;
-    // Thirty at once, on two servers: ten pass.
+    // Thirty concurrent calls on two servers: ten pass.
     let ask = || json!({ "tool_name": "echo" });
     let tries = (0..30).map(|n| {
         let client = if n % 2 == 0 { &stage.ada } else { &other };
@@ -69,7 +69,7 @@ async fn an_hour_is_counted_on_all_servers_together() {
     late.refused(429, "rate_limited");
     let wait: i64 = late.header("retry-after").parse().unwrap();
     assert!((3_600..=3_661).contains(&wait), "{wait}");
-    // Not a second before that, and then again.
+    // Refused until that time, then accepted.
     stage.world.clock.advance(wait - 2);
     stage.ada.post("/tools/invoke", ask()).await.refused(429, "rate_limited");
     stage.world.clock.advance(2);
@@ -94,7 +94,7 @@ async fn calls_under_what_was_passed_on_keep_to_all_above() {
     for client in [&stage.ada, &bob] {
         client.post("/tools/invoke", json!({ "tool_name": "echo" })).await.refused(429, "rate_limited");
     }
-    // At once: nothing begins under what rests above, or is taken back.
+    // At once: no call starts under a suspended or revoked grant.
     let path = format!("/grants/{}", stage.grant["id"].as_str().unwrap());
     stage.world.clock.advance(3_700);
     stage.ada.patch(&path, json!({ "status": "suspended" })).await.is(200);
@@ -121,7 +121,7 @@ async fn an_agent_calls_under_its_own_grants_alone() {
     bob.post("/tools/invoke", as_ada.clone()).await.refused(403, "may_not_act_as");
     let any = stage.world.any();
     any.acting_as("agent.ada").post("/tools/invoke", as_ada).await.is(200);
-    // Who grants somebody a tool that it has does not get its calls.
+    // Granting an agent a tool of the same name does not redirect its calls.
     let trap = Stage::on(
         World::on(Setup::default(), stage.world.database.clone()).await,
         ("api_key", json!("x")),
@@ -150,7 +150,7 @@ async fn an_agent_calls_under_its_own_grants_alone() {
 async fn what_comes_later_overtakes_no_grant() {
     let stage = Stage::plain().await;
     let (bob, eve) = (stage.world.agent("agent.bob").await, stage.world.agent("agent.eve").await);
-    // What a team grants is of a vault of its own, not of the agent's.
+    // The genuine grant is for a credential of the team's vault, not of the agent's own.
     let real = grant(&stage.ada, &stage.credential, "agent.bob", json!({ "scopes": ["read"] })).await;
     let search = json!({ "tool_name": "search" });
     assert_eq!(bob.post("/tools/invoke", search.clone()).await.is(200)["grant_id"], real["id"]);
@@ -161,7 +161,7 @@ async fn what_comes_later_overtakes_no_grant() {
     let bait = credential(&eve, &theirs, json!({ "secret": "x", "metadata": metadata })).await;
     let gift = grant(&eve, &bait, "agent.bob", json!({ "scopes": ["search"] })).await;
     assert_eq!(bob.post("/tools/invoke", search.clone()).await.is(200)["grant_id"], real["id"]);
-    // A grant for the next piece of work is younger than the gift: which of the two is meant, nobody guesses.
+    // The team's next grant is newer than the gift; the call is ambiguous and therefore refused.
     stage.ada.delete(&format!("/grants/{}", id(&real))).await.is(200);
     stage.world.clock.advance(1);
     let next = grant(&stage.ada, &stage.credential, "agent.bob", json!({ "scopes": ["read"] })).await;
@@ -182,7 +182,7 @@ async fn one_owners_calls_leave_room_for_others() {
     let put = json!({ "secret": "y", "metadata": stage.credential["metadata"] });
     let own = credential(&bob, &home, put).await;
     grant(&bob, &own, "agent.bob", json!({ "scopes": ["echo"] })).await;
-    // As many as may be under way at once, each under a grant of its own.
+    // The maximum number of concurrent calls, each under its own grant.
     let running = format!(
         "INSERT INTO tool_invocations (id, grant_id, owner_id, service, tool, agent_id, parameters, status, context, reported, \
          started_at, deadline_at) SELECT gen_random_uuid(), gen_random_uuid(), 'agent.ada', 's', 't', 'agent.x', '{{}}', \
@@ -194,7 +194,7 @@ async fn one_owners_calls_leave_room_for_others() {
     late.refused(429, "rate_limited");
     assert_eq!(late.header("retry-after"), "1");
     bob.post("/tools/invoke", echo.clone()).await.is(200);
-    // Nobody will see their end: they are over by their deadline.
+    // Their ends were never recorded; they are over at their deadline.
     stage.world.clock.advance(600);
     stage.ada.post("/tools/invoke", echo).await.is(200);
     stage.world.end().await;

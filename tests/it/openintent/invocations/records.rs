@@ -1,4 +1,5 @@
-//! What is written down of calls: before them and after them, once, whatever ends in between; and what agents report.
+//! The record of calls: written before and after each call, once, whatever crashes in between; and calls that
+//! agents report.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ async fn a_retry_calls_nothing_twice() {
     let once = stage.ada.once("k");
     let done = once.post("/tools/invoke", ask.clone()).await.is(200);
     assert_eq!(once.post("/tools/invoke", ask.clone()).await.is(200), done);
-    // The key may stand in the body, as clients of the reference server write it.
+    // The idempotency key may be in the body, as clients of the reference server send it.
     let mut beside = ask.clone();
     beside["idempotency_key"] = json!("k2");
     let second = stage.ada.post("/tools/invoke", beside.clone()).await.is(200);
@@ -23,7 +24,7 @@ async fn a_retry_calls_nothing_twice() {
     assert_eq!(stage.receiver.count(), 2);
     let other = json!({ "tool_name": "echo", "parameters": { "a": 2 } });
     once.post("/tools/invoke", other).await.refused(409, "idempotency_mismatch");
-    // Also when what it was called under is gone since, and when it came to nothing.
+    // Also if its grant has been revoked since, and if the call failed.
     stage.receiver.does([Act::Say(503, "")]);
     let failing = stage.ada.once("k3");
     let failed = failing.post("/tools/invoke", ask.clone()).await.is(200);
@@ -50,7 +51,7 @@ async fn who_hangs_up_and_asks_again_hears_of_the_one_call() {
     assert_eq!(busy.header("retry-after"), "1");
     let [running]: [Value; 1] = stage.uses().await.try_into().unwrap();
     assert_eq!(running["status"], "running");
-    // The SDK knows no such status: it is shown what is over.
+    // The SDK does not know this status, so it sees only ended calls.
     let sdk = stage.ada.with("user-agent", "python-httpx/0.28").acting_as("agent.ada");
     let path = format!("/grants/{}/invocations", stage.grant["id"].as_str().unwrap());
     assert_eq!(sdk.get(&path).await.is(200), json!([]));
@@ -62,7 +63,7 @@ async fn who_hangs_up_and_asks_again_hears_of_the_one_call() {
 async fn a_call_whose_server_died_is_not_lost() {
     let stage = Stage::plain().await;
     let done = stage.ada.once("k").post("/tools/invoke", json!({ "tool_name": "echo" })).await.is(200);
-    // As a server leaves it that dies while it waits.
+    // The state that a server leaves if it dies during a call.
     tamper(
         &stage.world,
         "UPDATE tool_invocations SET status = 'running', result = NULL, duration_ms = NULL, http_status = NULL",
@@ -71,7 +72,7 @@ async fn a_call_whose_server_died_is_not_lost() {
     let once = stage.ada.once("k");
     let again = || once.post("/tools/invoke", json!({ "tool_name": "echo" }));
     again().await.refused(503, "unavailable");
-    // Over is over from its deadline on, before and after a sweep; nobody calls it again.
+    // It is over at its deadline, before and after a sweep; it is not called again.
     stage.world.clock.advance(600);
     for _ in 0..2 {
         let found = again().await.is(200);
@@ -151,10 +152,10 @@ async fn an_agent_reports_what_it_has_called_by_itself() {
         let reply = if member == "agent_id" { &bob } else { &stage.ada }.post("/invocations", wrong).await;
         assert_eq!(reply.status, status, "{member}: {}", reply.text);
     }
-    // It counts for the hour as well.
+    // A reported call counts towards the hourly limit too.
     call(&stage.ada, "echo", json!({})).await;
     stage.ada.post("/tools/invoke", json!({ "tool_name": "echo" })).await.refused(429, "rate_limited");
-    // Those above see it, in pages.
+    // The owner of the grant sees the uses, page by page.
     let list = format!("/grants/{}/invocations", stage.grant["id"].as_str().unwrap());
     let all = ids(&stage.ada.get(&list).await.is(200));
     assert_eq!(all.len(), 2);

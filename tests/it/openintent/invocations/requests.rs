@@ -1,4 +1,4 @@
-//! The request that a call comes to, and the answer.
+//! The request of a call, and its response.
 
 use crate::harness::{Act, Value, json};
 use crate::openintent::invocations::{Stage, call};
@@ -21,7 +21,7 @@ async fn a_tool_is_called_with_the_secret_that_the_agent_never_sees() {
     assert_eq!(got.headers["authorization"], SECRET);
     assert_eq!(got.body(), json!({ "q": "agents", "api_token": "of-mine" }));
     assert!(!got.headers.contains_key("x-api-key") && !got.headers.contains_key("x-agent-id"));
-    // It is on record, without what is called a secret.
+    // The call is recorded, without members that are named like secrets.
     let [used]: [Value; 1] = stage.uses().await.try_into().unwrap();
     assert_eq!((&used["id"], &used["invocation_id"]), (&done["invocation_id"], &done["invocation_id"]));
     assert_eq!(used["parameters"], json!({ "q": "agents", "api_token": "[REDACTED]" }));
@@ -54,7 +54,7 @@ async fn a_connection_says_where_everything_goes() {
         (got.path.as_str(), got.body()),
         ("/api/users/a%2F..%2Fb%20c/notes", json!({ "text": "hello" }))
     );
-    // Nothing that an agent says leads elsewhere, and what does not fit is refused before anything is sent or recorded.
+    // Parameters cannot redirect the call, and unsuitable ones are refused before anything is sent or recorded.
     let refused = [
         ("echo", json!({ "user": ".." }), 422),
         ("echo", json!({ "user": { "a": 1 } }), 422),
@@ -100,7 +100,7 @@ async fn secrets_go_where_their_type_says() {
     assert_eq!(got.path, "/api/echo?key=a%2Bb%2Fc%3D%3D");
     assert!(!got.headers.contains_key("authorization"));
     stage.world.end().await;
-    // What is no HTTP is only kept.
+    // A credential without an HTTP endpoint is only stored.
     let stage = Stage::set("api_key", json!(SECRET), json!({ "base_url": null }), json!({})).await;
     let none = stage.ada.post("/tools/invoke", json!({ "tool_name": "echo" })).await;
     none.refused(422, "unprocessable");
@@ -144,7 +144,7 @@ async fn a_tool_that_repeats_the_secret_does_not_give_it_away() {
             }
         }
     }
-    // A redirect with it in is neither followed nor shown.
+    // A redirect that contains the secret is neither followed nor shown.
     let elsewhere = format!("http://{}/?key={SECRET}", stage.receiver.address);
     stage.receiver.take();
     stage.receiver.does([Act::Header(302, "location", elsewhere)]);
@@ -180,7 +180,7 @@ async fn what_a_tool_does_not_do_is_told() {
     assert_eq!(uses.len(), count);
     assert_eq!(uses[count - 1]["result"]["message"], "no such page");
     assert_eq!(uses[count - 3]["error"]["code"], "timed_out");
-    // What is no object is shown in one.
+    // A result that is no object is wrapped in one.
     for (said, shown) in [
         ("[1]", json!({ "value": [1] })),
         ("hello", json!({ "raw": "hello" })),
@@ -211,14 +211,14 @@ async fn the_servers_own_network_is_out_of_reach() {
         let token = json!({ "base_url": "https://api.example.com", "token_url": inner });
         stage.ada.patch(&path, json!({ "metadata": token })).await.refused(422, "invalid_request");
     }
-    // Nor by a name that stands for it: `localhost` is not what the operator has allowed.
+    // Nor by name: the operator has not allowed `localhost`.
     let local = json!({ "base_url": format!("https://localhost:{}/", stage.receiver.address.port()) });
     let settings = vec![("ENTENTE_TOOL_ALLOW", "tools.internal")];
     let strict = crate::harness::Setup { settings, ..crate::harness::Setup::default() };
     let other = crate::harness::World::on(strict, stage.world.database.clone()).await;
     let ada = other.agent("agent.ada").await;
     ada.patch(&path, json!({ "metadata": local })).await.refused(422, "invalid_request");
-    // What was lawful where it was put in is blocked where it is not.
+    // A credential that was created under other settings is blocked when it is used.
     let done = call(&ada, "echo", json!({})).await;
     assert_eq!((&done["status"], &done["error_code"]), (&json!("denied"), &json!("blocked")));
     assert_eq!(stage.receiver.count(), 0);

@@ -1,4 +1,4 @@
-//! Tokens that the server fetches for a call (OAuth 2): of clients, and with refresh tokens.
+//! Tokens that the server fetches for a call (OAuth 2): with client credentials and with refresh tokens.
 
 use futures_util::future::join_all;
 
@@ -38,7 +38,7 @@ async fn a_client_gets_its_token_once_and_uses_it_until_it_is_over() {
     assert_eq!(asked[0].text, "grant_type=client_credentials");
     assert_eq!(asked[0].headers["authorization"], "Basic ZW50ZW50ZTpodXNoLWh1c2gtaHVzaA==");
     assert_eq!(stage.receiver.take()[1].headers["authorization"], "Bearer token-number-one");
-    // A token that is refused is replaced, once for the call.
+    // A refused token is replaced, once per call.
     assert_eq!(call(&stage.ada, "echo", json!({})).await["status"], "success");
     let sent: Vec<String> =
         stage.receiver.take().iter().map(|got| got.headers["authorization"].clone()).collect();
@@ -61,7 +61,7 @@ async fn a_refreshed_token_is_kept_sealed_with_its_successor() {
     stage.receiver.does([Act::Say(401, ""), Act::Say(200, "{}")]);
     assert_eq!(call(&stage.ada, "echo", json!({})).await["status"], "success");
     assert_eq!(tokens.take()[0].text, "grant_type=refresh_token&refresh_token=the-first-refresh");
-    // The next call, on whichever server, begins with what was kept.
+    // The next call, on any server, uses the stored token.
     stage.receiver.take();
     call(&stage.ada, "echo", json!({})).await;
     assert_eq!(stage.one().headers["authorization"], "Bearer the-second-token");
@@ -92,7 +92,7 @@ async fn another_refresh_token_is_kept_wherever_the_token_was() {
         stage.receiver.does([Act::Admit("Bearer the-second-token")]);
         assert_eq!(call(&stage.ada, "echo", json!({})).await["status"], "success");
         assert!(tokens.take()[0].text.ends_with("refresh_token=the-first-refresh"));
-        // Another server, or this one after a restart, has the token, and what comes after it.
+        // Another server, or this one after a restart, has the token and its refresh token.
         let second = World::on(Setup::default(), stage.world.database.clone()).await;
         let ada = second.agent("agent.ada").await;
         assert_eq!(call(&ada, "echo", json!({})).await["status"], "success");
@@ -123,7 +123,7 @@ async fn of_calls_at_once_one_asks_for_the_next_token() {
         assert_eq!(done["status"], "success", "{done}");
     }
     assert_eq!(tokens.count(), 1, "a refresh token is used once");
-    // Nor is a client's token asked for by each.
+    // Concurrent calls do not each request a client token either.
     tokens
         .does([Act::Say(200, r#"{"access_token":"the-second-token","expires_in":3600}"#), Act::Say(400, "")]);
     let home = stage.credential["vault_id"].as_str().unwrap();
@@ -137,7 +137,7 @@ async fn of_calls_at_once_one_asks_for_the_next_token() {
         assert_eq!(done["status"], "success", "{done}");
     }
     assert_eq!(tokens.count(), 2);
-    // It was asked for as was said then: when anything else is said, another is asked for.
+    // The token belongs to that configuration; after any change another one is requested.
     tokens.does([Act::Say(200, r#"{"access_token":"the-second-token","expires_in":3600}"#)]);
     let mut changed = client["metadata"].clone();
     changed["timeout_ms"] = json!(5_000);

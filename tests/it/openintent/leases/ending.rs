@@ -1,5 +1,5 @@
-//! How leases end otherwise than by their holder: by their time, by an admin, with access, with an agent, with the intent. Each
-//! has its event, and who waits hears of it (contract 11.5).
+//! Other ends of leases than a release by their holder: by timeout, by an admin, with access, with an agent, with
+//! the intent. Each has its event, and followers receive it (OI-11.5.1).
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ async fn what_has_run_out_is_free_at_once() {
     world.clock.advance(299);
     ask(&bob, &intent, "a").await.refused(409, "lease_held");
     world.clock.advance(1);
-    // No sweep has come by. The taker writes down what has ended, in the same transaction.
+    // No sweep has run. The next holder's transaction records the expiry.
     let second = acquire(&bob, &intent, "a").await;
     assert!(second["fencing_token"].as_i64() > first["fencing_token"].as_i64());
     assert_eq!(ends(&ada, &intent).await, [end("a", "expired", "entente"), end("b", "expired", "entente")]);
-    // It is never revived over the other's (contract 17.2).
+    // An expired lease is never revived over the next one (OI-17.2.3).
     ada.patch(&one(&first), json!({})).await.refused(409, "lease_ended");
     assert_eq!(ada.delete(&one(&first)).await.is(200)["lease"]["status"], "expired");
     assert_eq!(listed(&ada, &intent, "active").await, [second]);
@@ -57,7 +57,7 @@ async fn an_admin_takes_a_lease_away() {
         (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
     let intent = goal(&ada).await;
     let lease = acquire(&bob, &intent, "a").await;
-    // On an intent that is open to all everybody is an admin, but not in the own right.
+    // On an open intent everyone has admin access, but that does not include others' leases.
     eve.delete(&one(&lease)).await.refused(404, "not_found");
     let gone = ada.delete(&one(&lease)).await.is(200);
     assert_eq!(gone["lease"]["status"], "revoked");
@@ -67,7 +67,7 @@ async fn an_admin_takes_a_lease_away() {
     world.end().await;
 }
 
-/// Bob and Eve hold leases on an intent of Ada's; Ada does something to the intent.
+/// Bob and Eve hold leases on an intent of Ada's; Ada changes the intent. Returns the ends of the leases.
 async fn when(name: &str, method: &str, path: &str, body: Value) -> Vec<(String, String, String)> {
     let world = World::start().await;
     let (ada, bob, eve) =
@@ -101,7 +101,7 @@ async fn who_loses_access_loses_its_leases() {
     let entries = json!([{ "principal_id": "agent.bob", "permission": "read" }, { "principal_id": "agent.eve", "permission": "write" }]);
     let replaced = json!({ "default_policy": "open", "entries": entries });
     assert_eq!(when("replace", "PUT", "/acl", replaced).await, [end("bob", "access_lost", "agent.ada")]);
-    // The first entry on an intent that was open to all takes more than it gives.
+    // The first entry on an open intent takes more access than it gives.
     let first = json!({ "principal_id": "agent.bob", "permission": "write" });
     assert_eq!(when("open", "POST", "/acl/entries", first).await, [end("eve", "access_lost", "agent.ada")]);
     let more = json!({ "principal_id": "agent.bob", "permission": "read" });
@@ -152,7 +152,7 @@ async fn a_lease_ends_with_the_entry_it_rests_on() {
     assert_eq!(lease["expires_at"], soon.as_str());
     assert_eq!(bob.patch(&one(&lease), json!({})).await.ok()["expires_at"], soon.as_str());
     world.clock.advance(60);
-    // Not swept yet, and free already.
+    // Free at once, before a sweep has run.
     assert_eq!(listed(&ada, &intent, "active").await, [] as [Value; 0]);
     world.sweep().await;
     assert_eq!(ends(&ada, &intent).await, [end("a", "expired", "entente")]);
@@ -188,7 +188,7 @@ async fn who_waits_hears_that_a_scope_is_free() {
     let mut reference = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
     let path = format!("/intents/{intent}/leases");
     let lease = ada.post(&path, json!({ "scope": "a", "duration_seconds": 1 })).await.ok();
-    // Swept by the server itself, told on every stream of whoever is concerned.
+    // The server's own sweep expires it, and every stream concerned gets the event.
     for stream in [&mut assigned, &mut sdk] {
         assert_eq!(stream.next().await.name, "lease_acquired");
         let free = stream.next().await;

@@ -1,9 +1,9 @@
-//! What a lease keeps others from: patches of the part of the state that it covers (RFC-0003).
+//! The protection by a lease: patches to the covered part of the state are refused (RFC-0003).
 
 use super::{acquire, goal, one};
 use crate::harness::{Client, Reply, World, json};
 
-/// Sets a member of an intent's state, under whatever its version is.
+/// Sets a member of an intent's state at its current version.
 async fn set(client: &Client, intent: &str, path: &str) -> Reply {
     let body = json!({ "patches": [{ "op": "set", "path": path, "value": 1 }] });
     patch(client, intent, body).await
@@ -22,14 +22,14 @@ async fn only_its_holder_changes_what_a_lease_covers() {
     let intent = goal(&ada).await;
     let lease = acquire(&bob, &intent, "hotel/search").await;
     let before = ada.get(&format!("/intents/{intent}")).await.ok();
-    // The creator is no exception: who manages the intent can take the lease away, and everybody sees that it did.
+    // The creator is no exception: a manager can revoke the lease, which everyone sees.
     for path in ["hotel/search", "/hotel/search/", "hotel/search/results", "hotel"] {
         let refused = set(&ada, &intent, path).await.refused(409, "lease_held");
         assert_eq!(refused["existing_lease"], lease, "{path}");
     }
     let merge = json!({ "state": { "flight": 1, "hotel": 2 } });
     patch(&ada, &intent, merge).await.refused(409, "lease_held");
-    // One of two patches is in the way: nothing of it is done.
+    // One of two patches conflicts, so neither is applied.
     let two = json!({ "patches": [
         { "op": "set", "path": "flight", "value": 1 },
         { "op": "remove", "path": "hotel/search/results" },
@@ -40,7 +40,7 @@ async fn only_its_holder_changes_what_a_lease_covers() {
     for path in ["flight", "hotel/stars", "hotels", "search"] {
         set(&ada, &intent, path).await.is(200);
     }
-    // A merge names members, not paths: this one is called `hotel/search`, and is another.
+    // A merge names members, not paths: this member is called `hotel/search` and is a different one.
     patch(&ada, &intent, json!({ "state": { "hotel/search": 1 } })).await.is(200);
     bob.delete(&one(&lease)).await.ok();
     set(&ada, &intent, "hotel").await.is(200);
@@ -71,7 +71,7 @@ async fn a_lease_on_everything_covers_everything() {
     set(&ada, &intent, "any").await.refused(409, "lease_held");
     patch(&ada, &intent, json!({ "state": { "any": 1 } })).await.refused(409, "lease_held");
     set(&bob, &intent, "any").await.is(200);
-    // Talk, events and assignments go on: a lease is on the state.
+    // Channels, events and assignments continue, because a lease covers only the state.
     ada.post(&format!("/intents/{intent}/events"), json!({ "event_type": "note" })).await.ok();
     world.clock.advance(300);
     set(&ada, &intent, "any").await.is(200);
@@ -88,7 +88,7 @@ async fn a_writer_that_slept_is_stopped_by_its_fencing_token() {
     patch(&ada, &intent, fenced(&first)).await.is(200);
     patch(&bob, &intent, fenced(&first)).await.refused(409, "lease_ended");
     world.clock.advance(300);
-    // Nobody has taken the scope: without its token the patch would pass.
+    // The scope is free: without its token the patch would be accepted.
     patch(&ada, &intent, fenced(&first)).await.refused(409, "lease_ended");
     let second = acquire(&bob, &intent, "a").await;
     assert!(second["fencing_token"].as_i64() > first["fencing_token"].as_i64());

@@ -1,7 +1,7 @@
-//! Many who want one scope: never two holders, on one server and on two (contract 17.2).
+//! Races for one scope: never two holders, on one server and on two (OI-17.2.3).
 //!
-//! That a scope is held is shown by a counter that all holders share: whoever is granted the lease raises it, and takes it
-//! down before it gives the lease back. A second holder would find it raised.
+//! The holders share a counter: the agent that gets the lease increments it, and decrements it before it releases
+//! the lease. A second holder would find it incremented.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,30 +12,30 @@ use futures_util::future::join_all;
 use super::{goal, one};
 use crate::harness::{Client, Setup, World, json};
 
-/// Clients at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 64;
 
-/// What the clients of a race share.
+/// State shared by the clients of a race.
 #[derive(Default)]
 struct Race {
-    /// Who holds the scope, by count.
+    /// Number of current holders.
     holders: AtomicI64,
     /// The last holder's fencing token.
     token: AtomicI64,
-    /// Rounds begun.
+    /// Number of attempts.
     rounds: AtomicU64,
-    /// Rounds in which the scope was granted.
+    /// Number of successful attempts.
     granted: AtomicU64,
 }
 
 impl Race {
-    /// One client's part: asks again and again, until all have asked `total` times together.
+    /// Runs one client: tries repeatedly until all clients together have made `total` attempts.
     async fn run(&self, client: Client, path: String, total: u64, pause: Duration) {
         while self.rounds.fetch_add(1, Ordering::SeqCst) < total {
             let reply = client.post(&path, json!({ "scope": "one", "duration_seconds": 600 })).await;
             if reply.status == 409 {
                 assert_eq!(reply.json()["code"], "lease_held");
-                // Not all at the same pace, so that the holder gets through to give it back, and hands change often.
+                // At different paces, so that the holder's release gets through and holders change often.
                 tokio::time::sleep(pause).await;
                 continue;
             }
@@ -53,13 +53,13 @@ impl Race {
     }
 }
 
-/// Has clients of these worlds race for one scope; how often it was granted.
+/// Runs a race between clients of these servers for one scope; returns how often it was granted.
 async fn race(worlds: &[&World], total: u64) -> u64 {
     let ada = worlds[0].agent("agent.ada").await;
     let intent = goal(&ada).await;
     let race = Arc::new(Race::default());
     let racers = (0..CLIENTS).map(|n| {
-        // Half of them act as one agent: who holds it already is refused like anybody else.
+        // Half of them act as one agent: the holder itself is refused as well.
         let client =
             worlds[n % worlds.len()].any().patient().acting_as(&format!("agent.{}", n.min(CLIENTS / 2)));
         let (race, path) = (Arc::clone(&race), format!("/intents/{intent}/leases"));
@@ -85,7 +85,7 @@ async fn of_many_who_want_a_scope_one_holds_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_do_two_hold_it_by_two_servers() {
-    // With chance and time of their own: two servers whose test gives them the same would make the same ids.
+    // On the system clock and with real random bits, because two servers with the same would create equal ids.
     let live = Setup { live: true, ..Setup::default() };
     let world = World::with(live.clone()).await;
     let other = World::on(live, world.database.clone()).await;

@@ -1,16 +1,16 @@
-//! A long walk at random through everything that happens to leases, beside a model of a few lines that knows no SQL, no
-//! sweeps and no paths but lists of words: after each step both say the same.
+//! A long random sequence of everything that can happen to leases, compared after each step with a simple model
+//! that has no SQL and no sweeps and treats paths as lists of words.
 
 use super::{goal, listed, one, told};
 use crate::harness::{Client, Value, World, json};
 
-/// Steps of one walk.
+/// Number of steps.
 const STEPS: usize = 600;
 
 const SCOPES: [&str; 7] = ["a", "a/b", "a/b/c", "b", "/b/", "state/c", "*"];
 const PATHS: [&str; 5] = ["a", "a/b", "a/x", "b", "c/d"];
 
-/// What the model knows of a lease.
+/// A lease in the model.
 struct Known {
     lease: Value,
     agent: usize,
@@ -30,7 +30,7 @@ struct Walk {
     chance: u64,
 }
 
-/// A scope or a path as words.
+/// Splits a scope or path into words.
 fn words(text: &'static str) -> Vec<&'static str> {
     text.trim_start_matches("state/").split('/').filter(|word| !word.is_empty() && *word != "*").collect()
 }
@@ -42,7 +42,7 @@ fn meet(one: &[&str], other: &[&str]) -> bool {
 
 impl Walk {
     fn pick(&mut self, of: usize) -> usize {
-        // Knuth's MMIX generator; its high bits are good enough to walk by.
+        // Knuth's MMIX generator; its high bits are random enough.
         self.chance =
             self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.chance >> 33).unwrap() % of
@@ -75,7 +75,7 @@ impl Walk {
         self.known.push(Known { lease, agent, covers, ends_at, ended: false });
     }
 
-    /// Renews, or ends, one of the last leases.
+    /// Renews or ends one of the most recent leases.
     async fn touch(&mut self, agent: usize, renew: bool) {
         if self.known.is_empty() {
             return;
@@ -85,7 +85,7 @@ impl Walk {
         let client = &self.clients[agent];
         let known = &mut self.known[at];
         let held = !known.ended && known.ends_at > now;
-        // The first of them made the intent.
+        // Agent 0 created the intent.
         let mine = known.agent == agent || (agent == 0 && !renew);
         let reply = if renew {
             client.patch(&one(&known.lease), json!({ "duration_seconds": 30 })).await
@@ -155,7 +155,7 @@ async fn a_long_walk_agrees_with_a_simple_model() {
         walk.step().await;
     }
     assert!(walk.known.len() > 50, "only {} leases were granted", walk.known.len());
-    // In the end each has ended once, and the log says so once.
+    // Finally each lease has ended once, and the log records that once.
     walk.world.pass(1_000).await;
     let mut ended = Vec::new();
     for status in ["released", "expired", "revoked"] {

@@ -1,4 +1,4 @@
-//! What ends by itself in agents' memory: by its time, with its task, with its intent, and for want of room.
+//! Automatic ends in agents' memory: by expiry, with the task, with the intent, and by eviction.
 
 use super::{ask, at, changes, intent, keep, told};
 use crate::harness::{Client, Value, World, ids, json};
@@ -14,7 +14,7 @@ async fn finish(client: &Client, task: &str) {
     client.post(&format!("/tasks/{task}/complete"), json!({})).await.is(200);
 }
 
-/// The keys of an agent's entries in force, sorted.
+/// Returns the keys of an agent's current entries, sorted.
 async fn keys(client: &Client, agent: &str, query: &str) -> Vec<String> {
     let list = client.get(&format!("/agents/{agent}/memory?limit=1000{query}")).await.is(200);
     let mut keys: Vec<String> =
@@ -34,7 +34,7 @@ async fn what_is_over_is_gone_the_instant_it_is() {
     world.clock.advance(9);
     assert_eq!(keys(&ada, "agent.ada", "").await, ["brief", "stays", "until"]);
     world.clock.advance(1);
-    // No sweep has come by.
+    // No sweep has run.
     for entry in [&brief, &until] {
         ada.get(&at(entry)).await.refused(404, "not_found");
         ada.seen(&json!(1)).patch(&at(entry), json!({ "ttl": null })).await.refused(404, "not_found");
@@ -44,7 +44,7 @@ async fn what_is_over_is_gone_the_instant_it_is() {
     assert_eq!(keys(&ada, "agent.ada", "").await, ["stays"]);
     assert_eq!(keys(&ada, "agent.ada", "&q=brief").await, Vec::<String>::new());
     assert_eq!(ada.get(&format!("/intents/{home}/memory")).await.is(200), json!([]));
-    // Its key is free at once, also for something that is for another intent.
+    // Its key is available at once, even for an entry on another intent.
     keep(&ada, "brief", json!({ "scope": { "intent_id": other } })).await;
     let log: Vec<String> = told(&ada, &home).await.into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(log, ["memory.created", "memory.expired"]);
@@ -73,13 +73,13 @@ async fn working_memory_ends_with_its_task() {
     assert_eq!(keys(&ada, "agent.ada", "").await, ["two", "what happened"]);
     assert_eq!(keys(&ada, "agent.ada", &format!("&task_id={two}")).await, ["two"]);
     assert_eq!(keys(&ada, "agent.ada", "&archived=true").await, ["one"]);
-    // It can be read for thirty days, and not be changed.
+    // It can be read for thirty days, but not changed.
     let archived = ada.get(&at(&entry)).await.is(200);
     assert_eq!(archived["archived_at"], "2026-11-21T08:00:00.000000Z");
     assert_eq!(archived["expires_at"], "2026-12-21T08:00:00.000000Z");
     let refused = ada.seen(&json!(1)).patch(&at(&entry), json!({ "pinned": true })).await;
     refused.refused(409, "invalid_transition");
-    // Its key is free, and nothing more is kept for the task.
+    // Its key is available, and the task accepts no more entries.
     keep(&ada, "one", json!({})).await;
     ada.post("/memory", ask("late", work(&one))).await.refused(409, "invalid_transition");
     let other = intent(&ada, None).await;
@@ -116,7 +116,7 @@ async fn working_memory_ends_with_its_intent() {
     assert_eq!(keys(&bob, "agent.bob", "").await, ["known", "own"]);
     let archived = ada.get(&format!("/intents/{home}/memory?archived=true")).await.is(200);
     assert_eq!(ids(&archived).len(), 2, "what is restricted stays out of sight");
-    // Neither do logs tell how much is restricted.
+    // The log does not reveal the number of restricted entries either.
     assert_eq!(told(&ada, &home).await.last().unwrap().1, json!({ "task_id": null, "entries": 2 }));
     ada.post("/memory", ask("late", scope)).await.refused(409, "intent_resolved");
     world.end().await;
@@ -141,7 +141,7 @@ async fn what_was_least_used_makes_room() {
     world.clock.advance(100);
     keep(&ada, "low", more(json!({ "priority": "low" }))).await;
     world.clock.advance(100);
-    // Reading it is using it.
+    // A read counts as a use.
     ada.get(&at(&first)).await.is(200);
     world.clock.advance(100);
     let fourth = keep(&ada, "fourth", more(json!({ "pinned": true }))).await;
@@ -149,16 +149,16 @@ async fn what_was_least_used_makes_room() {
     let fifth = keep(&ada, "fifth", more(json!({ "pinned": true }))).await;
     assert_eq!(fifth["evicted"][0]["key"], "second", "then what was used longest ago: {fifth}");
     assert_eq!(fifth["evicted"].as_array().unwrap().len(), 1);
-    // Its bytes count too.
+    // Its size counts too.
     let large = json!({ "value": { "v": "x".repeat(61_400) }, "pinned": true });
     let sixth = ada.post("/memory", ask("sixth", more(large))).await;
     assert_eq!(sixth.refused(413, "too_large")["errors"][0]["loc"], json!(["body", "scope"]));
     let sixth = keep(&ada, "sixth", more(json!({ "pinned": true }))).await;
     assert_eq!(sixth["evicted"][0], json!({ "id": first["id"], "key": "first", "version": 1 }));
-    // What is pinned never goes.
+    // Pinned entries are never evicted.
     ada.post("/memory", ask("seventh", more(json!({})))).await.refused(413, "too_large");
     assert_eq!(keys(&ada, "agent.ada", "").await, ["elsewhere", "fifth", "fourth", "sixth"]);
-    // Nothing goes silently.
+    // Every eviction is logged.
     let gone: Vec<(String, String)> =
         changes(&ada, "agent.ada").await.into_iter().filter(|(what, _)| what == "evicted").collect();
     assert_eq!(gone.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>(), ["low", "second", "first"]);
@@ -167,7 +167,7 @@ async fn what_was_least_used_makes_room() {
     world.end().await;
 }
 
-/// Fills a namespace of an agent's with entries that were made long ago, `pinned` or not, for an intent.
+/// Fills a namespace of an agent with old entries for an intent, `pinned` or not.
 async fn fill(world: &World, agent: &str, intent: Option<&str>, pinned: bool) {
     let intent = intent.map(|id| id.parse::<entente_domain::ids::IntentId>().unwrap().uuid());
     let pool = &world.ctx().pool;
@@ -191,13 +191,13 @@ async fn fill(world: &World, agent: &str, intent: Option<&str>, pinned: bool) {
 async fn a_full_namespace_lets_the_oldest_go() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
-    // The lock of the intent that hears of it is taken only then.
+    // The lock of the evicted entry's intent is taken only then.
     let home = intent(&ada, None).await;
     fill(&world, "agent.ada", Some(&home), false).await;
     let made = keep(&ada, "new", json!({})).await;
     assert_eq!(made["evicted"][0]["key"], "old/1");
     assert_eq!(told(&ada, &home).await[0].1["key"], "old/1");
-    // Two servers' worth of writers at once: none too many, none too few.
+    // Concurrent writers: neither too many nor too few entries are evicted.
     let more = (0..10).map(|n| {
         let ada = &ada;
         async move { keep(ada, &format!("new/{n}"), json!({})).await }
@@ -206,9 +206,9 @@ async fn a_full_namespace_lets_the_oldest_go() {
         assert_eq!(made["evicted"].as_array().unwrap().len(), 1, "{made}");
     }
     assert_eq!(keys(&ada, "agent.ada", "").await.len(), 1000);
-    // Elsewhere there is room.
+    // Another namespace has room.
     assert_eq!(keep(&ada, "new", json!({ "namespace": "other" })).await["evicted"], json!([]));
-    // Where nothing may go, nothing comes.
+    // If nothing can be evicted, a new entry is refused.
     fill(&world, "agent.bob", None, true).await;
     let full = bob.post("/memory", ask("new", json!({}))).await.refused(413, "too_large");
     assert!(full["message"].as_str().unwrap().contains("unpin"), "{full}");
@@ -224,7 +224,7 @@ async fn what_helps_is_found_among_many_that_do_not() {
     let work = task(&ada, &home, json!({ "memory_policy": { "max_entries": 2 } })).await;
     let of_task = |namespace: &str| json!({ "memory_type": "working", "scope": { "task_id": work }, "namespace": namespace });
     fill(&world, "agent.ada", None, false).await;
-    // A task's own go for it, though a thousand others were used longer ago; in whichever namespace they are.
+    // The task's limit evicts the task's own entries, in any namespace, although a thousand others are older.
     keep(&ada, "first", of_task("elsewhere")).await;
     world.clock.advance(1);
     keep(&ada, "second", of_task("elsewhere")).await;
@@ -232,7 +232,7 @@ async fn what_helps_is_found_among_many_that_do_not() {
     let third = keep(&ada, "third", of_task("findings")).await;
     assert_eq!(third["evicted"].as_array().unwrap().len(), 1, "{third}");
     assert_eq!(third["evicted"][0]["key"], "first");
-    // A namespace that is full of what is in force, besides hundreds that are archived.
+    // The namespace's limit counts current entries, although there are hundreds of archived ones as well.
     let archive = "INSERT INTO memory_entries (id, agent_id, namespace, key, memory_type, value, bytes, tags, pinned, priority,
              version, created_at, updated_at, updated_by, used_at, archived_at)
          SELECT gen_random_uuid(), agent_id, 'findings', key, 'working', '{}', 10, '{}', false, 1, 1, created_at, created_at,
@@ -240,7 +240,7 @@ async fn what_helps_is_found_among_many_that_do_not() {
     sqlx::query(archive).execute(&world.ctx().pool).await.unwrap();
     let made = keep(&ada, "new", json!({})).await;
     assert_eq!(made["evicted"][0]["key"], "old/2", "{made}");
-    // All that the agent may have, full of what is archived elsewhere.
+    // The agent's total limit is reached, mostly by archived entries in other namespaces.
     sqlx::query("UPDATE memory_stores SET entries = 10000").execute(&world.ctx().pool).await.unwrap();
     let made = keep(&ada, "new", json!({ "namespace": "third" })).await;
     assert_eq!(made["evicted"].as_array().unwrap().len(), 1, "{made}");

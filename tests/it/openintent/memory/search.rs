@@ -1,4 +1,4 @@
-//! Searches of agents' memory: by namespace, key, tags and words, and that each has its index.
+//! Searches in agents' memory: by namespace, key, tags and words, each with its index.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn memory_is_found_by_what_is_known_of_it() {
         keep(&ada, key, more).await;
         world.clock.advance(1);
     }
-    // The last first.
+    // Newest first.
     assert_eq!(found(&ada, "limit=2").await, ["100%_done", "green"]);
     assert_eq!(found(&ada, "limit=2&offset=3").await, ["user/adam", "user/ada/theme"]);
     assert_eq!(found(&ada, "namespace=post").await, ["user/ada/mail"]);
@@ -37,14 +37,14 @@ async fn memory_is_found_by_what_is_known_of_it() {
     assert_eq!(found(&ada, "key=user/adam&key_prefix=post").await, Vec::<String>::new());
     assert_eq!(found(&ada, "key_prefix=user/ada").await, ["user/ada/mail", "user/adam", "user/ada/theme"]);
     assert_eq!(found(&ada, "key_prefix=user/ada/").await, ["user/ada/mail", "user/ada/theme"]);
-    // No pattern: signs stand for themselves.
+    // Prefixes are no patterns: special characters stand for themselves.
     assert_eq!(found(&ada, "key_prefix=100%25_").await, ["100%_done"]);
     assert_eq!(found(&ada, "key_prefix=%25").await, Vec::<String>::new());
-    // All of the tags.
+    // All given tags must match.
     assert_eq!(found(&ada, "tags=ui").await, ["100%_done", "user/ada/theme"]);
     assert_eq!(found(&ada, "tags=ada,ui").await, ["user/ada/theme"]);
     assert_eq!(found(&ada, "tags=none").await, Vec::<String>::new());
-    // Words: what is in the key counts more; no language.
+    // Words: matches in the key rank higher; no language-specific stemming.
     assert_eq!(found(&ada, "q=green").await, ["green", "user/ada/theme"]);
     assert_eq!(found(&ada, "query=GREEN+dark").await, ["user/ada/theme"]);
     assert_eq!(found(&ada, "q=theme").await, ["user/ada/theme"]);
@@ -58,7 +58,7 @@ async fn memory_is_found_by_what_is_known_of_it() {
     world.end().await;
 }
 
-/// How often an index was read.
+/// Returns the number of scans of an index.
 async fn scans(world: &World, index: &str) -> i64 {
     sqlx::query_scalar("SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1")
         .bind(index)
@@ -78,7 +78,7 @@ async fn every_search_has_its_index() {
         json!({ "value": { "is": "haystack" }, "tags": ["rare"], "scope": { "intent_id": home } }),
     )
     .await;
-    // As many as it takes for a look at all of them to be the wrong way.
+    // Enough rows to make a full scan the wrong plan.
     sqlx::query(
         "INSERT INTO memory_entries (id, agent_id, namespace, key, memory_type, value, bytes, tags, pinned, priority,
              version, created_at, updated_at, updated_by, used_at)
@@ -109,7 +109,7 @@ async fn every_search_has_its_index() {
         }
         *expected.get_mut(index).unwrap() += 8;
     }
-    // What was read is counted within seconds.
+    // PostgreSQL publishes the counts within seconds.
     let mut waited = 0;
     for (index, times) in expected {
         while scans(&world, index).await < times {

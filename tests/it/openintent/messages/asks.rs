@@ -1,5 +1,5 @@
-//! Asking and waiting (RFC-0021 §3): one answer, several, all, none in time, and what else can end a wait. The wait itself
-//! is measured on the machine's clock; when its request expires, on the one that tests turn.
+//! Asking and waiting (RFC-0021 §3): one response, several, all, none in time, and other ends of a wait. The wait
+//! uses the machine's clock; the expiry of its request uses the test's clock.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 use crate::harness::{ANY, Client, Reply, Setup, Value, World, json, talk};
 use crate::kernel::agents::registered;
 
-/// Asks, and goes on.
+/// Starts an ask in the background.
 fn asking(client: &Client, channel: &str, body: Value) -> JoinHandle<Reply> {
     let (client, path) = (client.clone(), format!("/channels/{channel}/ask"));
     tokio::spawn(async move { client.post(&path, body).await })
 }
 
-/// The id of the first question after a cursor that reaches an agent.
+/// Returns the id of the first request to an agent after a cursor.
 async fn question(client: &Client, channel: &str, since: &str) -> String {
     let path = format!("/channels/{channel}/messages?since={since}&wait=10");
     let list = client.get(&path).await.ok();
@@ -29,7 +29,7 @@ async fn answer(client: &Client, channel: &str, question: &str, sender: &str, n:
     client.post(&path, json!({ "sender": sender, "payload": { "n": n } })).await
 }
 
-/// What an ask came to, which must be soon.
+/// Returns the result of an ask, which must end soon.
 async fn end(asked: JoinHandle<Reply>) -> Value {
     tokio::time::timeout(Duration::from_secs(20), asked).await.expect("the ask goes on").unwrap().is(200)
 }
@@ -49,7 +49,7 @@ async fn an_ask_ends_with_the_first_answer() {
     });
     let asked = asking(&ada, &channel, body);
     let id = question(&bob, &channel, "cur_0").await;
-    // What is said meanwhile is no answer: neither another's question nor an answer to it.
+    // Other messages do not end the ask: neither another request nor a response to that.
     let other = json!({ "sender": "agent.bob", "to": "agent.ada", "message_type": "request", "payload": {} });
     let other = bob.post(&format!("/channels/{channel}/messages"), other).await.is(201);
     answer(&ada, &channel, other["id"].as_str().unwrap(), "agent.ada", 0).await.is(201);
@@ -65,14 +65,14 @@ async fn an_ask_ends_with_the_first_answer() {
         "created_at": "2026-11-21T08:00:00.000000Z", "expires_at": "2026-11-21T08:01:00.000000Z", "read_at": null
     });
     assert_eq!(end["request"], request);
-    // An answered question does not expire any more.
+    // An answered request no longer expires.
     world.pass(61).await;
     let kept = ada.get(&format!("/channels/{channel}/messages/{id}")).await.ok();
     assert_eq!(kept["status"], "read");
     world.end().await;
 }
 
-/// Three agents with one role, and somebody who has a channel to ask them on.
+/// Creates three agents with one role and a channel to ask them on.
 async fn crew(world: &World) -> (Client, [(&'static str, Client); 3], String) {
     let ada = world.agent("agent.ada").await;
     let role = || json!({ "role_id": "crew" });
@@ -107,7 +107,7 @@ async fn all_whom_it_is_for_are_waited_for() {
     let (ada, crew, channel) = crew(&world).await;
     let asked = asking(&ada, &channel, json!({ "to": "role:crew", "expect": "all", "timeout": 60 }));
     let id = question(&crew[0].1, &channel, "cur_0").await;
-    // Two from the same are not from two (§3.2).
+    // Two responses of one agent count as one (§3.2).
     for (n, (name, client)) in [(1, &crew[0]), (2, &crew[1]), (3, &crew[1])] {
         answer(client, &channel, &id, name, n).await.is(201);
     }
@@ -125,7 +125,7 @@ async fn when_the_time_is_up_there_is_what_there_is() {
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
     let (_, channel) = talk(&ada, json!({})).await;
-    // Everybody is asked; who that is, nobody knows, so "all" is whoever answers in time.
+    // A request to everyone has no known recipients, so "all" means everyone that responds in time.
     for expect in [json!("all"), json!(2), json!(4_000_000_000_u32)] {
         let since = ada.get(&format!("/channels/{channel}")).await.ok()["message_count"].clone();
         let began = Instant::now();
@@ -151,7 +151,7 @@ async fn an_answer_that_comes_late_is_refused() {
     let nothing = end(asking(&ada, &channel, json!({ "to": "agent.bob", "timeout": 1 }))).await;
     assert_eq!((&nothing["outcome"], &nothing["response"]), (&json!("timeout"), &json!(null)));
     assert_eq!(nothing["responses"], json!([]));
-    // The one who asked no longer waits (§3.1).
+    // The asker no longer waits (§3.1).
     world.clock.advance(1);
     let id = nothing["request"]["id"].as_str().unwrap();
     for _ in 0..2 {
@@ -172,7 +172,7 @@ async fn an_answer_that_came_before_is_found_by_a_retry() {
     let body = json!({ "to": "agent.bob", "payload": { "q": 1 }, "timeout": 60 });
     let asked = asking(&ada.once("k"), &channel, body.clone());
     let id = question(&bob, &channel, "cur_0").await;
-    // The connection breaks; the answer comes while nobody waits.
+    // The connection breaks, and the response arrives while nobody waits.
     asked.abort();
     answer(&bob, &channel, &id, "agent.bob", 7).await.is(201);
     for _ in 0..2 {
@@ -204,7 +204,7 @@ async fn a_wait_ends_when_nobody_can_answer_any_more() {
         let id = question(&bob, &channel, "cur_0").await;
         let mut had = Vec::new();
         if expect == 2 {
-            // One answer is there, the other will not come.
+            // One response has arrived, the other cannot any more.
             answer(&bob, &channel, &id, "agent.bob", 1).await.is(201);
             had.push(1);
         }
@@ -238,7 +238,7 @@ async fn a_channel_that_closes_elsewhere_ends_no_wait() {
     let id = question(&bob, &channel, "cur_0").await;
     answer(&bob, &channel, &id, "agent.bob", 1).await.is(201);
     ada.delete(&format!("/channels/{}", other["id"].as_str().unwrap())).await.ok();
-    // Nor does a client that only says so.
+    // Nor does a client's event that only claims it.
     let forged = json!({ "event_type": "channel.closed", "payload": { "channel_id": channel } });
     bob.post(&format!("/intents/{intent}/events"), forged).await.ok();
     world.feed().await;
@@ -282,14 +282,14 @@ async fn who_hangs_up_leaves_nothing_behind() {
     any.post(&path, brief.clone()).await.refused(429, "too_many_streams");
     assert_eq!(world.ctx().feed.followed().len(), 1);
     drop(line);
-    // The one place that the key has is free again when the time that was asked for is up.
+    // The key's only slot is free again after the requested timeout.
     let deadline = Instant::now() + Duration::from_secs(20);
     while any.post(&path, brief.clone()).await.status != 200 {
         assert!(Instant::now() < deadline, "a wait that nobody waits for goes on");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(world.ctx().feed.followed().len(), 0, "nobody follows any more");
-    // The question was asked, and expires with its time.
+    // The request was sent, and expires with its timeout.
     let status = async || any.get(&format!("/channels/{channel}/messages/{id}")).await.ok()["status"].clone();
     assert_eq!(status().await, "delivered");
     world.pass(6).await;
@@ -315,7 +315,7 @@ async fn who_may_not_speak_may_not_ask() {
     ada.post("/channels/nonsense/ask", brief("agent.bob")).await.refused(404, "not_found");
     let acl = json!({ "default_policy": "closed", "entries": [{ "principal_id": "agent.bob", "permission": "read" }] });
     ada.put(&format!("/intents/{intent}/acl"), acl).await.ok();
-    // Reading is enough to take part (RFC-0021 §5.2).
+    // Read access is enough to take part (RFC-0021 §5.2).
     world.agent("agent.bob").await.post(&path, brief("agent.ada")).await.is(200);
     eve.post(&path, brief("agent.ada")).await.refused(404, "not_found");
     ada.patch(&format!("/channels/{channel}"), json!({ "status": "closed" })).await.ok();
@@ -364,7 +364,7 @@ async fn bad_questions_are_refused() {
     let strict = World::with(Setup { settings: vec![("ENTENTE_STRICT_RFC0021", "true")], live: false }).await;
     let ada = strict.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
-    // To the letter, a request is for somebody (§2.3).
+    // In strict mode a request must have a recipient (§2.3).
     let nobody = json!({ "timeout": 1 });
     ada.post(&format!("/channels/{channel}/ask"), nobody).await.refused(422, "unprocessable");
     strict.end().await;

@@ -1,4 +1,4 @@
-//! Retries and batches: done once, each for itself (design §6).
+//! Retries and batches: done once, each message independently.
 
 use crate::harness::{Value, World, json, talk};
 

@@ -21,7 +21,7 @@ async fn its_stream_has_what_happens_on_its_intents_as_they_come_and_go() {
     put(&bob, &folio, &first).await;
     let mut plain = Sse::open(&bob, &format!("/subscribe/portfolios/{folio}")).await;
     let mut sdk = Sse::open(&bob, &format!("/portfolios/{folio}/subscribe")).await;
-    // What is seen is what may be seen at that moment: each step is heard before the next is made.
+    // Visibility is decided when a frame is sent, so each step is received before the next one.
     let mut heard = async |expected: [&str; 2], of_two: &[&str]| {
         let both = [sdk.next_few(of_two.len()).await, plain.next_few(of_two.len()).await];
         let names = |frames: &[Event]| frames.iter().map(|frame| frame.name.clone()).collect::<Vec<_>>();
@@ -51,11 +51,11 @@ async fn its_stream_has_what_happens_on_its_intents_as_they_come_and_go() {
     note(&ada, &second, 0).await;
     bob.patch(&format!("/portfolios/{folio}/status"), json!({ "status": "completed" })).await.is(200);
     heard(["portfolio.status_changed"; 2], &["portfolio.status_changed"]).await;
-    // One who comes back hears the rest, of what is in it now and may be read now.
+    // A client that resumes gets the rest, for the intents that are in the portfolio and readable now.
     let mut late = Sse::resume(&bob, &format!("/portfolios/{folio}/subscribe"), Some(&begun[0].id)).await;
     assert_eq!(late.next().await.name, "removed_from_portfolio");
     assert_eq!(late.next().await.name, "portfolio.status_changed");
-    // For others there is none.
+    // For others it does not exist.
     Sse::refused(&ada, &format!("/portfolios/{folio}/subscribe")).await.refused(404, "not_found");
     Sse::refused(&ada, &format!("/subscribe/portfolios/{folio}")).await.refused(404, "not_found");
     Sse::refused(&bob, "/portfolios/what/subscribe").await.refused(404, "not_found");
@@ -98,7 +98,7 @@ async fn webhooks_follow_it_too() {
     shut(&ada, &second).await;
     note(&ada, &second, 0).await;
     got(&[]).await;
-    // To nobody's, to others', and to two things at once nobody subscribes.
+    // Unknown portfolios, those of others, and two topics at once are refused.
     let ask = |more: serde_json::Value| {
         let mut ask = json!({ "webhook_url": receiver.url() });
         ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

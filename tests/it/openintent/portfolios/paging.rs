@@ -1,4 +1,4 @@
-//! The intents of a portfolio page by page, and as they are at that instant.
+//! The intents of a portfolio, page by page, in their current state.
 
 use super::{portfolio, put};
 use crate::harness::{World, ids, json};
@@ -34,7 +34,7 @@ async fn its_intents_come_in_pages_and_its_sums_are_of_all() {
             after = format!("&after={}", next.to_str().unwrap());
         }
         assert_eq!(seen, ordered);
-        // Where a page ended stays a place when the intent there goes.
+        // A page's cursor stays valid when the intent there is removed.
         let page = bob.get(&format!("{path}?limit=2")).await;
         let gone = &ordered[1];
         bob.delete(&format!("/portfolios/{folio}/intents/{gone}")).await.is(200);
@@ -90,7 +90,7 @@ async fn an_intent_whose_question_has_ended_is_shown_as_it_is() {
     });
     ada.post(&format!("/intents/{one}/suspend"), ask).await.is(201);
     world.clock.advance(30);
-    // No sweep has written it down yet.
+    // No sweep has recorded it yet.
     let alone = ada.get(&format!("/intents/{one}")).await.ok();
     assert_eq!(alone["status"], "active");
     let shown = ada.get(&format!("/portfolios/{folio}")).await.ok();

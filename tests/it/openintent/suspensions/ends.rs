@@ -1,4 +1,4 @@
-//! How questions end otherwise than by an answer, and who is asked where none is named.
+//! Other ends of questions than an answer, and the default person.
 
 use super::{goal, now, question, respond, suspend, types, waiting};
 use crate::harness::{Setup, World, json};
@@ -14,7 +14,7 @@ async fn time_is_over_for_who_reads_it_and_is_written_once() {
     });
     let asked = suspend(&agent, &intent, more).await;
     world.clock.advance(30);
-    // Nobody has written it down yet.
+    // No sweep has recorded it yet.
     let read = agent.get(&format!("/intents/{intent}")).await.ok();
     assert_eq!(
         (&read["status"], &read["state"]["_suspension"]["resolution"]),
@@ -26,7 +26,7 @@ async fn time_is_over_for_who_reads_it_and_is_written_once() {
     respond(&ada, &intent, &asked, json!("approve")).await.refused(409, "invalid_transition");
     let moment = agent.get(&format!("/moments/{}", asked["moment_id"].as_str().unwrap())).await.ok();
     assert_eq!(moment["state"], "expired");
-    // What was read is the version that a write needs.
+    // The version that was read is the one that a write needs.
     let patch = json!({ "patches": [{ "op": "set", "path": "done", "value": true }] });
     let next = agent.seen(&read["version"]).post(&format!("/intents/{intent}/state"), patch).await.is(200);
     assert_eq!(next["status"], "active");
@@ -53,7 +53,7 @@ async fn a_failing_question_leaves_the_intent_suspended() {
     assert_eq!((status.as_str(), &record["resolution"]), ("suspended_awaiting_input", &json!("expired")));
     assert!(record.get("response").is_none());
     assert_eq!(types(&agent, &intent, "suspension_expired").await.len(), 1);
-    // It may ask again.
+    // The agent may ask again.
     suspend(&agent, &intent, json!({ "question": "And now?" })).await;
     other.end().await;
     world.end().await;
@@ -97,7 +97,7 @@ async fn another_status_calls_it_off() {
         assert_eq!(ada.get("/moments/inbox").await.ok()["moments"], json!([]));
         respond(&ada, &intent, &asked, json!("approve")).await.refused(409, "invalid_transition");
     }
-    // So does the asker, at the moment.
+    // The asker may also withdraw the moment.
     let intent = goal(&agent).await;
     let asked = suspend(&agent, &intent, json!({})).await;
     let path = format!("/moments/{}/withdraw", asked["moment_id"].as_str().unwrap());
@@ -117,11 +117,11 @@ async fn the_person_who_has_the_intent_in_hand_is_asked() {
     agent.post(&format!("/intents/{intent}/acl/entries"), entry).await.ok();
     let asked = suspend(&agent, &intent, json!({ "principal_id": null })).await;
     assert_eq!(waiting(&eve).await["id"], asked["moment_id"]);
-    // Its creator comes first.
+    // The intent's creator comes first.
     let intent = goal(&ada).await;
     let asked = suspend(&agent, &intent, json!({ "principal_id": null, "question": "Yours?" })).await;
     assert_eq!(waiting(&ada).await["id"], asked["moment_id"]);
-    // A second person is asked when the first does not answer.
+    // A second person is asked if the first does not answer.
     let intent = goal(&agent).await;
     let more = json!({ "question": "Both?", "escalate_to": "human.eve", "escalate_after": 60, "timeout_seconds": 600 });
     let asked = agent.post(&format!("/intents/{intent}/suspend"), question(more)).await.is(201);

@@ -1,11 +1,11 @@
-//! Nobody decides but the person: who answers where nobody is named, and who takes a question away.
+//! Only people decide: who may answer if no person is named, and who may withdraw a question.
 
 use super::{goal, now, question, respond, said, suspend, types, waiting};
 use crate::arcp::authority::given_key;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::moments::{answer, at, option};
 
-/// A question that names nobody, as the SDK asks by default.
+/// Asks a question without a person, as the SDK does by default.
 async fn open(client: &Client, intent: &str) -> Value {
     let nobody = json!({ "principal_id": null, "response_type": "confirm", "choices": [] });
     suspend(client, intent, nobody).await
@@ -41,7 +41,7 @@ async fn where_nobody_can_be_asked_only_people_answer() {
         let reply = respond(&client, &intent, &asked, json!("yes")).await;
         assert_eq!((reply.status, &reply.json()["code"]), (403, &json!("not_the_principal")), "{who}");
     }
-    // Nor under a name that the body gives: another's, the asker's, nobody's.
+    // Nor with a name in the body: another person's, the asker's or an unknown one.
     let path = format!("/intents/{intent}/suspend/respond");
     for by in ["human.ada", "agent.a", "human.nobody", "operator@example.com"] {
         let mut forged = said(&asked, json!("yes"));
@@ -59,7 +59,7 @@ async fn where_nobody_can_be_asked_only_people_answer() {
     assert_eq!((&done["responded_by"], &done["choice_label"]), (&json!("human.ada"), &json!("Yes")));
     let (status, record) = now(&agent, &intent).await;
     assert_eq!((status.as_str(), &record["metadata"]["channel"]), ("active", &json!("slack")));
-    // The log says on what the answer rests.
+    // The log records the authority of the answer.
     let events = agent.get(&format!("/intents/{intent}/events")).await.ok();
     let resumed =
         events.as_array().unwrap().iter().find(|one| one["event_type"] == "intent.resumed").unwrap();
@@ -72,7 +72,7 @@ async fn who_asked_is_known_by_principal() {
     let world = World::start().await;
     let admin = world.admin().await;
     let ada = world.human("human.ada").await;
-    // Her agent asks with a key of hers, and cannot answer as her.
+    // Her agent asks with a key of hers, so she counts as the asker and cannot answer.
     let both = json!({ "act_as": ["agent.a"] });
     let key = admin.post("/principals/human.ada/keys", both).await.is(201);
     let agent = world.client(key["key"].as_str().unwrap()).acting_as("agent.a");
@@ -82,7 +82,7 @@ async fn who_asked_is_known_by_principal() {
     respond(&ada, &intent, &asked, json!("yes")).await.refused(403, "not_the_principal");
     let eve = world.human("human.eve").await;
     respond(&eve, &intent, &asked, json!("yes")).await.is(200);
-    // By name neither.
+    // Nor can she be named as its person.
     let path = format!("/intents/{intent}/suspend");
     agent.post(&path, question(json!({}))).await.refused(422, "unprocessable");
     let second = json!({ "principal_id": "human.eve", "escalate_to": "human.ada", "escalate_after": 60,
@@ -97,13 +97,13 @@ async fn the_person_whom_the_operator_names_is_asked_first() {
     let world = World::with(setup).await;
     let (agent, dev) = (world.agent("agent.a").await, world.human("human.dev").await);
     let ada = world.human("human.ada").await;
-    // Though the intent is another person's.
+    // Although another person created the intent.
     let intent = goal(&ada).await;
     let asked = open(&agent, &intent).await;
     assert_eq!(waiting(&dev).await["id"], asked["moment_id"]);
     respond(&ada, &intent, &asked, json!("yes")).await.refused(403, "not_the_principal");
     respond(&dev, &intent, &asked, json!("yes")).await.is(200);
-    // What cannot be put before them is theirs all the same, without access to the intent.
+    // A question that cannot be put to anyone goes to this person too, even without access to the intent.
     let intent = goal(&agent).await;
     let acl = json!({ "default_policy": "closed", "entries": [] });
     agent.put(&format!("/intents/{intent}/acl"), acl).await.ok();
@@ -140,15 +140,15 @@ async fn only_who_asks_or_a_person_takes_a_question_away() {
             assert_eq!((reply.status, &code), (403, &json!("not_the_principal")), "{who} to {to}");
         }
     }
-    // It waits as before, and its person answers.
+    // It is still suspended, and its person answers.
     assert_eq!(now(&agent, &intent).await.0, "suspended_awaiting_input");
     assert_eq!(types(&agent, &intent, "intent.").await, ["intent.suspended"]);
     let moment = waiting(&ada).await;
     assert_eq!(moment["id"], asked["moment_id"]);
     ada.post(&format!("{}/resolution", at(&moment)), answer(&moment, option(0))).await.is(200);
-    // What waits for nobody any more is changed as ever.
+    // An intent that is no longer suspended can be changed as usual.
     status(&other, &intent, "blocked").await.is(200);
-    // The same where it was put before nobody; a person who administers the intent may.
+    // The same for a question without a person; a person who administers the intent may withdraw it.
     let intent = goal(&agent).await;
     let mute = json!({ "scopes": ["intents:read", "intents:write"] });
     let key = admin.post("/principals/agent.a/keys", mute).await.is(201);
@@ -156,7 +156,7 @@ async fn only_who_asks_or_a_person_takes_a_question_away() {
     status(&other, &intent, "active").await.refused(403, "not_the_principal");
     status(&eve, &intent, "active").await.is(200);
     assert_eq!(now(&agent, &intent).await.1["cancelled_because"], "status_changed");
-    // A person who does not, may not.
+    // A person without admin access may not.
     let intent = goal(&agent).await;
     suspend(&agent, &intent, json!({ "question": "Yours?" })).await;
     let entry = json!({ "principal_id": "human.eve", "principal_type": "human", "permission": "write" });

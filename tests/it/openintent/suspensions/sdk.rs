@@ -1,5 +1,5 @@
-//! The unmodified SDK's way (RFC-0025 §5): the status, then the record in the state, then looking at the state. The agents of the SDK
-//! itself are in `tests/clients/test_suspensions.py`.
+//! The way of the unmodified SDK (RFC-0025 §5): first the status, then the record in the state, then polling the
+//! state. `tests/clients/test_suspensions.py` runs the SDK's own agents.
 
 use super::{goal, now, respond, types, waiting};
 use crate::harness::{Client, Reply, Value, World, json};
@@ -16,7 +16,7 @@ fn record(id: &str, more: Value) -> Value {
     record
 }
 
-/// Gives the intent the status, as the SDK does first; its version then.
+/// Sets the intent's status, as the SDK does first; returns the new version.
 async fn status(client: &Client, intent: &str, status: &str) -> Value {
     let version = client.get(&format!("/intents/{intent}")).await.ok()["version"].clone();
     let path = format!("/intents/{intent}/status");
@@ -60,7 +60,7 @@ async fn nobody_writes_an_answer_but_the_server() {
     let world = World::start().await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let intent = goal(&agent).await;
-    // A record belongs to a suspended intent.
+    // A record requires a suspended intent.
     let early = put(&agent, &intent, &json!(1), record("one", json!({}))).await;
     early.refused(409, "invalid_transition");
     let asked = ask(&agent, &intent, "one", json!({})).await;
@@ -82,11 +82,11 @@ async fn nobody_writes_an_answer_but_the_server() {
     put(&agent, &intent, &asked["version"], record("two", json!({})))
         .await
         .refused(409, "invalid_transition");
-    // Everything else goes on.
+    // Other parts of the state can be changed.
     let other = json!({ "patches": [{ "op": "set", "path": "progress", "value": 1 }] });
     agent.seen(&asked["version"]).post(&path, other).await.is(200);
     respond(&ada, &intent, &json!({ "id": "one" }), json!("no")).await.is(200);
-    // What is over is nobody's to change, but may be taken away.
+    // An ended record cannot be changed, but it may be removed.
     let version = agent.get(&format!("/intents/{intent}")).await.ok()["version"].clone();
     let patches = json!([{ "op": "set", "path": "_suspension/response", "value": "yes" }]);
     agent.seen(&version).post(&path, json!({ "patches": patches })).await.refused(409, "invalid_transition");
@@ -106,7 +106,7 @@ async fn what_a_person_refused_is_called_off_at_once() {
         .await
         .is(200);
     assert_eq!(now(&agent, &intent).await.1["cancelled_because"], "refused");
-    // The SDK hears that there will be no answer, instead of an error half-way.
+    // The SDK learns that there will be no answer, instead of an error in the middle.
     let after = ask(&agent, &intent, "two", json!({})).await;
     assert_eq!(
         (&after["status"], &after["state"]["_suspension"]["resolution"]),
@@ -121,7 +121,7 @@ async fn a_question_that_fits_nobody_waits_for_a_person() {
     let world = World::start().await;
     let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let intent = goal(&agent).await;
-    // Too long for a person to be shown, and no error to who asks as the SDK does.
+    // Too long to be shown to a person, but the SDK's way returns no error.
     ask(&agent, &intent, "long", json!({ "question": "x".repeat(3_000) })).await;
     let list = agent.get(&format!("/intents/{intent}/suspensions")).await.ok();
     assert_eq!(list["suspensions"][0]["unasked"], "invalid_moment");
@@ -129,7 +129,7 @@ async fn a_question_that_fits_nobody_waits_for_a_person() {
     respond(&world.any(), &intent, &long, json!("yes")).await.refused(403, "not_the_principal");
     respond(&ada, &intent, &long, json!("yes")).await.is(200);
     assert_eq!(now(&agent, &intent).await.0, "active");
-    // A hint that names nobody is only a hint.
+    // A hint that names no person is ignored.
     ask(&agent, &intent, "slack", json!({ "context": {}, "channel_hint": "slack" })).await;
     let list = agent.get(&format!("/intents/{intent}/suspensions")).await.ok();
     assert_eq!(list["suspensions"][0]["unasked"], "nobody_to_ask");

@@ -1,5 +1,5 @@
-//! Changes of tasks by `PATCH` (contract 8), as clients of the reference server write them: under a version, with steps left
-//! out, and never out of the end.
+//! Changes of tasks by `PATCH` (OI-8), as clients of the reference server send them: under a version, with steps
+//! omitted, and never out of a final status.
 
 use super::{act, intent, now, status, task, told};
 use crate::harness::{Setup, World, json};
@@ -19,7 +19,7 @@ async fn a_change_is_made_under_the_version_that_was_read() {
     assert_eq!((&claimed["version"], &claimed["assigned_agent"]), (&json!(2), &json!("agent.ada")));
     let stale = ada.seen(&json!(1)).patch(&path, json!({ "status": "running" })).await;
     assert_eq!(stale.refused(409, "version_conflict")["current_version"], 2);
-    // What changes nothing makes no version; what needs no status has its event too.
+    // A patch without changes creates no version; one without a status has its event too.
     assert_eq!(ada.seen(&json!(2)).patch(&path, json!({})).await.is(200), claimed);
     assert_eq!(ada.seen(&json!(2)).patch(&path, json!({ "status": "claimed" })).await.is(200), claimed);
     let body =
@@ -51,14 +51,14 @@ async fn steps_that_are_left_out_are_done_on_the_way() {
         let back = bob.seen(&json!(2)).patch(&format!("/tasks/{id}"), json!({ "status": status })).await;
         back.refused(409, "invalid_transition");
     }
-    // What a client writes it reads back: `failed` is for good, whatever attempts are left.
+    // A client reads back the status that it wrote: `failed` is final, whatever attempts are left.
     for status in ["claimed", "running", "blocked", "completed", "failed", "cancelled", "skipped"] {
         let id = task(&ada, &intent, json!({})).await;
         let body = json!({ "status": status, "error": "why", "blocked_reason": "because" });
         let after = bob.seen(&json!(1)).patch(&format!("/tasks/{id}"), body).await.is(200);
         assert_eq!(after["status"], status);
     }
-    // But what waits for another task waits.
+    // A task with open dependencies stays pending.
     let first = task(&ada, &intent, json!({})).await;
     let second = task(&ada, &intent, json!({ "depends_on": [first] })).await;
     for status in ["ready", "claimed", "running", "completed"] {
@@ -81,7 +81,7 @@ async fn a_task_is_given_to_an_agent_and_taken_back() {
     eve.seen(&json!(2)).patch(&path, json!({ "status": "claimed" })).await.refused(409, "claim_conflict");
     let free = ada.seen(&json!(2)).patch(&path, json!({ "assigned_agent": null })).await.is(200);
     assert_eq!(free["assigned_agent"], json!(null));
-    // It is claimed for another agent, and not done in that one's stead.
+    // It can be claimed for another agent, but not carried out on its behalf.
     for status in ["running", "completed"] {
         let body = json!({ "status": status, "assigned_agent": "agent.bob" });
         eve.seen(&json!(3)).patch(&path, body).await.refused(403, "forbidden");
@@ -89,7 +89,7 @@ async fn a_task_is_given_to_an_agent_and_taken_back() {
     let body = json!({ "status": "claimed", "assigned_agent": "agent.bob" });
     let claimed = eve.seen(&json!(3)).patch(&path, body).await.is(200);
     assert_eq!((&claimed["status"], &claimed["assigned_agent"]), (&json!("claimed"), &json!("agent.bob")));
-    // Naming the one who has it makes nobody that one.
+    // Naming the assigned agent does not make the caller that agent.
     let body = json!({ "status": "completed", "assigned_agent": "agent.bob" });
     eve.seen(&json!(4)).patch(&path, body.clone()).await.refused(403, "forbidden");
     act(&bob, &id, "start", json!({})).await;
@@ -102,7 +102,7 @@ async fn whom_a_task_is_for_is_heard_beside_a_status_too() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let intent = intent(&ada).await;
-    // Nobody has it: it is kept, under the status that it has or goes back to.
+    // Unclaimed: it is reserved for the agent, in its current status or the one it returns to.
     for status in ["ready", "pending", "blocked"] {
         let id = task(&ada, &intent, json!({})).await;
         let path = format!("/tasks/{id}");
@@ -115,7 +115,7 @@ async fn whom_a_task_is_for_is_heard_beside_a_status_too() {
         let free = ada.seen(&json!(2)).patch(&path, body).await.is(200);
         assert_eq!((&free["status"], &free["assigned_agent"]), (&json!(expected), &json!(null)));
     }
-    // Somebody has it: it is taken and kept for the other, or stays where it is and says so.
+    // Claimed: it is either released and reserved for the other agent, or refused with a conflict.
     let id = task(&ada, &intent, json!({})).await;
     let path = format!("/tasks/{id}");
     act(&bob, &id, "claim", json!({})).await;
@@ -146,7 +146,7 @@ async fn dependencies_change_without_a_circle_while_nobody_has_the_task() {
     let elsewhere =
         ada.seen(&json!(1)).patch(&format!("/tasks/{a}"), json!({ "depends_on": [foreign] })).await;
     elsewhere.refused(422, "unprocessable");
-    // One that was ready waits again; one that waited for nothing else becomes ready.
+    // A ready task becomes pending again, and one without other dependencies becomes ready.
     let d = task(&ada, &intent, json!({})).await;
     let waits = ada.seen(&json!(1)).patch(&format!("/tasks/{a}"), json!({ "depends_on": [d] })).await.is(200);
     assert_eq!((&waits["status"], &waits["version"]), (&json!("pending"), &json!(2)));
@@ -178,7 +178,7 @@ async fn strict_mode_leaves_no_step_out() {
             status
         );
     }
-    // What an agent can do must be on record, and a plan must be put to work.
+    // Capabilities must be registered, and a plan must be active.
     let able = task(&ada, &intent, json!({ "capabilities_required": ["ocr"] })).await;
     ada.post(&format!("/tasks/{able}/claim"), json!({})).await.refused(403, "forbidden");
     let id = task(&ada, &intent, json!({})).await;

@@ -1,5 +1,5 @@
-//! Crashes: while agents work through tasks that wait for each other, the server and its PostgreSQL are killed. In the end
-//! every task is done, once, and its log says so.
+//! Crashes: the server and its PostgreSQL are killed while agents work through dependent tasks. Finally every task
+//! is done once, and its log shows that.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use super::{intent, task};
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Client, Value, json};
 
-/// How long the agents may take, deaths included.
+/// Upper bound for the agents' work, including the crashes.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Chains of tasks, each as long as this.
+/// Number of task chains, and the length of each.
 const CHAINS: usize = 20;
 const LENGTH: usize = 6;
 
-/// What a request came to: `None` when nobody knows.
+/// Sends a request; returns `None` when its outcome is unknown.
 async fn tried(client: &Client, method: &str, path: &str) -> Option<Value> {
     let reply = client.try_send(method, path, (method == "POST").then(|| "{}".to_owned())).await?;
     match reply.status {
         200 => Some(reply.json()),
-        // Another agent was faster, or the answer to what was done was lost.
+        // Another agent was faster, or the response to an earlier attempt was lost.
         409 | 503 => None,
         _ => panic!("{} answered {}", reply.asked, reply.text),
     }
 }
 
-/// Claims and completes what there is until all is completed; what it was told that it has completed.
+/// Claims and completes tasks until all are completed; returns those whose completion was acknowledged.
 async fn worker(client: Client, name: String, intent: String) -> Vec<String> {
     let began = Instant::now();
     let mut done = Vec::new();
@@ -48,7 +48,7 @@ async fn worker(client: Client, name: String, intent: String) -> Vec<String> {
             {
                 continue;
             }
-            // One that it has already was claimed by a request whose answer was lost.
+            // A task that it already has was claimed by a request whose response was lost.
             let has = task["status"] == "ready" || own && task["status"] == "claimed";
             if has && tried(&client, "POST", &format!("/tasks/{id}/complete")).await.is_some() {
                 done.push(id.to_owned());
@@ -82,7 +82,7 @@ async fn whatever_dies_every_task_is_done_once() {
     for kill in 0..6 {
         tokio::time::sleep(Duration::from_millis(120 + 60 * kill)).await;
         if kill % 3 == 1 {
-            // The server starts it again.
+            // The server restarts it.
             assert!(place.kill_postgres());
         } else {
             server.kill();
@@ -102,7 +102,7 @@ async fn whatever_dies_every_task_is_done_once() {
     assert_eq!(completed, ids, "each task is done once");
     assert!(told.iter().all(|id| completed.contains(&id.as_str())), "acknowledged and not done");
     let verified = any.get(&format!("/intents/{home}/events/verify")).await.ok();
-    // Made, ready, claimed, started, completed; and the intent's own creation.
+    // Created, ready, claimed, started, completed; plus the intent's creation.
     assert_eq!(verified["event_count"], 5 * ids.len() + 1);
     assert_eq!((&verified["chain_valid"], &verified["breaks"]), (&json!(true), &json!([])));
 }

@@ -1,5 +1,5 @@
-//! What follows from tasks: for those that wait for them, for their channels (RFC-0021 §7.3); and for them when their agent
-//! leaves or their intent resolves.
+//! Consequences of tasks: for dependent tasks, for their channels (RFC-0021 §7.3), and for the tasks when their
+//! agent leaves or their intent is resolved.
 
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 
@@ -22,7 +22,7 @@ async fn what_depends_on_a_task_becomes_ready_with_the_last_one() {
     assert_eq!((&ready["status"], &ready["version"]), (&json!("ready"), &json!(1)));
     assert_eq!(told(&ada, &intent, &c).await, ["task.created", "task.ready"]);
     complete(&ada, &c).await;
-    // One that is made afterwards does not wait.
+    // A task created afterwards is ready at once.
     let d = task(&ada, &intent, json!({ "depends_on": [c] })).await;
     assert_eq!(status(&ada, &d).await, "ready");
     world.end().await;
@@ -49,7 +49,7 @@ async fn what_depends_on_one_that_is_lost_is_blocked_until_it_is_let_go_on() {
         let late = task(&ada, &intent, json!({ "depends_on": [lost] })).await;
         assert_eq!(status(&ada, &late).await, "blocked", "what is made afterwards is blocked too");
         act(&ada, &late, "cancel", json!({})).await;
-        // It goes on without what is lost, and still waits for the other.
+        // It drops the lost dependency and still waits for the other one.
         let freed = act(&ada, &waiting, "unblock", json!({})).await;
         assert_eq!((&freed["status"], &freed["depends_on"]), (&json!("pending"), &json!([open])));
         assert_eq!(freed["blocked_reason"], json!(null));
@@ -166,7 +166,7 @@ async fn an_agent_that_loses_access_loses_its_tasks() {
             { "principal_id": "agent.bob", "permission": "write", "expires_at": ends },
             { "principal_id": "agent.eve", "permission": "write" },
         ]);
-        // Before the first entry everybody may write; that entry takes more than it gives.
+        // Before the first entry everyone may write; that entry takes more access than it gives.
         let narrowed = how == "narrowed";
         let entries = if narrowed { json!([]) } else { entries };
         let list = ada.put(&acl, json!({ "default_policy": "open", "entries": entries })).await.ok();

@@ -1,9 +1,9 @@
-//! What nobody should send: names that are none, more than a task holds, whatever the way in.
+//! Hostile input: invalid names and oversized members, through every endpoint.
 
 use super::{act, intent, now, task};
 use crate::harness::{World, json};
 
-/// Texts that are no agent's name; the last one fits into no index.
+/// Returns texts that are no agent names; the last one is too long for an index.
 fn no_names() -> Vec<String> {
     let noise =
         (0..9_000_u64).map(|n| char::from(b'!' + (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57) as u8 % 90));

@@ -1,4 +1,5 @@
-//! Races over tasks: many who claim have one winner, on one server and on several, and none is lost with its agent.
+//! Races over tasks: concurrent claims have one winner, on one server and on several, and no task is lost with its
+//! agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ fn live() -> Setup {
     Setup { live: true, ..Setup::default() }
 }
 
-/// Claims what is ready until nothing is; what it got.
+/// Claims ready tasks until none are left; returns those it got.
 async fn claimer(client: Client, intent: String) -> Vec<(String, i64)> {
     let mut got = Vec::new();
     loop {
@@ -76,7 +77,7 @@ async fn no_task_is_lost_when_its_agent_leaves_while_it_claims() {
         let (claimed, gone) = tokio::join!(agent.send("POST", &path, None), agent.delete(&record));
         gone.ok();
         let after = now(&any, &id).await;
-        // Either it was claimed and is free again, or it was never claimed because the agent had left.
+        // It was claimed and released again, or never claimed because the agent had left.
         assert!([200, 403].contains(&claimed.status), "{}", claimed.text);
         assert_eq!(
             (&after["status"], &after["assigned_agent"]),

@@ -1,4 +1,4 @@
-//! Deduplication (RFC-0017 §6): what is open is not made twice, or waits.
+//! Deduplication (RFC-0017 §6): an open intent is not created twice, or the second one waits.
 
 use super::{did, intents, path, trigger};
 use crate::harness::{Value, World, json};
@@ -16,11 +16,11 @@ async fn an_open_intent_is_not_made_twice() {
     let again = fire(&one).await;
     assert_eq!((&again["status"], &again["reason"]), (&json!("skipped"), &json!("deduplicated")));
     assert_eq!((&again["intent_id"], &again["fire_count"]), (&Value::Null, &json!(1)));
-    // Each namespace is for itself; what has none looks everywhere (RFC-0017 §6.1).
+    // Each namespace is separate; a trigger without one looks in all (RFC-0017 §6.1).
     assert_eq!(fire(&all).await["status"], "skipped");
     let second = fire(&two).await;
     assert_eq!(second["status"], "fired");
-    // Nobody is held up by others' intents, nor learns of them.
+    // Other principals' intents neither block a trigger nor become visible through it.
     let eve = world.agent("agent.eve").await;
     let hers = trigger(&eve, "schedule", skip(Value::Null)).await;
     assert_eq!(eve.send("POST", &format!("{}/fire", path(&hers)), None).await.is(200)["status"], "fired");
@@ -53,7 +53,7 @@ async fn what_waits_goes_on_when_the_other_is_over() {
     let mut titles: Vec<&str> = found.iter().map(|one| one["title"].as_str().unwrap()).collect();
     titles.sort_unstable();
     assert_eq!(titles, ["one", "two"]);
-    // What waits for a trigger that is switched off does not come later.
+    // A waiting firing of a disabled trigger is dropped.
     assert_eq!(fire("four").await["status"], "waiting");
     ada.seen(&json!(1)).patch(&path(&made), json!({ "enabled": false })).await.ok();
     let last = did(&ada, &made).await.pop().unwrap();

@@ -1,12 +1,12 @@
-//! Event triggers: what they hear, whose, once, and that what they bring about ends.
+//! Event triggers: which events fire them, visibility, exactly-once firing, and limits on chains.
 
 use std::time::{Duration, Instant};
 
 use super::{did, intents, now, path, told, trigger};
 use crate::harness::{Client, Setup, Value, World, json};
 
-/// Has the triggers hear all that was logged, and fire. What other tests have under way in the same cluster holds the
-/// horizon back, so it may take a moment.
+/// Processes all logged events and fires the triggers. Open transactions of other tests in the same cluster hold
+/// the horizon back, so this may take a moment.
 async fn hear(world: &World) {
     let began = Instant::now();
     loop {
@@ -68,7 +68,7 @@ async fn it_fires_for_each_event_once() {
     assert_eq!(titles, ["Look at 1", "Look at 3", "talk"], "what was there before is not heard");
     assert_eq!((&found[1]["state"]["from"], &found[1]["state"]["who"]), (&json!(early), &json!("agent.ada")));
     assert_eq!(now(&ada, &made).await["fire_count"], 2);
-    // Switched off it hears nothing, and when it is on again it does not catch up.
+    // A disabled trigger misses events and does not catch up when it is enabled again.
     ada.seen(&json!(1)).patch(&path(&made), json!({ "enabled": false })).await.ok();
     note(&ada, &early, json!({ "level": "high", "n": 4 })).await;
     hear(&world).await;
@@ -89,7 +89,7 @@ async fn a_crash_loses_and_doubles_nothing() {
     note(&ada, &talk, json!({ "n": 1 })).await;
     hear(&world).await;
     assert_eq!(now(&ada, &made).await["fire_count"], 1);
-    // The cursor is where it was: what was heard is heard again, and fired for no second time.
+    // The cursor is reset: events are processed again, but fire nothing a second time.
     sqlx::query("UPDATE trigger_cursor SET xid = NULL, intent_id = NULL, seq = NULL")
         .execute(&world.ctx().pool)
         .await
@@ -105,7 +105,7 @@ async fn a_crash_loses_and_doubles_nothing() {
 async fn of_two_servers_one_hears() {
     let a = World::start().await;
     let b = World::on(Setup::default(), a.database.clone()).await;
-    // Both have the same chance: what they make at one instant would have one name.
+    // Both have the same random bits, so they would create equal ids at the same instant.
     b.clock.advance(1);
     let ada = a.agent("agent.ada").await;
     let talk = intent(&ada, "talk").await;
@@ -134,7 +134,7 @@ async fn what_its_owner_may_not_read_it_does_not_hear() {
     hear(&world).await;
     assert_eq!(now(&ada, &own).await["fire_count"], 1);
     assert!(did(&eve, &hers).await.is_empty(), "not even that there was something");
-    // Of the house's log, what is about oneself; an admin's key would hear all of it.
+    // Of the system log it gets only events about its owner; an admin's trigger would get all.
     let quiet = trigger(&eve, "event", on("agent.registered", json!({}))).await;
     ada.post("/agents/register", json!({ "agent_id": "agent.ada" })).await.ok();
     hear(&world).await;
@@ -142,7 +142,7 @@ async fn what_its_owner_may_not_read_it_does_not_hear() {
     eve.post("/agents/register", json!({ "agent_id": "agent.eve" })).await.ok();
     hear(&world).await;
     assert_eq!(now(&eve, &quiet).await["fire_count"], 1);
-    // What is no longer readable when it fires is passed over.
+    // An event that is no longer readable when the trigger fires is skipped.
     let open = intent(&ada, "open").await;
     note(&ada, &open, json!({})).await;
     let heard = async || entente_kernel::openintent::triggers::hear(world.ctx()).await.unwrap();
@@ -172,7 +172,7 @@ async fn what_is_brought_about_ends() {
     for _ in 0..5 {
         hear(&world).await;
     }
-    // One by somebody, three by the trigger, each the doing of one more.
+    // One created by an agent and three by the trigger, each caused by the previous one.
     let mut found = intents(&ada).await;
     found.sort_by_key(|one| one["state"]["trigger"]["trigger_depth"].as_i64());
     assert_eq!(found.len(), 4);
@@ -184,7 +184,7 @@ async fn what_is_brought_about_ends() {
     let last = did(&ada, &made).await.pop().unwrap();
     assert_eq!((last.1.as_str(), &last.2), ("skipped", &json!("cascade_limit")));
     assert_eq!(told(&world).await.iter().filter(|(kind, _)| kind == "trigger.cascade_limit").count(), 1);
-    // What is made below the doing of a trigger is its doing too.
+    // A child of a trigger's intent belongs to its lineage too.
     let below = json!({ "title": "below", "parent_intent_id": found[3]["id"] });
     ada.post("/intents", below).await.ok();
     hear(&world).await;
@@ -201,7 +201,7 @@ async fn triggers_hear_of_each_other() {
     ask["max_depth"] = json!(10);
     ask["intent_template"] = json!({ "title": "after {{ event.created_intent_id }}" });
     let second = trigger(&ada, "event", ask).await;
-    // One that would hear of everything hears of no trigger but what was fired, and so comes to an end.
+    // Of the triggers' own events, a trigger on all events gets only `trigger.fired`, so the chain ends.
     let mut all = on("*", json!({}));
     all["max_depth"] = json!(2);
     let third = trigger(&ada, "event", all).await;
@@ -248,7 +248,7 @@ async fn a_flow_that_never_pauses_is_fired_for_at_its_rate() {
     let ada = world.agent("agent.ada").await;
     let talk = intent(&ada, "talk").await;
     let made = trigger(&ada, "event", on("note", json!({}))).await;
-    // Two a second, for three minutes and a bit.
+    // Two a second, for a little more than three minutes.
     for _ in 0..190 {
         note(&ada, &talk, json!({})).await;
         note(&ada, &talk, json!({})).await;
@@ -276,7 +276,7 @@ async fn all_of_a_principals_have_a_bound_too() {
         note(&ada, &talk, json!({})).await;
     }
     hear(&world).await;
-    // With the intent that is talked on.
+    // Including the intent that the notes are on.
     assert_eq!(intents(&ada).await.len(), 300 + 50 + 1);
     assert_eq!(now(&eve, &other).await["fire_count"], 50, "another principal's have their own");
     end(world).await;
@@ -302,7 +302,7 @@ async fn one_that_cannot_be_read_keeps_none_of_the_others_from_hearing() {
         hear(&world).await;
         assert_eq!(now(&ada, &fine).await["fire_count"], n);
     }
-    // The one is switched off at once, the other after ten failures, and each is told.
+    // One is disabled at once, the other after ten failures, and both are reported.
     let failed = async |one: &Value| {
         let told = told(&world).await;
         let of_it = told.iter().filter(|(kind, about)| {
@@ -319,7 +319,7 @@ async fn one_that_cannot_be_read_keeps_none_of_the_others_from_hearing() {
             .await
             .unwrap();
     assert_eq!(off, 2);
-    // Nor from being listed.
+    // And the rest can still be listed.
     assert_eq!(ada.get("/triggers").await.ok().as_array().unwrap().len(), 1);
     end(world).await;
 }

@@ -1,4 +1,4 @@
-//! Webhooks that come in: who gets in, what is made of it, and that a delivery counts once.
+//! Incoming webhooks: authentication, the resulting intents, and that a delivery counts once.
 
 use entente_domain::clock::Clock as _;
 use entente_domain::webhooks::signing::Secret;
@@ -6,7 +6,7 @@ use entente_domain::webhooks::signing::Secret;
 use super::{did, intents, now, path, trigger};
 use crate::harness::{Client, Reply, Value, World, json};
 
-/// A client that signs as who sends webhooks does.
+/// Returns a client that signs as webhook senders do.
 fn signed(world: &World, made: &Value, id: &str, body: &str) -> Client {
     let secret = Secret::parse(made["secret"].as_str().unwrap()).unwrap();
     let at = world.clock.now().timestamp();
@@ -45,7 +45,7 @@ async fn what_is_signed_makes_an_intent_once() {
     assert_eq!((found.len(), &found[0]["title"]), (1, &json!("Pay Ada")));
     assert_eq!((&found[0]["id"], &found[0]["created_by"]), (&taken["intent_id"], &json!("agent.ada")));
     assert_eq!((&found[0]["state"]["amount"], &found[0]["state"]["from"]), (&json!(5000), &json!("d1")));
-    // What it cannot make anything of is in the history, and its sender is told no more than that.
+    // An unusable payload is in the history, and its sender gets no details.
     let refused = deliver(&world, &made, "d2", r#"{"data":{}}"#).await.refused(422, "unprocessable");
     assert!(!refused["message"].as_str().unwrap().contains("who"));
     let last = did(&ada, &made).await.pop().unwrap();
@@ -71,7 +71,7 @@ async fn nobody_else_gets_in() {
     };
     let good = || signed(&world, &made, "d1", body);
     let said = post(&world.anon(), &hook(&made), body).await;
-    // All of these are told the same.
+    // All of these get the same response.
     let of_schedule = format!("/hooks/{}", schedule["trigger_id"].as_str().unwrap());
     for (client, path, body) in [
         (ada.clone(), hook(&made), body),
@@ -86,7 +86,7 @@ async fn nobody_else_gets_in() {
     ] {
         assert_eq!(post(&client, &path, body).await["message"], said["message"], "{path}");
     }
-    // What somebody heard six minutes ago is worth nothing.
+    // A recorded request is useless six minutes later.
     let late = signed(&world, &made, "d7", body);
     world.clock.advance(301);
     post(&late, &hook(&made), body).await;
@@ -107,7 +107,7 @@ async fn another_secret_shuts_the_old_one_out() {
     assert_eq!(rotated["version"], 2);
     deliver(&world, &made, "d2", body).await.refused(401, "unauthenticated");
     deliver(&world, &rotated, "d2", body).await.is(202);
-    // A change that says nothing of it keeps it; another way to verify has another one.
+    // A change of other members keeps the secret; another way of verification has another one.
     let same = json!({ "condition": { "path": "/other" }, "intent_template": null });
     let same = ada.seen(&json!(2)).patch(&path(&made), same).await.ok();
     assert!(same.get("secret").is_none());
@@ -117,7 +117,7 @@ async fn another_secret_shuts_the_old_one_out() {
     assert!(token.get("secret").is_none(), "it stands in the URL");
     deliver(&world, &rotated, "d4", body).await.refused(401, "unauthenticated");
     world.anon().send("POST", &hook(&token), Some("{}".to_owned())).await.is(202);
-    // Without an id of its own each request is a delivery; with one, it counts once.
+    // Without an id each request is a delivery of its own; with one it counts once.
     let once = world.anon().with("webhook-id", "t1");
     let first = once.send("POST", &hook(&token), Some("{}".to_owned())).await.is(202);
     assert_eq!(once.send("POST", &hook(&token), Some("{}".to_owned())).await.is(202), first);
@@ -148,7 +148,7 @@ async fn its_sender_is_told_what_the_rfc_says() {
     assert_eq!((&second["deduplicated"], &second["intent_id"]), (&json!(true), &Value::Null));
     ada.seen(&json!(1)).patch(&path(&made), json!({ "enabled": false })).await.ok();
     deliver(&world, &made, "d3", body).await.refused(409, "invalid_transition");
-    // What was taken in before is answered as it was.
+    // An accepted delivery gets its stored response.
     deliver(&world, &made, "d1", body).await.is(202);
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! Schedules: fired when they are due, once, by however many servers, and what becomes of what was missed.
+//! Schedules: fired when due, once, by any number of servers, and the policies for missed times.
 
 use entente_domain::ids::TriggerId;
 
@@ -21,7 +21,7 @@ async fn titles(world: &World) -> Vec<String> {
 async fn it_fires_when_it_is_due() {
     let world = World::start().await;
     let ada = world.agent("agent.ada").await;
-    // 08:00 UTC; nine in Berlin.
+    // 08:00 UTC is 09:00 in Berlin.
     let cron = json!({ "cron": "30 9 * * *", "timezone": "Europe/Berlin" });
     let made = trigger(&ada, "schedule", json!({ "condition": cron })).await;
     assert_eq!(made["next_due_at"], "2026-11-21T08:30:00.000000Z");
@@ -53,7 +53,7 @@ async fn a_moment_comes_once() {
     );
     world.pass(3_600).await;
     assert_eq!(intents(&ada).await.len(), 1);
-    // Its moment is over: it cannot be switched on as it is.
+    // Its time has passed, so it cannot be enabled unchanged.
     let on = ada.seen(&after["version"]).patch(&path(&made), json!({ "enabled": true })).await;
     on.refused(422, "unprocessable");
     world.end().await;
@@ -67,7 +67,7 @@ async fn a_server_that_was_away_makes_up_as_it_was_told() {
     for missed in ["skip", "latest", "all"] {
         made.push(trigger(&ada, "schedule", every(600, json!({ "missed": missed }))).await);
     }
-    // It goes away, and another one comes 65 minutes later.
+    // It stops, and another server starts 65 minutes later.
     let database = before.database.clone();
     before.server.stop().await;
     let world = World::on(Setup::default(), database).await;
@@ -95,7 +95,7 @@ async fn a_server_that_was_away_makes_up_as_it_was_told() {
         .map(|(_, p)| p)
         .collect();
     assert_eq!(passed.iter().map(|p| p["count"].as_i64().unwrap()).sum::<i64>(), 6 + 5);
-    // From now on all of them are in time.
+    // From now on all of them are on time.
     world.pass(5 * 60).await;
     assert_eq!(counts(&world).await, [1, 2, 7]);
     world.end().await;
@@ -143,7 +143,7 @@ async fn one_that_cannot_be_read_keeps_none_of_the_others() {
         .unwrap();
     world.pass(60).await;
     assert_eq!(now(&ada, &fine).await["fire_count"], 1);
-    // It is off, and says so; it is not tried for ever.
+    // It is disabled and reported, and not retried forever.
     let failed: Vec<Value> =
         told(&world).await.into_iter().filter(|(kind, _)| kind == "trigger.failed").map(|(_, p)| p).collect();
     assert_eq!(
@@ -168,7 +168,7 @@ async fn what_is_old_is_forgotten() {
     let rows: i64 =
         sqlx::query_scalar("SELECT count(*) FROM triggers").fetch_one(&world.ctx().pool).await.unwrap();
     assert_eq!(rows, 1);
-    // Whose doing an intent is, is not forgotten.
+    // The lineage of an intent is kept.
     let lineages: i64 = sqlx::query_scalar("SELECT count(*) FROM trigger_intents")
         .fetch_one(&world.ctx().pool)
         .await

@@ -1,5 +1,5 @@
-//! The three examples of the draft (AEE §3, §4), word for word, and the five values that its schema lets through although
-//! something is wrong with them.
+//! The three examples of the draft (AEE §3, §4), verbatim, and the five values that its schema accepts although
+//! they are wrong.
 
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, read};
 use entente_domain::refusal::Code;
@@ -68,7 +68,7 @@ fn an_envelope_is_understood_as_the_draft_means_it() {
     assert!(result.sent_at > task.sent_at);
 }
 
-/// The placeholders of the draft's examples: ids that are no ULIDs are ids.
+/// The placeholders of the draft's examples: ids that are no ULIDs are valid.
 #[test]
 fn an_id_of_any_form_is_an_id() {
     remarked(
@@ -77,7 +77,7 @@ fn an_id_of_any_form_is_an_id() {
     );
 }
 
-/// What the schema lets through is the gateway's to judge (AEE-W-2).
+/// The gateway judges the values that the schema accepts (AEE-W-2).
 #[test]
 fn what_the_schema_lets_through_is_remarked_upon() {
     remarked(with(EnvelopeType::Task, "ts", json!("not a date")), &[Warning::TsUnparseable]);
@@ -90,7 +90,7 @@ fn what_the_schema_lets_through_is_remarked_upon() {
     );
 }
 
-/// Every fault at once (AEE §6.1), so that nobody has to send ten times.
+/// All faults at once (AEE §6.1), so that a sender needs only one attempt to see them.
 #[test]
 fn every_fault_is_named_at_once() {
     let refusal = refused(super::object(json!({})));

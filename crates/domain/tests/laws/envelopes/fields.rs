@@ -1,4 +1,4 @@
-//! Each field of an envelope by itself (AEE §3, §6): what it may be, up to where, and what is said of the rest.
+//! Each field of an envelope separately (AEE §3, §6): its valid values, its limits and its faults.
 
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, is_bus};
 use entente_domain::clock::rfc3339;
@@ -84,7 +84,7 @@ fn names_have_a_length_and_no_control_characters() {
         at_fault(control, Code::InvalidEnvelope, &format!("{name} control"));
         at_fault(with(TASK, name, Value::Null), Code::InvalidEnvelope, &format!("{name} string_type"));
     }
-    // Characters, not bytes: what the schema counts.
+    // Characters, not bytes, as the schema counts.
     accepted(with(TASK, "corr", json!("ääääääää")));
     at_fault(with(TASK, "corr", json!("äääääää")), Code::InvalidEnvelope, "corr too_short");
 }
@@ -156,7 +156,7 @@ fn the_payload_is_an_object_and_a_signature_of_three_kinds() {
     at_fault(with(TASK, "requires", json!("soon")), Code::InvalidEnvelope, "requires object_type");
 }
 
-/// AEE §6.7, §3.1: fields that nobody knows are kept and mean nothing, whatever they are called.
+/// AEE §6.7, §3.1: unknown fields are kept and have no effect, whatever their names are.
 #[test]
 fn unknown_fields_are_kept_and_mean_nothing() {
     let plain = accepted(sample(TASK));
@@ -189,7 +189,7 @@ fn references_to_envelopes_have_an_id() {
         bad[name] = value;
         at_fault(task(bad), Code::InvalidEnvelope, &format!("payload/references/1/{fault}"));
     }
-    // Others' references are none of ours.
+    // References to other systems are ignored.
     for other in [json!({ "type": "doi", "id": 7 }), json!("see above"), json!({ "id": 1 })] {
         assert_eq!(accepted(task(other)).references, []);
     }

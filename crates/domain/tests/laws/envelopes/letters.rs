@@ -1,4 +1,5 @@
-//! Envelopes that the gateway writes itself: valid, without a remark, and fit to what they answer (AEE §7.1, §11.1).
+//! Envelopes that the gateway itself writes: valid, without warnings, and matching the envelope that they answer
+//! (AEE §7.1, §11.1).
 
 use entente_domain::aee::envelopes::letters::{Letter, failure};
 use entente_domain::aee::envelopes::pairing::{Known, Pair, PairStatus, Verdict, judge};
@@ -64,7 +65,7 @@ proptest! {
         let text = Value::from(letter.members.clone()).to_string();
         prop_assume!(!text.contains("\\u0000"));
         prop_assert_eq!(read(text.as_bytes()).unwrap(), letter.clone());
-        // Other chance, another id.
+        // Other random bits give another id.
         prop_assert_ne!(&write(dice ^ 1).id, &letter.id);
         prop_assert_eq!(letter.payload(), &Value::from(payload.clone()));
     }

@@ -1,4 +1,4 @@
-//! Log lines of five members (AEE §7.2): what is one, what is none, and that none is an envelope.
+//! Log lines of five members (AEE §7.2): which are valid, and that none is an envelope.
 
 use entente_domain::aee::envelopes::logs::{MEMBERS, is_mve5, read};
 use entente_domain::aee::envelopes::{EnvelopeType, check};
@@ -26,12 +26,12 @@ fn five_members_are_a_line_and_no_envelope() {
     let refusal = check(line()).unwrap_err();
     assert_eq!(refusal.code, Code::Mve5NotRoutable);
     assert!(refusal.message.contains("/aee/logs"));
-    // With more that is not for routing it is still one.
+    // Further members that are not for routing are allowed.
     let mut more = line();
     more.extend(object(json!({ "ts": "2026-11-21T10:00:00Z", "priority": "low", "level": "info" })));
     assert!(is_mve5(&more));
     assert_eq!(check(more).unwrap_err().code, Code::Mve5NotRoutable);
-    // With what is for routing it is an envelope that lacks something.
+    // With a routing member it is an incomplete envelope.
     for name in ["to", "corr", "payload"] {
         let mut half = line();
         half.insert(name.to_owned(), json!(null));

@@ -18,7 +18,7 @@ fn now() -> Timestamp {
     parse("2026-11-21T10:00:00Z").unwrap()
 }
 
-/// The pair that the sample of a result answers.
+/// Returns the exchange that the sample result answers.
 fn pair(status: PairStatus) -> Pair {
     let answer = accepted(sample(EnvelopeType::Result));
     Pair {
@@ -57,7 +57,7 @@ fn the_first_result_or_error_ends_a_task() {
 fn a_reply_that_does_not_fit_its_task_is_refused() {
     let mismatch = Err(Code::ReplyMismatch);
     for kind in ends() {
-        // An event, or another's task.
+        // An event, or another entity's task.
         assert_eq!(verdict(kind, &Known::Other), mismatch);
         assert_eq!(verdict(kind, &Known::Task(None)), mismatch);
         for status in STATUSES {
@@ -106,7 +106,7 @@ fn streams_are_delivered_also_when_it_is_over() {
     }
 }
 
-/// The deadline ends a pair the instant it is due, swept or not.
+/// An exchange ends as soon as its deadline is due, before a sweep has run.
 #[test]
 fn a_deadline_counts_to_the_microsecond() {
     let micro = chrono::TimeDelta::microseconds(1);
@@ -131,7 +131,7 @@ fn statuses_are_written_as_they_are_read() {
     assert_eq!(PairStatus::parse("over"), None);
 }
 
-/// The messages of conflicts must not have the letters by which clients know another kind (OI-3.5.3).
+/// Messages of conflicts must not contain the word by which clients recognise a lease conflict (OI-3.5.3).
 #[test]
 fn no_conflict_is_taken_for_another() {
     for status in [PairStatus::Closed, PairStatus::TimedOut] {
@@ -142,7 +142,7 @@ fn no_conflict_is_taken_for_another() {
 }
 
 proptest! {
-    /// What is over stays over, and only what is open can be closed.
+    /// An ended exchange stays ended, and only an open one can be closed.
     #[test]
     fn time_goes_one_way(
         status in select(&STATUSES[..]), deadline in proptest::option::of(any::moment()), now in any::moment(),

@@ -1,4 +1,4 @@
-//! What may cross a boundary (AEE §11.5): denials, lists, signatures, believed priorities, and what is left out.
+//! Policies at a boundary (AEE §11.5): denials, lists, signatures, capped priorities and redactions.
 
 use entente_domain::aee::envelopes::policy::{Checked, Passage, Rule, judge, redacted, unsigned};
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Priority};
@@ -34,7 +34,7 @@ fn verdict(values: &[Value], purpose: &str) -> Result<Passage, Code> {
 #[test]
 fn without_rules_everything_passes_as_it_is() {
     assert_eq!(verdict(&[], "ops.delete"), Ok(Passage::default()));
-    // A rule that says nothing still says that there is a boundary.
+    // An empty rule still marks a boundary.
     let boundary = Passage { boundary: true, ..Passage::default() };
     assert_eq!(verdict(&[json!({})], "ops.delete"), Ok(boundary));
 }
@@ -51,7 +51,7 @@ fn a_denial_beats_whatever_is_allowed() {
     }
     let both = json!({ "allow": ["ops.**"], "deny": ["ops.*.delete"] });
     assert_eq!(verdict(&[both], "ops.vm.delete"), no);
-    // Two lists: only what both have.
+    // With two lists, only names on both are allowed.
     let lists = [json!({ "allow": ["a.**", "b.**"] }), json!({ "allow": ["b.**", "c.**"] })];
     assert_eq!(["a.x", "b.x", "c.x"].map(|purpose| verdict(&lists, purpose).is_ok()), [false, true, false]);
 }
@@ -147,7 +147,7 @@ fn what_is_left_out_is_gone_and_nothing_else() {
         ("/customer/~0", changed(&payload, |all| drop(members(all, "customer").remove("~")))),
         ("/customer/~01", changed(&payload, |all| drop(members(all, "customer").remove("~1")))),
         ("/list/0/pin", changed(&payload, |all| all["list"][0] = json!({}))),
-        // The others keep their places.
+        // The other items keep their positions.
         ("/list/1", changed(&payload, |all| all["list"][1] = json!(null))),
         ("/list/2/0", changed(&payload, |all| all["list"][2][0] = json!(null))),
         ("/", changed(&payload, |all| drop(all.as_object_mut().unwrap().remove("")))),
@@ -174,7 +174,7 @@ fn changed(payload: &Value, change: impl FnOnce(&mut Value)) -> Value {
 }
 
 proptest! {
-    /// Whatever else is left out, and in whatever order it is named: the secret is not in what is handed on.
+    /// With any other redactions in any order, the delivered copy does not contain the secret.
     #[test]
     fn what_is_left_out_is_never_handed_on(
         payload in any::object(),
@@ -202,7 +202,7 @@ proptest! {
         prop_assert!(left.pointer(&pointer).is_none());
     }
 
-    /// Leaving out nothing changes nothing, and twice is once.
+    /// An empty redaction changes nothing, and redacting twice equals redacting once.
     #[test]
     fn leaving_out_twice_is_leaving_out_once(
         payload in any::object(), pointers in proptest::collection::vec("(/[a-c0-2]{0,2}){1,3}", 0..4),

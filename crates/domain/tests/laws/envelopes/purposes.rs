@@ -1,4 +1,4 @@
-//! What envelopes are about (AEE §9): whose names are whose, and the patterns over them.
+//! Intent names of envelopes (AEE §9): ownership of names, and patterns over them.
 
 use entente_domain::aee::envelopes::Priority;
 use entente_domain::aee::envelopes::purposes::{CORE, Pattern, TOLERATED, admit, in_space};
@@ -47,7 +47,7 @@ fn a_star_is_one_part_and_two_are_any_number() {
         ("*", "one.two", false),
         ("ops.b*k", "ops.backpack", true),
         ("ops.b*k", "ops.b.k", false),
-        // A slash is a letter like any other.
+        // A slash is an ordinary character.
         ("docs.*", "docs.a/b", true),
         ("docs.a/b", "docs.a.b", false),
         ("docs/a", "docs.a", false),
@@ -70,7 +70,7 @@ fn a_space_is_a_prefix_of_whole_parts() {
     assert!(in_space("anything", "") && in_space("anything", "."));
 }
 
-/// AEE §11.6: a priority is a head start, not a rank. Whoever waits longer than that is next.
+/// AEE §11.6: a priority is a head start, not a rank. An envelope that has waited longer than that is next.
 #[test]
 fn the_urgent_never_starve_the_low() {
     let leads = Priority::ALL.map(Priority::lead_seconds);
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(in_space(&name, &name) && in_space(&child, &name));
     }
 
-    /// Nothing in the protocol's space is let through but what it defines.
+    /// In the protocol's own namespace only defined names are accepted.
     #[test]
     fn nobody_gets_into_the_reserved_space(rest in "[a-z.*]{0,12}") {
         let name = format!("aee.{rest}");

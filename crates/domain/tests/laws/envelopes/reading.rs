@@ -1,4 +1,5 @@
-//! Reading envelopes from bytes (AEE §3, AEE-W-6): one meaning for every reader, or none; and no bytes that hurt.
+//! Reading envelopes from bytes (AEE §3, AEE-W-6): one meaning for every reader, or a refusal; and no input that
+//! does harm.
 
 use entente_domain::aee::envelopes::{ENVELOPE_BYTES, EnvelopeType, hash, members, read};
 use entente_domain::canonical;
@@ -32,7 +33,7 @@ fn a_member_that_is_there_twice_is_refused_at_any_depth() {
     ] {
         assert_eq!(code(twice), Code::InvalidJson, "{twice}");
     }
-    // The same name in two places is two names.
+    // The same name at two places is allowed.
     members(br#"{"a":{"a":[{"a":1},{"a":2}]}}"#).unwrap();
 }
 
@@ -139,7 +140,7 @@ proptest! {
         }
     }
 
-    /// A second member of any name, anywhere: refused. Without it, read.
+    /// A duplicate member at any place is refused; without it the envelope is accepted.
     #[test]
     fn a_second_member_of_a_name_is_never_passed_over(
         name in "[a-zä\"\\\\]{0,4}", first in any::json(), second in any::json(), depth in 0_usize..6,

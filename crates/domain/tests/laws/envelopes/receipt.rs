@@ -1,4 +1,4 @@
-//! Receipts: words that are read as they are written, and the same receipt after it was stored.
+//! Receipts: enum values parse as they are written, and a stored receipt is read back equal.
 
 use entente_domain::aee::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
 use entente_domain::aee::envelopes::signing::Scope;

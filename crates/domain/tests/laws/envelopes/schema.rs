@@ -1,5 +1,5 @@
-//! The schema that is served and the law say the same (AEE §3.1): whatever the schema refuses the law refuses, for the same
-//! members; and what the law refuses beyond it is named here.
+//! The served schema and the domain rules agree (AEE §3.1): everything that the schema refuses is refused for the
+//! same members, and all further refusals are named here.
 
 use std::collections::BTreeSet;
 
@@ -22,14 +22,15 @@ fn validator() -> Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// What the law asks beyond the schema: that texts have an end and no control characters, that an id can be written into
-/// a path, and that references to envelopes can be followed (AEE §10.2). A log line (§7.2) is no envelope to either.
+/// Whether the domain rules require this beyond the schema: maximum lengths and no control characters of texts, an
+/// id that fits into a path, and resolvable references to envelopes (AEE §10.2). Neither accepts a log line (§7.2)
+/// as an envelope.
 fn is_beyond(fault: &FieldError) -> bool {
     matches!(fault.kind.as_str(), "too_long" | "control" | "characters")
         || fault.loc.iter().any(|part| part == "references")
 }
 
-/// The members that the schema finds at fault.
+/// Returns the members that the schema refuses.
 fn of_schema(validator: &Validator, members: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for error in validator.iter_errors(members) {
@@ -43,7 +44,7 @@ fn of_schema(validator: &Validator, members: &Value) -> BTreeSet<String> {
     found
 }
 
-/// Compares the two. Answers with whether the envelope was accepted.
+/// Compares the two. Returns whether the envelope was accepted.
 fn compare(validator: &Validator, members: Members) -> Result<bool, TestCaseError> {
     let whole = Value::from(members.clone());
     let schema = of_schema(validator, &whole);
@@ -67,7 +68,7 @@ fn compare(validator: &Validator, members: Members) -> Result<bool, TestCaseErro
     }
 }
 
-/// Everything that a field is tried with; `None`: it is left out.
+/// Returns all values that a field is tested with; `None` omits it.
 fn tries(name: &str) -> Vec<Option<Value>> {
     let mut values = vec![None];
     let plain =

@@ -1,4 +1,4 @@
-//! What a signature is and which are taken (AEE §8, §11.2, AEE-W-9).
+//! Envelope signatures: their form and which are accepted (AEE §8, §11.2, AEE-W-9).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -37,7 +37,7 @@ fn code(members: &Members, key: &VerifyingKey) -> Code {
     judged(members, key).unwrap_err().code
 }
 
-/// Changes a member of the signature.
+/// Returns the envelope with a member of its signature changed.
 fn resigned(members: &Members, name: &str, value: Value) -> Members {
     let mut members = members.clone();
     let sig = members["sig"].as_object_mut().unwrap();
@@ -48,7 +48,7 @@ fn resigned(members: &Members, name: &str, value: Value) -> Members {
     members
 }
 
-/// A signature over the ten members alone, as another house would make it.
+/// Returns the envelope with a signature over the ten members only, as another implementation would sign it.
 pub(super) fn core_signed(mut members: Members) -> Members {
     let made = Signer::from_seed(&SEED).sign(input(&members, Scope::Core).unwrap());
     let sig = json!({
@@ -67,13 +67,13 @@ fn what_is_signed_verifies_for_every_type_and_algorithm() {
             let sig = Sig::read(&members).unwrap().unwrap();
             assert_eq!((sig.kid.as_str(), sig.scope), ("key-2", Scope::Whole));
             assert_eq!(members["sig"]["alg"], sig.algorithm.as_str());
-            // What stands in `sig` already is replaced and not signed.
+            // An existing `sig` is replaced and not signed.
             assert_eq!(signed(members.clone(), &key), members);
         }
     }
 }
 
-/// The bytes under a signature, spelt out, so that others can make the same.
+/// The signed bytes, written out so that others can reproduce them.
 #[test]
 fn the_input_is_the_prefix_and_the_canonical_form_without_sig() {
     let members = object(json!({
@@ -90,7 +90,7 @@ fn the_input_is_the_prefix_and_the_canonical_form_without_sig() {
     assert_eq!(String::from_utf8(core).unwrap(), expected);
 }
 
-/// A signature that others can compare theirs with.
+/// A known signature for comparison with other implementations.
 #[test]
 fn a_known_envelope_has_a_known_signature() {
     let members = object(json!({ "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "payload": { "n": 1 } }));
@@ -136,13 +136,13 @@ fn whatever_cannot_be_verified_is_refused() {
         let refusal = Sig::read(&with(EnvelopeType::Task, "sig", sig)).unwrap_err();
         assert_eq!(refusal.code, Code::SigUnverifiable);
     }
-    // Beside them there may be anything.
+    // Further members are allowed.
     assert_eq!(judged(&resigned(&good, "note", json!("x")), &check), Ok(()));
     assert_eq!(Sig::read(&with(EnvelopeType::Task, "sig", json!(null))), Ok(None));
     assert_eq!(Sig::read(&super::without(EnvelopeType::Task, "sig")), Ok(None));
 }
 
-/// The algorithm is the key's: whoever knows a public key must not be able to use it as a shared secret.
+/// The algorithm belongs to the key: a public key must not be usable as a shared secret.
 #[test]
 fn no_key_verifies_by_another_algorithm_than_its_own() {
     let [(ed, ed_check), (hs, hs_check)] = keys();
@@ -158,7 +158,7 @@ fn no_key_verifies_by_another_algorithm_than_its_own() {
             assert_eq!(code(&resigned(&members, "alg", json!(alg)), check), Code::BadSignature);
         }
     }
-    // Nor does one that says that it was made otherwise.
+    // Nor does a signature with a false algorithm.
     let relabelled = resigned(&signed(sample(EnvelopeType::Task), &ed), "alg", json!("HS256"));
     assert_eq!(code(&relabelled, &ed_check), Code::BadSignature);
 }
@@ -179,7 +179,7 @@ fn base64_is_read_in_all_its_forms_and_no_other() {
     for engine in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
         assert_eq!(decode(&engine.encode(bytes)), Some(bytes.to_vec()));
     }
-    // Two alphabets in one, blanks, letters too few, bits that mean nothing.
+    // Mixed alphabets, blanks, too few letters, unused bits that are set.
     for bad in ["-+8A", "AA AA", "A", "AB", "AA=A", "AAA==", "====", "AAAA\n"] {
         assert_eq!(decode(bad), None, "{bad}");
     }
@@ -196,8 +196,8 @@ fn base64_is_read_in_all_its_forms_and_no_other() {
     }
 }
 
-/// An integer that a double cannot hold would be bound only roughly (RFC 8785): such an envelope is not signed, and not
-/// believed.
+/// An integer that a double cannot represent would be bound only approximately (RFC 8785): such an envelope is
+/// neither signed nor accepted.
 #[test]
 fn big_integers_cannot_be_signed() {
     let [(key, check), _] = keys();
@@ -218,14 +218,14 @@ fn big_integers_cannot_be_signed() {
                 Ok(()) => assert!(fits && judged(&members, &check).is_ok(), "{n}"),
                 Err(refusal) => {
                     assert!(!fits && refusal.code == Code::SigUnverifiable, "{n}");
-                    // One who signs all the same is refused too.
+                    // A signature made all the same is refused too.
                     members.insert("sig".to_owned(), signed(sample(EnvelopeType::Task), &key)["sig"].clone());
                     assert_eq!(code(&members, &check), Code::SigUnverifiable);
                 }
             }
         }
     }
-    // Where nothing is bound nothing has to be exact.
+    // An unsigned member need not be exact.
     let mut members = core_signed(sample(EnvelopeType::Task));
     members.insert("requires".to_owned(), json!({ "timeout_ms": u64::MAX }));
     assert_eq!(judged(&members, &check), Ok(()));

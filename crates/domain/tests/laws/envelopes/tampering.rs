@@ -1,4 +1,5 @@
-//! What a signature binds (AEE §8): everything but itself, or the ten members for signers of other houses.
+//! The coverage of a signature (AEE §8): everything but itself, or the ten members for signatures of other
+//! implementations.
 
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::signing::Sig;
@@ -12,7 +13,7 @@ use super::signing::{core_signed, judged, keys, signed};
 use super::{FIELDS, Members, object, sample};
 use crate::any;
 
-/// An envelope with all fields, unknown ones, and something inside each.
+/// Returns an envelope with all fields, unknown ones, and nested values in each.
 fn rich() -> Members {
     let mut members = sample(EnvelopeType::Result);
     members.insert("ttl".to_owned(), json!(60));
@@ -21,7 +22,7 @@ fn rich() -> Members {
     members
 }
 
-/// All places of a value, as JSON Pointers.
+/// Collects all places of a value as JSON Pointers.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -53,7 +54,7 @@ fn other(value: &Value) -> Value {
     }
 }
 
-/// The envelope with the value at each place changed, and without it.
+/// Returns the envelope with the value at each place changed, and without it.
 fn changes(members: &Members) -> Vec<(String, Members)> {
     let whole = Value::from(members.clone());
     let mut all = Vec::new();
@@ -89,7 +90,7 @@ fn a_signature_binds_every_member_known_or_not_and_what_is_in_it() {
     }
 }
 
-/// `requires.human_approval`, `priority` and `trace` are what somebody on the way would like to strip.
+/// A relay might want to strip `requires.human_approval`, `priority` and `trace`.
 #[test]
 fn nobody_can_strip_what_is_required() {
     let [(key, check), _] = keys();
@@ -120,7 +121,7 @@ fn the_narrow_scope_binds_the_ten_and_no_others() {
         assert_eq!(judged(&changed, &check).is_ok(), free, "{what}");
     }
     assert_eq!(FIELDS.iter().filter(|name| !bound.contains(*name)).count(), 4);
-    // An absent `reply_to` is written as null.
+    // An absent `reply_to` is canonicalised as null.
     let mut event = sample(EnvelopeType::Event);
     event.remove("reply_to");
     let mut event = core_signed(event);
@@ -131,7 +132,7 @@ fn the_narrow_scope_binds_the_ten_and_no_others() {
     assert!(judged(&event, &check).is_err());
 }
 
-/// Whoever changes the scope on the way changes what is bound.
+/// Changing the scope in transit changes the signed bytes.
 #[test]
 fn a_scope_cannot_be_swapped() {
     let [(key, check), _] = keys();
@@ -143,7 +144,7 @@ fn a_scope_cannot_be_swapped() {
     assert_eq!(judged(&widened, &check).unwrap_err().code, Code::BadSignature);
 }
 
-/// A signature for something else of the same key is none here: the prefix parts them.
+/// A signature of the same key for another purpose is invalid here, because of the prefix.
 #[test]
 fn a_signature_over_the_plain_canonical_form_is_none() {
     let [(_, check), _] = keys();
@@ -172,7 +173,7 @@ proptest! {
         for (key, check) in keys() {
             let members = signed(members.clone(), &key);
             prop_assert_eq!(judged(&members, &check), Ok(()));
-            // Written, sent and read again it is still the same.
+            // It still verifies after it was serialised and parsed.
             let text = serde_json::to_string(&members).unwrap();
             if let Ok(read) = entente_domain::aee::envelopes::members(text.as_bytes()) {
                 prop_assert_eq!(judged(&read, &check), Ok(()));

@@ -1,4 +1,4 @@
-//! What is remarked upon although it is accepted (AEE's SHOULDs): requirements, errors, nested envelopes, secrets.
+//! Warnings on accepted envelopes (AEE's SHOULDs): requirements, errors, nested envelopes, secrets.
 
 use entente_domain::aee::envelopes::{EnvelopeType, Requires, Warning};
 use entente_domain::refusal::Code;
@@ -22,7 +22,7 @@ fn warnings_have_one_word_each() {
     assert_eq!(Warning::parse("nothing"), None);
 }
 
-/// AEE §6.10: unknown keys are passed over; a known one of the wrong type is as if it were not there.
+/// AEE §6.10: unknown keys are ignored; a known one of the wrong type counts as absent.
 #[test]
 fn requirements_that_make_no_sense_are_passed_over() {
     remarked(requires(json!({ "foo": 1, "decision_evidence": "full" })), &[]);
@@ -47,13 +47,13 @@ fn requirements_that_make_no_sense_are_passed_over() {
         let envelope = accepted(requires(plain));
         assert_eq!((&envelope.warnings[..], envelope.requires), (&[][..], Requires::default()));
     }
-    // One that makes no sense takes nothing from the others.
+    // An invalid member does not affect the others.
     let mixed = accepted(requires(json!({ "timeout_ms": "soon", "human_approval": true })));
     assert!(mixed.requires.human_approval);
 }
 
-/// AEE §3, field 12: it is a boolean. Whoever writes it otherwise may mean that a person has to agree, so the envelope is sent
-/// back, whatever its type, and never handed on as if nobody had asked.
+/// AEE §3, field 12: it is a boolean. Any other value may be meant as a request for approval, so the envelope is
+/// refused, whatever its type, and never delivered as if no approval had been requested.
 #[test]
 fn consent_is_true_or_false_and_nothing_else() {
     for odd in [
@@ -74,7 +74,7 @@ fn consent_is_true_or_false_and_nothing_else() {
     for (plain, asks) in [(json!(true), true), (json!(false), false)] {
         assert_eq!(accepted(requires(json!({ "human_approval": plain }))).requires.human_approval, asks);
     }
-    // What AEE does not know stays for the recipient (§6.10).
+    // Keys that AEE does not define are left to the recipient (§6.10).
     remarked(requires(json!({ "Human_Approval": "yes" })), &[]);
 }
 
@@ -137,13 +137,13 @@ fn an_error_should_be_complete() {
         odd[name] = wrong;
         remarked(error(odd), &[Warning::ErrorPayloadIncomplete]);
     }
-    // Nobody else's payload is looked at like that.
+    // Payloads of other types are not checked for this.
     for kind in EnvelopeType::ALL.into_iter().filter(|kind| *kind != EnvelopeType::Error) {
         remarked(with(kind, "payload", json!({})), &[]);
     }
 }
 
-/// AEE §10.2 and §10.3: an envelope in a payload is remarked upon, and nothing in it counts.
+/// AEE §10.2 and §10.3: an envelope in a payload causes a warning and has no effect.
 #[test]
 fn an_envelope_within_an_envelope_is_only_a_payload() {
     let inner = Value::from(with(TASK, "to", json!("agent.third")));

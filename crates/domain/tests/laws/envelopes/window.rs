@@ -1,4 +1,4 @@
-//! How old an envelope may be (AEE §11.1), and that no replay slips between that and what is remembered.
+//! The maximum age of an envelope (AEE §11.1), and that no replay fits between it and the retention of ids.
 
 use chrono::TimeDelta;
 use entente_domain::aee::envelopes::window::Window;
@@ -56,7 +56,7 @@ fn the_edges_of_time_are_no_trouble() {
 }
 
 proptest! {
-    /// Once taken in, an envelope is never taken in again after it was forgotten.
+    /// An accepted envelope is never accepted again after its id was purged.
     #[test]
     fn no_replay_slips_through(
         max_age in 0_u32..100_000, skew in 0_u32..100_000, now in any::moment(), sent in -200_000_000_000_i64..200_000_000_000,

@@ -1,4 +1,4 @@
-//! What a peer is told of its intent here, and how what it tells is known again.
+//! Callbacks to a peer about its intent, and how repeated callbacks are recognised.
 
 use entente_domain::ids::EventId;
 use entente_domain::log::events::{Draft, Event, Kind, Tail, seal};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{intent, members};
 use crate::any::{Dice, at};
 
-/// Events of an intent: patches of members, and statuses.
+/// Returns an intent's events: patches of members, and statuses.
 fn log(steps: &[&str]) -> (Vec<Event>, Intent) {
     let (mut now, mut tail, mut events) = (intent(json!({ "gone": 1 })), Tail::empty(at(0)), Vec::new());
     for (n, step) in steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is signed, letter by letter, against what Python and the SDK wrote.
+//! The signed text, byte for byte, compared with the output of Python and the SDK.
 
 use std::str::FromStr as _;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{members, signer};
 
-/// What Python's `json.dumps` makes of a number that `json.loads` read.
+/// Python's `json.dumps` of numbers that `json.loads` has parsed.
 const NUMBERS: [(&str, &str); 21] = [
     ("0.0", "0.0"),
     ("-0.0", "-0.0"),
@@ -48,7 +48,7 @@ fn everything_beyond_ascii_is_escaped_and_names_are_in_the_order_of_code_points(
         "z": 1, "a": { "é": "ß\u{20ac}😀\u{7f}\u{1}\n\"\\/", "b": [1.0, true, null], "signature": "within" },
         "signature": "x", "\u{ffff}": 1, "\u{10000}": 2
     }));
-    // But for the inner `signature`, as the SDK's own `_canonical_bytes` wrote it.
+    // Written by the SDK's own `_canonical_bytes`, except for the inner `signature`.
     let expected = concat!(
         r#"{"a":{"b":[1.0,true,null],"signature":"within","\u00e9":"\u00df\u20ac\ud83d\ude00\u007f\u0001\n\"\\/"},"#,
         r#""z":1,"\uffff":1,"\ud800\udc00":2}"#
@@ -58,7 +58,7 @@ fn everything_beyond_ascii_is_escaped_and_names_are_in_the_order_of_code_points(
 
 #[test]
 fn a_signature_of_the_sdk_is_good() {
-    // By `sign_envelope` of openintent 0.17.0 with the key of the bytes 0 to 31.
+    // Signed by `sign_envelope` of openintent 0.17.0 with the key of the bytes 0 to 31.
     let key = parse_key("A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=").unwrap();
     let mut body = members(json!({
         "dispatch_id": "d-1", "source_server": "https://a.example", "target_server": "https://b.example",

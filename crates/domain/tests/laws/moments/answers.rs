@@ -1,4 +1,4 @@
-//! Who may answer a question, with what, and how often: once.
+//! Answers to a question: who may give which, and only once.
 
 use entente_domain::identity::authority::{Authority, Basis};
 use entente_domain::identity::principals::Kind;
@@ -99,7 +99,7 @@ fn only_the_person_who_is_asked_decides() {
         Decider { kind: Kind::Agent, ..person(ADA) },
         Decider { kind: Kind::Service, ..person(ADA) },
         Decider { as_itself: false, ..person(ADA) },
-        // Nor by what somebody else made for the person, or nobody knows.
+        // Nor with a key that somebody else created for the person, or one of unknown origin.
         Decider { authority: Some(&given[0]), ..person(ADA) },
         Decider { authority: Some(&given[1]), ..person(ADA) },
         Decider { authority: None, ..person(ADA) },

@@ -1,4 +1,4 @@
-//! How a moment begins: to one person, for a time, with what it needs.
+//! The creation of a moment: for one person, with a time limit and the required members.
 
 use entente_domain::identity::principals::Kind;
 use entente_domain::ids::{IntentId, JobId};

@@ -1,4 +1,4 @@
-//! Where a question does not belong (binding moment §7.4): found at any depth, however its name is written.
+//! Misplaced questions (binding moment §7.4): found at any depth, in any notation of the name.
 
 use entente_domain::moments::carries_question;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn a_question_is_found_wherever_it_is_put() {
         "{\"binding_moment\" \n\t: {}}",
         r#"{"binding\u005fmoment":{}}"#,
         r#"{"a":"\\","\u0062inding_moment":{}}"#,
-        // A reader that keeps the first of two members finds it.
+        // Found by readers that keep the first of two members.
         r#"{"a":{"binding_moment":{}},"a":1}"#,
     ] {
         assert!(carries_question(text), "{text}");

@@ -1,4 +1,4 @@
-//! What is done with a moment besides answering it, and what that leaves.
+//! Operations on a moment other than answering, and their results.
 
 use entente_domain::identity::principals::Kind;
 use entente_domain::moments::{
@@ -17,7 +17,7 @@ fn deliberation() -> Moment {
     Moment::deliberate(ask(), Kind::Human, id(2), later(0)).unwrap()
 }
 
-/// One of each state.
+/// Returns one moment of each state.
 fn each() -> Vec<Moment> {
     let next = Moment { id: id(8), supersedes: Some(id(1)), ..asked() };
     vec![
@@ -189,7 +189,7 @@ fn a_question_of_the_same_pair_takes_the_place() {
     let own = deliberation();
     let next = Moment { supersedes: Some(own.id), ..next };
     assert_eq!(own.supersede(&next, later(12)).unwrap().state, MomentState::Superseded);
-    // Who refused it after it was escalated is as much of the pair.
+    // A person who refused it after an escalation counts as its person too.
     let mut escalated = thought;
     escalated.resolution.as_mut().unwrap().by = BOB.to_owned();
     let to_bob = Moment { principal_id: BOB.to_owned(), supersedes: Some(id(1)), ..next };
@@ -272,7 +272,7 @@ fn what_is_left_alone_loses_its_words_and_stays_refused() {
         bare.is_unsettled_veto() && bare.brief.is_some() && !format!("{bare:?}").contains("Not a matter")
     );
     assert_eq!(bare.scrub(later(10 * DAY)), None, "there is nothing more to take");
-    // What comes after that has its own time.
+    // Later words have their own retention.
     let said = says(&bare, Speaker::Agent(AGENT), 10 * DAY);
     assert_eq!((said.scrubbed_at, said.quiet_since), (None, Some(later(10 * DAY))));
     let closed = bare.close(&person(ADA), Some("Enough.".to_owned()), later(11 * DAY)).unwrap();

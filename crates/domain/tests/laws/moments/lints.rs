@@ -1,5 +1,5 @@
-//! A corpus of questions: for each lint some that trip it, and some near them that do not. It shows what the lints look for,
-//! not how often they are right.
+//! A corpus of questions: for each lint some that trip it, and similar ones that do not. It shows what the lints
+//! look for, not how often they are right.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{brief, sample, with};
 
-/// The lints of a question, as code and place.
+/// Returns the lints of a question as code and place.
 fn tripped(value: &Value) -> Vec<(&'static str, String)> {
     let brief = Brief::emitted(value).unwrap();
     lint(&brief).into_iter().map(|lint| (lint.code, lint.at)).collect()
@@ -28,7 +28,7 @@ fn passes(value: &Value, code: &str) {
     assert!(tripped.iter().all(|(one, _)| *one != code), "{code}: {tripped:?}\n{value}");
 }
 
-/// Values of one place that trip a lint, and values that do not.
+/// Asserts that the `bad` values of a place trip a lint and the `good` ones do not.
 fn corpus(code: &str, place: &str, bad: &[&str], good: &[&str]) {
     for text in bad {
         trips(&with(place, json!(text)), code, place);
@@ -111,7 +111,7 @@ fn a_synopsis_commits() {
             "IT’S HARD TO SAY whether to ship.",
         ],
         &[
-            // Facts have modals, and things depend on things.
+            // Statements of facts may contain modals, and things may depend on things.
             "Ship today, because the vendor may close the window.",
             "Ship today; it could rain tomorrow.",
             "Ship today, although the build depends on a mirror.",
@@ -301,7 +301,7 @@ fn other_languages_are_not_judged_by_english_words() {
     assert_eq!(tripped(&value), []);
 }
 
-/// Notes stay when a question is scrubbed.
+/// Lints are kept when a question is scrubbed.
 #[test]
 fn a_lint_repeats_nothing_of_the_question() {
     let mut value = sample();
@@ -314,7 +314,7 @@ fn a_lint_repeats_nothing_of_the_question() {
     assert_eq!(lint(&brief()), []);
 }
 
-/// A question may be as large as it may be, and still does not keep a server busy.
+/// A question of the maximum size does not keep a server busy.
 #[test]
 fn the_largest_question_is_judged_at_once() {
     let word =

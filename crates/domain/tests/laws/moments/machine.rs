@@ -1,4 +1,4 @@
-//! The state machine as a whole: whatever is tried, in whatever order, nothing leaves an end, and one answer sticks.
+//! The state machine as a whole: no sequence of attempts leaves a final state, and the first answer is final.
 
 use entente_domain::moments::{Answered, Circumstances, Moment, MomentState, Resolution, Speaker};
 use entente_domain::refusal::Refusal;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{ADA, AGENT, BOB, asked, id, later, option, own_words, person, refusal_of};
 
-/// Something that somebody tries.
+/// An attempted operation.
 #[derive(Debug, Clone)]
 enum Try {
     Resolve(bool, Resolution),
@@ -47,7 +47,7 @@ fn tries() -> impl Strategy<Value = Try> {
     ]
 }
 
-/// What comes of it; `None` when nothing does.
+/// Applies an attempt; `None` if it has no effect.
 fn attempt(moment: &Moment, attempt: &Try, second: i64) -> Result<Option<Moment>, Refusal> {
     let now = later(second);
     let ada = person(ADA);
@@ -84,7 +84,7 @@ fn attempt(moment: &Moment, attempt: &Try, second: i64) -> Result<Option<Moment>
     }
 }
 
-/// The ways of ARCHITECTURE.md's machine, and none besides.
+/// Whether ARCHITECTURE.md's machine has this transition.
 fn is_a_way(from: MomentState, to: MomentState) -> bool {
     use MomentState::{Closed, Deliberating, Expired, Open, Resolved, Superseded, Withdrawn};
     from == to
@@ -115,13 +115,13 @@ proptest! {
             moment = next;
             prop_assert_eq!(moment.version, before.version + 1, "{:?}", what);
             prop_assert!(is_a_way(before.state, moment.state), "{:?}: {:?} to {:?}", what, before.state, moment.state);
-            // What is due has happened, whoever comes first.
+            // A due change has happened, whichever operation comes first.
             prop_assert!(is_a_way(seen, moment.state_at(later(second))), "{:?}: {:?}", what, seen);
             let restored = matches!(what, Try::RestoreVeto);
             if seen.is_terminal() && !restored {
                 prop_assert_eq!(moment.state_at(later(second)), seen);
             }
-            // An objection is settled once, by nobody but its own people, and until then it stands.
+            // An objection is settled once, only by its own people, and stands until then.
             prop_assert!(before.veto_settled_at.is_none() || moment.veto_settled_at == before.veto_settled_at);
             if before.is_unsettled_veto() && !moment.is_unsettled_veto() {
                 let by_bob = matches!(what, Try::SettleVeto(false));
@@ -137,7 +137,7 @@ proptest! {
                 prop_assert_eq!(&kind, &answer, "the first answer is the answer");
             }
             answer = kind;
-            // Nobody but a person who is asked changes what was answered; time answers nothing.
+            // Only a person who is asked gives the answer; a timeout answers nothing.
             if before.resolution.is_none() && moment.resolution.is_some() {
                 prop_assert!(matches!(what, Try::Resolve(..)));
                 prop_assert!(second < 100, "it had lapsed");
@@ -149,8 +149,8 @@ proptest! {
         }
     }
 
-    /// Of answers that come together, each judged on what the one before has left, one is the first; the same again is a
-    /// retry, and all others are told who and when.
+    /// Of concurrent answers, each judged on the result of the one before, one is the first; an equal one is a
+    /// retry, and all others get its author and time.
     #[test]
     fn of_many_answers_one_wins(order in proptest::collection::vec((any::<bool>(), 0_usize..2), 2..12)) {
         let mut moment = begun(true);

@@ -1,4 +1,4 @@
-//! How well an agent asks: the windows, the thresholds, and what does not count.
+//! How well an agent asks: windows, thresholds, and the questions that do not count.
 
 use entente_domain::moments::rates::{Asked, LEAST, rates};
 use entente_domain::moments::{Hatches, ResolutionKind};
@@ -14,7 +14,7 @@ const REFUSED: Asked = Asked { answered: Some(ResolutionKind::Dialogue), ..PLAIN
 const UNANSWERED: Asked = Asked { answered: None, ..PLAIN };
 const FORCED: Asked = Asked { hatches: Hatches { free_text: true, dialogue: false }, ..PLAIN };
 
-/// So many of one, and of another after them.
+/// Returns `many` of one kind, followed by `then` of another.
 fn so(many: usize, of: Asked, then: usize, others: Asked) -> Vec<Asked> {
     [vec![of; many], vec![others; then]].concat()
 }

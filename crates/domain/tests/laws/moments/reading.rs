@@ -1,4 +1,4 @@
-//! What is a question: the malformed ones, the two ways to read one, and its digest.
+//! Valid and malformed questions, the two readers, and the digest.
 
 use entente_domain::canonical;
 use entente_domain::limits::{MOMENT_BYTES, MOMENT_LIST_ITEMS, MOMENT_TEXT_BYTES};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::{brief, sample, with, without};
 
-/// A change of the sample, and the fault it makes: its place and kind. The last says whether a surface minds too.
+/// A changed sample, the place and kind of its fault, and whether a surface refuses it too.
 type Case = (Value, &'static str, &'static str, bool);
 
-/// What is no question to anybody.
+/// Returns questions that every reader refuses.
 fn malformed() -> Vec<Case> {
     let mut cases = Vec::new();
     for name in ["/synopsis", "/findings", "/recommendations", "/offer", "/question"] {
@@ -41,7 +41,7 @@ fn malformed() -> Vec<Case> {
     cases
 }
 
-/// The same of what is below the question.
+/// Returns such questions with faults below `question`.
 fn malformed_below() -> Vec<Case> {
     let mut cases = Vec::new();
     let choice = json!({ "label": "Go", "reasoning": "Why." });
@@ -98,7 +98,7 @@ fn malformed_below() -> Vec<Case> {
     cases
 }
 
-/// What an agent may not send, and a surface that got it shows.
+/// Returns questions that an agent may not send but a surface still shows.
 fn not_emitted() -> Vec<Case> {
     let mut cases = Vec::new();
     let texts = [
@@ -287,7 +287,7 @@ fn what_may_be_absent_may_be() {
     }
 }
 
-/// Made with another program (Python's `json` with sorted keys and no blanks, and `hashlib`).
+/// Computed by another program (Python's `json` with sorted keys and no blanks, and `hashlib`).
 #[test]
 fn digests_are_known() {
     let known = |value: &Value| Brief::received(value).unwrap().digest();
@@ -307,7 +307,7 @@ fn digests_are_known() {
 }
 
 proptest! {
-    /// What is read is what was written, so that its digest is that of what everybody else has.
+    /// A question is read and written unchanged, so its digest is the same for everyone.
     #[test]
     fn a_question_is_read_and_written_the_same(
         texts in proptest::collection::vec(any::<String>(), 6),
@@ -335,13 +335,13 @@ proptest! {
         let second = serde_jcs::to_string(&value).unwrap();
         prop_assert_eq!(read.digest(), format!("sha256:{}", canonical::hex(&canonical::sha256(&second))));
         prop_assert_eq!(Brief::received_text(&second).unwrap(), read.clone());
-        // What an agent may ask can be shown, and is the same to both readers.
+        // A question that an agent may ask can be shown, and both readers get the same.
         if let Ok(emitted) = Brief::emitted(&value) {
             prop_assert_eq!(emitted, read);
         }
     }
 
-    /// No JSON makes the readers panic; what is emitted is received.
+    /// No JSON makes the readers panic, and every emitted question can be received.
     #[test]
     fn any_json_is_read_or_refused(value in crate::any::json(), place in 0_usize..8) {
         let places =

@@ -1,4 +1,4 @@
-//! A question as plain text: all of it, by nobody's colours, and nothing else.
+//! A question as plain text: complete, without control characters, and nothing else.
 
 use entente_domain::moments::Brief;
 use entente_domain::moments::text::{Shown, plain, text};
@@ -121,7 +121,8 @@ fn what_an_agent_writes_cannot_move_a_cursor_or_make_lines() {
 }
 
 proptest! {
-    /// Every slot is there, once for each entry, on lines that only the layout makes; and no control character.
+    /// Every slot appears once for each entry, on lines that only the layout creates, and without control
+    /// characters.
     #[test]
     fn every_slot_is_there_in_full(texts in proptest::collection::vec(any::<String>(), 9), count in 2_usize..=4) {
         let mut value = sample();

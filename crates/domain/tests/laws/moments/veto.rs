@@ -1,4 +1,4 @@
-//! What a refused question keeps an agent from: the table, and that nothing but a word of the principal's takes it away.
+//! The effects of a refusal on an agent: the table, and that only the principal's word ends them.
 
 use entente_domain::ids::MomentId;
 use entente_domain::moments::{
@@ -140,7 +140,7 @@ fn dropping_supersedes_or_naming_another_does_not_evade_it() {
     is_refused(judge(&brief(), Some(second.id), RESPONSE, &vetoes), Code::SameQuestion);
     is_refused(judge(&other(), Some(first.id), RESPONSE, &vetoes), Code::SameQuestion);
     is_refused(judge(&brief(), None, None, &vetoes), Code::SameQuestion);
-    // A new one answers the one it names; the other one's objection stands.
+    // A new question answers the objection it names; the other one's stands.
     let new = asking("May the mirror be switched off?", &["Switch it off", "Keep it for a year"]);
     assert_eq!(codes(judge(&new, Some(second.id), RESPONSE, &vetoes)), []);
     is_refused(judge(&new, None, None, &vetoes), Code::DeliberationRequired);
@@ -165,7 +165,8 @@ fn what_cannot_be_read_any_more_is_held_against_the_agent_all_the_same() {
     assert_eq!(codes(judge(&other(), Some(refused.id), RESPONSE, &[veto])), []);
 }
 
-/// Refused questions, each of which took the place of the one before, by who refused it, and the one that is asked now.
+/// Returns a chain of refused questions, each the successor of the previous one and refused by the given person,
+/// and the question asked now.
 fn chain(refused_by: &[&str]) -> (Vec<Moment>, Moment) {
     let mut before = Vec::new();
     for (n, by) in (1_u128..).zip(refused_by) {
@@ -178,7 +179,7 @@ fn chain(refused_by: &[&str]) -> (Vec<Moment>, Moment) {
     (before, Moment { id: id(last + 1), supersedes: Some(id(last)), ..asked() })
 }
 
-/// What became of one: its state, and whether its objection is settled.
+/// The outcome for one: its state, and whether its objection is settled.
 type Became = Option<(MomentState, bool)>;
 
 fn states(after: &[Option<Moment>]) -> Vec<Became> {
@@ -199,7 +200,7 @@ fn an_objection_stands_again_when_what_took_its_place_is_not_answered() {
         assert_eq!(states(&after), [again, None], "the one before waits for it");
         let back = after[0].as_ref().unwrap();
         assert_eq!((back.superseded_by, back.ended_at, back.quiet_since), (None, None, Some(later(30))));
-        // It is deliberated, closed and followed like any other, and what ends twice does nothing more.
+        // It is deliberated, closed and superseded like any other, and a second end has no effect.
         assert!(back.close(&person(ADA), None, later(31)).is_ok());
         let other = Moment { id: id(9), supersedes: Some(back.id), ..asked() };
         let followed = back.supersede(&other, later(31)).unwrap();
@@ -212,7 +213,7 @@ fn an_objection_stands_again_when_what_took_its_place_is_not_answered() {
         let before = [followed, before[1].clone()];
         assert_eq!(states(&after_end(&answer, &before, Some(ADA), later(33))), [settled, settled]);
     }
-    // While what took its place lives, nothing becomes of it.
+    // While the successor is open or refused, nothing changes.
     let refused = answered(&next, refusal_of("No."), 20);
     for alive in [next, refused] {
         assert_eq!(states(&after_end(&alive, &before, Some(ADA), later(30))), [None, None]);
@@ -222,7 +223,7 @@ fn an_objection_stands_again_when_what_took_its_place_is_not_answered() {
 #[test]
 fn an_answer_settles_the_objections_of_its_own_person() {
     let (again, settled) = (Some((MomentState::Deliberating, false)), Some((MomentState::Superseded, true)));
-    // The latest first: who refused, who answers, what comes of it. All were asked of Ada.
+    // Newest first: who refused, who answers, the outcome. All were asked of Ada.
     let table: [(&[&str], &str, &[Became]); 4] = [
         (&[ADA, ADA], ADA, &[settled, settled]),
         (&[ADA, ADA], BOB, &[again, None]),
@@ -270,7 +271,7 @@ fn what_is_nearly_the_same_passes_with_a_warning() {
         lints.into_iter().map(|(_, at)| at).collect::<Vec<_>>()
     };
     let labels = ["North", "South", "East", "West"];
-    // Nine words; the new stem has n of them and others.
+    // Nine words; the new stem shares n of them.
     let refused_stem = refused(1, asking("one two three four five six seven eight nine?", &labels));
     let others = ["Up", "Down"];
     let stems = [
@@ -300,7 +301,7 @@ fn what_is_nearly_the_same_passes_with_a_warning() {
 }
 
 proptest! {
-    /// However a refused question is cased, punctuated, spaced and ordered, it does not come back.
+    /// No change of case, punctuation, spacing or order lets a refused question through.
     #[test]
     fn no_way_of_writing_it_evades_the_guard(
         words in proptest::collection::vec("[a-zäöé]{1,8}", 1..8),
@@ -320,7 +321,7 @@ proptest! {
         prop_assert_eq!(outcome.unwrap_err().code, Code::SameQuestion);
     }
 
-    /// Any question is judged, and never passes while an objection is unanswered.
+    /// Any question is judged, and none passes while an objection is unanswered.
     #[test]
     fn nothing_passes_an_unanswered_objection(
         stem in crate::any::text(), one in crate::any::text(), two in crate::any::text(), deliberated: bool,

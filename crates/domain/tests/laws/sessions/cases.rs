@@ -1,4 +1,4 @@
-//! Sessions, case by case: answers before events, fences, lag, features, and the shapes of each dialect.
+//! Sessions, case by case: responses before events, fences, lag, features, and the shapes of each dialect.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ fn chunks_are_cut_alike_in_what_is_new_and_in_a_history_between() {
     let other: JobId = "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5G".parse().unwrap();
     let mut numbers = Numbering::lines(0);
     let mut stored = 0;
-    // The places of the pieces of a chunk, of which a long one is cut into three.
+    // Returns the positions of a chunk's pieces; a long chunk is cut into three.
     let mut places = |job_id, chunk: u32, long: bool| -> Vec<u64> {
         stored += 1;
         let data = "x".repeat(if long { 150_000 } else { 10 });
@@ -187,10 +187,10 @@ fn chunks_are_cut_alike_in_what_is_new_and_in_a_history_between() {
     };
     assert_eq!(places(job(), 0, true), [0, 1, 2]);
     assert_eq!(places(job(), 1, true), [3, 4, 5]);
-    // Another job's result of the same name begins at its own first.
+    // Another job's result with the same name starts at its own first position.
     assert_eq!(places(other, 0, false), [0]);
     assert_eq!(places(other, 1, false), [1]);
-    // The history of the first between what is new of it.
+    // The history of the first job, interleaved with its new chunks.
     assert_eq!(places(job(), 0, true), [0, 1, 2]);
     assert_eq!(places(job(), 2, false), [6]);
     assert_eq!(places(job(), 1, true), [3, 4, 5]);
@@ -258,8 +258,8 @@ fn clients_are_told_by_their_first_frame() {
     }
 }
 
-/// ARCP §10: behind the event that tells of the delegation, without a number and without a request. The Python SDK would take it
-/// for the answer to a submit of its own.
+/// ARCP §10: after the event of the delegation, without a sequence number and without a request id. The Python SDK
+/// does not get it, because it would take it for the response to its own submit.
 #[test]
 fn a_childs_acceptance_follows_its_delegation() {
     for (dialect, told) in

@@ -1,4 +1,4 @@
-//! Cron expressions, against a slow and plain reading of them, and on the days on which clocks change.
+//! Cron expressions, compared with a slow and simple reference, and on days with clock changes.
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Timelike as _, Utc};
 use chrono_tz::Tz;
@@ -14,7 +14,7 @@ fn zone(name: &str) -> Tz {
     name.parse().unwrap()
 }
 
-/// The next times that are due, as that zone's wall shows them.
+/// Returns the next due times in the zone's local time.
 fn next(cron: &str, zone_name: &str, after: &str, times: usize) -> Vec<String> {
     let (cron, zone) = (Cron::parse(cron).unwrap(), zone(zone_name));
     let first = cron.next_after(zone, time(after));
@@ -35,12 +35,12 @@ fn ordinary_expressions_mean_what_they_say() {
         ["20 08:05 +00:00", "20 08:25 +00:00", "20 08:45 +00:00"]
     );
     assert_eq!(utc("0 0 29 feb *", "2026-11-20T00:00:00Z", 1), ["29 00:00 +00:00"]);
-    // A star in front asks for both day fields: after 2088 there is none that is a Sunday for forty years.
+    // A leading star requires both day fields: after 2088, no 29 February falls on a Sunday for forty years.
     assert_eq!(utc("0 0 29 2 */7", "2088-03-01T00:00:00Z", 1), ["29 00:00 +00:00"]);
     assert_eq!(utc("0 12 * * 7", "2026-11-20T00:00:00Z", 1), ["22 12:00 +00:00"]);
     assert_eq!(utc("0 12 * * fri-sun", "2026-11-20T13:00:00Z", 2), ["21 12:00 +00:00", "22 12:00 +00:00"]);
     assert_eq!(utc("@weekly", "2026-11-20T13:00:00Z", 1), ["22 00:00 +00:00"]);
-    // Either of the two day fields, when both say something.
+    // Either of the two day fields, if both are restricted.
     assert_eq!(
         utc("0 0 13 * FRI", "2026-11-01T00:00:00Z", 3),
         ["06 00:00 +00:00", "13 00:00 +00:00", "20 00:00 +00:00"]
@@ -54,10 +54,10 @@ fn a_time_that_the_wall_does_not_show_is_due_after_the_gap() {
     let berlin = |cron, times| next(cron, "Europe/Berlin", "2026-03-28T12:00:00Z", times);
     assert_eq!(berlin("30 2 * * *", 2), ["29 03:00 +02:00", "30 02:30 +02:00"]);
     assert_eq!(berlin("*/15 2 * * *", 3), ["29 03:00 +02:00", "30 02:00 +02:00", "30 02:15 +02:00"]);
-    // What is due at three anyway is due once.
+    // A time that is due at three anyway is due once.
     assert_eq!(berlin("30 2,3 * * *", 3), ["29 03:00 +02:00", "29 03:30 +02:00", "30 02:30 +02:00"]);
     assert_eq!(berlin("0 2,3 * * *", 3), ["29 03:00 +02:00", "30 02:00 +02:00", "30 03:00 +02:00"]);
-    // A day that begins at one o'clock, and one that there never was.
+    // A day that begins at one o'clock, and a day that was skipped.
     assert_eq!(
         next("0 0 * * *", "America/Havana", "2026-03-07T12:00:00Z", 2),
         ["08 01:00 -04:00", "09 00:00 -04:00"]
@@ -85,7 +85,7 @@ fn a_pace_keeps_its_pace() {
         autumn,
         ["25 02:30 +02:00", "25 02:00 +01:00", "25 02:30 +01:00", "25 03:00 +01:00", "25 03:30 +01:00"]
     );
-    // A wall that goes back over midnight shows the day before once more.
+    // If the clock goes back over midnight, the previous day appears again.
     let midnight = next("0 * * * *", "America/Havana", "2026-11-01T04:30:00Z", 3);
     assert_eq!(midnight, ["01 00:00 -05:00", "01 01:00 -05:00", "01 02:00 -05:00"]);
 }
@@ -119,7 +119,7 @@ fn what_is_no_expression_is_refused() {
     assert!(Cron::parse(&"0".repeat(1_000)).is_err());
 }
 
-/// A field: what is written, and what it stands for.
+/// Generates a field: its text, and the values that it stands for.
 fn field(least: u32, most: u32) -> impl Strategy<Value = (String, Vec<u32>)> {
     prop_oneof![
         Just(("*".to_owned(), (least..=most).collect())),
@@ -146,7 +146,7 @@ fn zones() -> impl Strategy<Value = Tz> {
     proptest::sample::select(names.to_vec()).prop_map(zone)
 }
 
-/// From the year 2000 on, for forty years: what is further off goes by rules that may still change.
+/// Generates a time in the forty years from 2000 on; later ones follow rules that may still change.
 fn lately() -> impl Strategy<Value = Timestamp> {
     (946_684_800_i64..2_208_988_800).prop_map(|seconds| DateTime::from_timestamp(seconds, 0).unwrap())
 }
@@ -168,7 +168,7 @@ proptest! {
         };
         let found = cron.next_after(Tz::UTC, after).unwrap();
         prop_assert!(found > after && due(found) && found.second() == 0);
-        // Nothing lies between; of what is far off, the first days are looked at.
+        // No due time lies in between; for distant ones only the first days are checked.
         let minutes = ((found - after).num_minutes()).min(3_000);
         let start = after + TimeDelta::seconds(60 - i64::from(after.second()));
         for step in 0..minutes {
@@ -197,7 +197,7 @@ proptest! {
         let found = cron.next_after(zone, after).unwrap();
         let local = found.with_timezone(&zone);
         let shown = (local.hour(), local.minute()) == (hour, minute);
-        // Or the wall has just jumped over it.
+        // Or the clock has just skipped it.
         let before = (found - TimeDelta::minutes(1)).with_timezone(&zone).naive_local();
         prop_assert!(shown || local.naive_local() - before > TimeDelta::minutes(1));
         prop_assert!(found - after <= TimeDelta::hours(49));

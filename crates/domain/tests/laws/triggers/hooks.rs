@@ -1,4 +1,5 @@
-//! Webhooks that come in: only who knows the secret gets in, with this very body, and not much later.
+//! Incoming webhooks: only a sender that knows the secret is accepted, with this exact body, and within the time
+//! window.
 
 use entente_domain::openintent::triggers::hooks::{
     Knock, Verify, WINDOW_SECONDS, admitted, fresh, given, token, told,
@@ -10,7 +11,7 @@ use sha2::Sha256;
 
 use crate::any::{Dice, at};
 
-/// Somebody who signs as Standard Webhooks has it.
+/// A sender that signs according to Standard Webhooks.
 struct Sender {
     id: String,
     sent_at: i64,
@@ -43,7 +44,7 @@ fn who_signs_gets_in() {
     let secret = fresh(Verify::Signature, &Dice(7));
     let mut sender = Sender::new(&secret, 1_000, b"{}");
     assert_eq!(sender.comes(&secret, 1_000, b"{}"), Some(Some("msg_1".to_owned())));
-    // The replaced secret's signature may stand before it.
+    // The replaced secret's signature may precede it.
     sender.signature = format!("v1,AAAA v1a,BBBB {}", sender.signature);
     assert!(sender.comes(&secret, 1_000, b"{}").is_some());
     assert!(sender.comes(&secret, 1_000, b"{} ").is_none(), "another body");

@@ -1,4 +1,4 @@
-//! What a trigger makes: what stands in braces, whose doing it is, and that nothing else happens in a template.
+//! The intents of triggers: placeholders in braces, lineage, and that a template does nothing else.
 
 use entente_domain::ids::FiringId;
 use entente_domain::openintent::triggers::making::{Assigned, IntentTemplate, Made, Occasion};
@@ -47,7 +47,8 @@ fn a_template_is_filled_in() {
     let made = made(&one, Cause::Webhook, brought).unwrap();
     assert_eq!(made.ask.title, "Pay 5.5 to Ada, true");
     assert_eq!(made.ask.description, "review 1 1970-01-01");
-    // A text that is nothing but a path is what is there; the state's own members go before the context's.
+    // A text that consists of one path gets the value itself; the state's own members take precedence over the
+    // context's.
     assert_eq!(made.ask.state["all"], body);
     assert_eq!((&made.ask.state["n"], &made.ask.state["list"]), (&json!(7), &json!(["x", 1])));
     assert_eq!(made.ask.constraints["who"], "me");

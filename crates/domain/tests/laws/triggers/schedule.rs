@@ -1,4 +1,4 @@
-//! Schedules: windows, intervals and moments, and what becomes of times that passed while nobody looked.
+//! Schedules: windows, intervals and single times, and times that passed while no server ran.
 
 use chrono::TimeDelta;
 use entente_domain::clock::{Timestamp, parse};
@@ -42,7 +42,7 @@ fn each_policy_makes_up_in_its_way() {
     assert_eq!(step.skipped, Some(Skipped { from: due, count: 3 }));
     let step = hourly(Missed::All).step(due, now);
     assert_eq!((step.fire, step.skipped, step.next), (Some(due), None, Some(time("10:00:00"))));
-    // One that is not missed is fired for, though others are.
+    // A time that is not missed fires, even if others are.
     let step = hourly(Missed::Skip).step(due, time("12:00:30"));
     assert_eq!((step.fire, step.next), (Some(time("12:00:00")), Some(time("13:00:00"))));
     assert_eq!(step.skipped, Some(Skipped { from: due, count: 3 }));
@@ -63,7 +63,7 @@ fn all_is_a_hundred() {
     }
     assert_eq!((fired, skipped), (CATCH_UP, 80));
     assert_eq!(next, Some(time("11:01:00")));
-    // A year is not counted to its end.
+    // A whole year is not counted to its end.
     let step = minutely.step(due, now + TimeDelta::days(365));
     assert_eq!(step.skipped.unwrap().count, COUNTED);
 }

@@ -267,8 +267,7 @@ pub struct Telling {
     pub intent_id: IntentId,
 }
 
-/// Returns peers' intents with log entries not yet reported and without queued callbacks, oldest delivery
-/// first.
+/// Returns peers' intents with unreported log entries and without queued callbacks, oldest delivery first.
 pub async fn to_tell(conn: &mut PgConnection, limit: i64) -> Outcome<Vec<Telling>> {
     let rows = sqlx::query!(
         r#"-- federation::to_tell
