@@ -1,9 +1,9 @@
-"""A worker in plain Python: runs jobs of the agent `reporter`, which writes a report of so many lines.
+"""A worker in plain Python: runs jobs of the agent `reporter`, which writes a report with a given number of lines.
 
     ENTENTE_URL=http://127.0.0.1:8080 ENTENTE_API_KEY=… python3 examples/worker.py
     entente job submit --agent reporter --input '{"lines": 3}' --budget USD:1.00 --lease '{"tool.call":["write"]}' --follow
 
-All that a worker has to do is here; `entente worker` does it for a command in any language.
+This is a complete worker. `entente worker` does the same for a command in any language.
 """
 
 import json
@@ -18,16 +18,16 @@ from datetime import datetime, timezone
 URL = os.environ.get("ENTENTE_URL", "http://127.0.0.1:8080") + "/api/v1"
 KEY = os.environ["ENTENTE_API_KEY"]
 AGENT, VERSION = "reporter", "1.0.0"
-held = {}  # the jobs that this worker has, by id: the claim's token, and whether the job is to stop
+held = {}  # claimed jobs by id: the claim's token, and whether the job is to stop
 stopping = threading.Event()
 
 
 class Refused(Exception):
-    """The server said no: a code of ARCP's, and why."""
+    """A refusal by the server: ARCP's error code, and the message."""
 
 
 def call(method, path, body):
-    """Asks the server, as often as it takes until there is an answer, yes or no."""
+    """Sends a request, and repeats it until the server accepts or refuses it."""
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     request = urllib.request.Request(URL + path, json.dumps(body).encode(), headers, method=method)
     while True:
@@ -39,12 +39,12 @@ def call(method, path, body):
                 why = json.loads(refusal.read())
                 raise Refused(why["code"], why["message"]) from None
         except OSError:
-            pass  # the server is away: it comes back
+            pass  # the server is unavailable: try again
         time.sleep(0.5)
 
 
 def beat(worker):
-    """Lets the server hear of the worker, which keeps its claims, and hears which jobs are to stop."""
+    """Sends heartbeats, which extend the claims, and marks the jobs that are to stop."""
     while not stopping.is_set():
         jobs = [{"job_id": id, "claim_token": job["claim_token"]} for id, job in list(held.items())]
         body = {"state": "running", "jobs": jobs, "wait_sec": worker["heartbeat_interval_sec"]}
@@ -58,7 +58,7 @@ def beat(worker):
 
 
 class Job:
-    """One job: what its agent says goes to the server with the claim's token, and in order."""
+    """A claimed job: sends its agent's events to the server in order, with the claim's token."""
 
     def __init__(self, claimed):
         self.id, self.token, self.input = claimed["job_id"], claimed["claim_token"], claimed["input"] or {}
@@ -69,7 +69,7 @@ class Job:
         return call("POST", f"/jobs/{self.id}/{verb}", {"claim_token": self.token, **body})
 
     def say(self, kind, **body):
-        # The key makes a request that is sent again count once.
+        # With this key a repeated request counts once.
         self.said += 1
         moment = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         event = {"kind": kind, "ts": moment, "body": body, "event_key": f"{self.attempt}-{self.said}"}
@@ -78,7 +78,7 @@ class Job:
 
 
 def report(job):
-    """The agent itself: asks before each line, says how far it is and what it cost, and streams the report."""
+    """The agent: requests authority for each line, reports progress and costs, and streams the report."""
     lines = int(job.input.get("lines", 3))
     for number in range(lines):
         if held[job.id]["stop"]:
@@ -88,7 +88,7 @@ def report(job):
         except Refused as no:
             if no.args[0] not in ("PERMISSION_DENIED", "BUDGET_EXHAUSTED"):
                 raise
-            lines = number  # the job lives on: what is there already is the report
+            lines = number  # the job continues: the report ends here
             break
         time.sleep(float(job.input.get("pause", 0)))
         job.say("metric", name="cost.writing", value=0.25, unit="USD")
@@ -109,7 +109,7 @@ def main():
             job = Job(claimed)
             try:
                 report(job)
-            except Refused as lost:  # the claim was lost, or the job is over: it is not ours any more
+            except Refused as lost:  # the claim was lost, or the job is over
                 print(f"{job.id}: {lost}", flush=True)
             del held[job.id]
     call("POST", f"/workers/{worker['worker_id']}/leave", {})

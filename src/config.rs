@@ -5,12 +5,12 @@
 
 mod collector;
 pub mod credentials;
-pub mod door;
 pub mod federation;
+pub mod http;
+mod ingest;
 mod jobs;
 mod moments;
 mod names;
-mod post;
 mod quotas;
 mod sessions;
 mod site;
@@ -31,14 +31,14 @@ use entente_domain::egress::Allowed;
 use entente_domain::identity::signatures::{Signer, parse_seed};
 use entente_domain::openintent::federation::Federation;
 use entente_kernel::VaultSettings;
-use entente_kernel::aee::post::PostSettings;
+use entente_kernel::aee::ingest::IngestSettings;
 use entente_kernel::arcp::jobs::JobSettings;
 use entente_kernel::arcp::sessions::SessionSettings;
 use entente_kernel::moments::MomentSettings;
 use entente_runtime::spans::Collector;
 
 use self::credentials::CredentialConfig;
-use self::door::DoorConfig;
+use self::http::HttpConfig;
 use self::names::Judged;
 
 /// Log format.
@@ -82,7 +82,7 @@ pub struct Config {
     /// Open streams and waiting requests per key at most.
     pub max_streams_per_key: usize,
     /// Limits and defaults of the API.
-    pub door: DoorConfig,
+    pub http: HttpConfig,
     /// Time for requests in flight to finish when the server stops.
     pub drain: Duration,
     /// Time that messages are kept after their channel closed; `None` for ever.
@@ -110,7 +110,7 @@ pub struct Config {
     /// Sessions.
     pub sessions: SessionSettings,
     /// Envelopes.
-    pub post: PostSettings,
+    pub ingest: IngestSettings,
     /// Public addresses of this server.
     pub site: Site,
     /// Binding moments.
@@ -291,7 +291,7 @@ impl Config {
             ),
             max_connections: from.number("ENTENTE_MAX_CONNECTIONS", 25_000, 10..=1_000_000),
             max_streams_per_key: from.number("ENTENTE_MAX_STREAMS_PER_KEY", 1_000, 1..=1_000_000),
-            door: from.door(),
+            http: from.http(),
             drain: from.seconds("ENTENTE_DRAIN_SECONDS", 20, 3_600),
             message_retention: from.retention("ENTENTE_MESSAGE_RETENTION_DAYS"),
             idempotency_window: Duration::from_secs(
@@ -317,7 +317,7 @@ impl Config {
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
             sessions: from.sessions(),
-            post: from.post(),
+            ingest: from.ingest(),
             site: from.site(),
             moments: from.moments(),
             federation: from.federation(),

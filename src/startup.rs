@@ -15,20 +15,20 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
 use actix_web::web;
-use entente_api::http::frontdoor::RequestIds;
 use entente_api::http::hooks;
-use entente_api::http::{Checkup, Connections, Doors, Pace};
+use entente_api::http::middleware::RequestIds;
+use entente_api::http::{ApiState, Checkup, Connections, Pace};
 use entente_api::web::pace::Pace as Logins;
 use entente_domain::clock::Clock;
 use entente_domain::ids::{Chance, NodeId};
-use entente_kernel::aee::post::Post;
-use entente_kernel::arcp::jobs::Works;
+use entente_kernel::aee::ingest::Ingest;
+use entente_kernel::arcp::jobs::JobWriter;
 use entente_kernel::feed::Feed;
 use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
 use entente_kernel::identity::{keys, server_keys};
-use entente_kernel::openintent::messages::sends::Sends;
-use entente_kernel::openintent::tools::invocations::Desk;
+use entente_kernel::openintent::messages::writer::MessageWriter;
+use entente_kernel::openintent::tools::invocations::CallQueue;
 use entente_kernel::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks};
 use entente_runtime::environment::{self, OsChance, SharedClock};
 use entente_runtime::metrics::Metrics;
@@ -44,9 +44,9 @@ pub(crate) use self::database::patiently;
 use self::pools::Pools;
 use crate::background;
 use crate::background::bridging::Bridging;
-use crate::background::deliver::Courier;
+use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Names, SystemNames};
-use crate::background::federate::Carrier;
+use crate::background::federate::FederationSender;
 use crate::background::provision;
 use crate::config::Config;
 
@@ -137,13 +137,13 @@ pub struct Server {
     /// Context for operations; for seeding, and for tests.
     pub ctx: Ctx,
     /// Webhook sender; public for tests, which step it.
-    pub courier: Arc<Courier>,
+    pub webhook_sender: Arc<WebhookSender>,
     /// Federation sender; public for tests, which step it.
-    pub carrier: Arc<Carrier>,
+    pub federation_sender: Arc<FederationSender>,
     /// Runner of the bridges; public for tests, which step it.
     pub bridging: Arc<Bridging>,
     /// State shared by all request handlers; for a session over stdio.
-    pub doors: web::Data<Doors>,
+    pub api: web::Data<ApiState>,
     tasks: Tasks,
     http: ServerHandle,
     /// The listening socket, which is closed first on shutdown.
@@ -169,43 +169,43 @@ impl Server {
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         let metrics = Metrics::new();
         let tasks = Tasks::new(&metrics);
-        let Pools { house, webhooks, sweeping, messages, doors } =
+        let Pools { main, webhooks, sweeping, messages, api } =
             Pools::open(&config, &database, &tasks).await?;
-        entente_store::migrate::run(&house).await?;
+        entente_store::migrate::run(&main).await?;
         let key = config.signing_key.as_ref();
-        let server_keys = patiently(async || server_keys::open(&house, &clock, &chance, key).await).await?;
+        let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
         let ctx = Ctx {
             provisioners: Arc::new(provision::provisioners(&config, &chance).map_err(StartError::Egress)?),
-            pool: house.clone(),
+            pool: main.clone(),
             clock,
             chance,
             feed: Arc::new(Feed::new()),
             metrics,
             settings: Arc::new(settings(&config, seeded_keys)),
             grants: Arc::new(Grants::default()),
-            homes: Arc::default(),
+            channel_intents: Arc::default(),
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
-            quotas: Arc::new(Quotas::new(config.post.quotas)),
+            quotas: Arc::new(Quotas::new(config.ingest.quotas)),
             webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
-            rulebook: Arc::default(),
+            policies: Arc::default(),
             envelope_keys: Arc::default(),
         };
         furnish(&ctx, &seeds).await?;
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
-        let (courier, carrier) =
+        let (webhook_sender, federation_sender) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
         if background {
-            background::start(&ctx, &sweeping, node, (&courier, &carrier), &tasks);
+            background::start(&ctx, &sweeping, node, (&webhook_sender, &federation_sender), &tasks);
         }
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, (&ctx, node), &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
-        let doors_ctx = Ctx { pool: doors.clone(), ..ctx.clone() };
-        let doors_of = share(&config, doors_ctx, (writers, tools), &tasks);
-        let shared = web::Data::new(Doors { spans: spans.clone(), ..doors_of });
+        let api_ctx = Ctx { pool: api.clone(), ..ctx.clone() };
+        let api_of = share(&config, api_ctx, (writers, tools), &tasks);
+        let shared = web::Data::new(ApiState { spans: spans.clone(), ..api_of });
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
@@ -214,16 +214,16 @@ impl Server {
         Ok(Self {
             address,
             ctx,
-            courier,
-            carrier,
+            webhook_sender,
+            federation_sender,
             bridging,
-            doors: shared,
+            api: shared,
             tasks,
             http,
             gate,
             connections,
             spans,
-            pools: [doors, webhooks, calls, messages, sweeping, house],
+            pools: [api, webhooks, calls, messages, sweeping, main],
         })
     }
 
@@ -276,7 +276,7 @@ async fn furnish(ctx: &Ctx, given: &[Seed]) -> Result<(), StartError> {
 fn settings(config: &Config, seeded_keys: bool) -> Settings {
     Settings {
         strict: config.strict,
-        default_access: config.door.default_access,
+        default_access: config.http.default_access,
         audit_event_type: config.audit_event_type.clone(),
         message_retention: config.message_retention,
         idempotency_window: config.idempotency_window,
@@ -291,7 +291,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
         },
         jobs: config.jobs.clone(),
         sessions: config.sessions.clone(),
-        post: config.post.clone(),
+        ingest: config.ingest.clone(),
         moments: config.moments.clone(),
         federation: config.federation.clone(),
         vaults: config.vaults.clone(),
@@ -309,24 +309,30 @@ fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<
 }
 
 /// The writers of messages, jobs and envelopes.
-type Writers = (Arc<Sends>, Arc<Works>, Post);
+type Writers = (Arc<MessageWriter>, Arc<JobWriter>, Ingest);
 
 /// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
 fn write(config: &Config, (ctx, node): (&Ctx, NodeId), messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
     let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
-    let (sends, works) = (Sends::start(&sending, node, each, tasks), Works::start(ctx, node, each, tasks));
-    (Arc::new(sends), Arc::new(works), Post::start(ctx, node, each, tasks))
+    let (message_writer, job_writer) =
+        (MessageWriter::start(&sending, node, each, tasks), JobWriter::start(ctx, node, each, tasks));
+    (Arc::new(message_writer), Arc::new(job_writer), Ingest::start(ctx, node, each, tasks))
 }
 
-fn share(config: &Config, ctx: Ctx, ((sends, works, post), tools): (Writers, Desk), tasks: &Tasks) -> Doors {
+fn share(
+    config: &Config,
+    ctx: Ctx,
+    ((message_writer, job_writer, ingest), tools): (Writers, CallQueue),
+    tasks: &Tasks,
+) -> ApiState {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
-    Doors {
+    ApiState {
         ctx,
-        sends,
-        works,
-        post,
+        message_writer,
+        job_writer,
+        ingest,
         tools,
         limits: limits::limits(config),
         started: Instant::now(),

@@ -5,15 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_kernel::arcp::jobs::Works;
-use entente_kernel::openintent::messages::sends::Sends;
+use entente_kernel::arcp::jobs::JobWriter;
+use entente_kernel::openintent::messages::writer::MessageWriter;
 use entente_kernel::{Ctx, Outcome, bridges};
 use tokio_util::sync::CancellationToken;
 
 use super::{TURN, every, note, tick, timely};
 
 /// Polling interval.
-const BEAT: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Number of polls between two clean-ups of old transfer records.
 const TIDYING: u64 = 240;
@@ -24,20 +24,24 @@ const FORGOTTEN: i64 = 5_000;
 /// Runner of the bridges.
 pub struct Bridging {
     ctx: Ctx,
-    works: Arc<Works>,
-    sends: Arc<Sends>,
+    job_writer: Arc<JobWriter>,
+    message_writer: Arc<MessageWriter>,
 }
 
 impl Bridging {
     /// Creates a runner that submits jobs and messages through the shared writers.
     #[must_use]
-    pub fn new(ctx: &Ctx, sends: &Arc<Sends>, works: &Arc<Works>) -> Self {
-        Self { ctx: ctx.clone(), works: Arc::clone(works), sends: Arc::clone(sends) }
+    pub fn new(ctx: &Ctx, message_writer: &Arc<MessageWriter>, job_writer: &Arc<JobWriter>) -> Self {
+        Self {
+            ctx: ctx.clone(),
+            job_writer: Arc::clone(job_writer),
+            message_writer: Arc::clone(message_writer),
+        }
     }
 
     /// Runs until the server stops.
     pub async fn drive(self: Arc<Self>, stopping: CancellationToken) {
-        let mut ticks = every(BEAT);
+        let mut ticks = every(INTERVAL);
         let mut beat = 0_u64;
         while tick(&mut ticks, &stopping).await.is_some() {
             loop {
@@ -65,6 +69,6 @@ impl Bridging {
     /// # Errors
     /// The database fails.
     pub async fn step(&self) -> Outcome<u64> {
-        bridges::step(&self.ctx, &self.works, &self.sends).await
+        bridges::step(&self.ctx, &self.job_writer, &self.message_writer).await
     }
 }

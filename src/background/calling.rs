@@ -1,4 +1,4 @@
-//! Tool calls (RFC-0014): each call submitted to `kernel/src/invocations/desk.rs` is recorded, executed, and
+//! Tool calls (RFC-0014): each call submitted to `kernel/src/openintent/tools/invocations/queue.rs` is recorded, executed, and
 //! its outcome recorded. No transaction is open during the call. The secret is removed from a tool's answer
 //! before anything else reads it.
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use entente_domain::limits::TOOL_RESULT_BYTES;
 use entente_domain::openintent::tools::invocations::{
-    INTERRUPTED, Invocation, InvocationStatus, Mishap, shaped,
+    CallFailure, INTERRUPTED, Invocation, InvocationStatus, shaped,
 };
 use entente_domain::openintent::tools::tool_secrets::Scrubber;
 use entente_kernel::openintent::tools::invocations;
@@ -25,7 +25,7 @@ use super::egress::{Egress, Heard, Unheard};
 use tokens::Tokens;
 
 /// Concurrent calls of this server.
-const HANDS: usize = 256;
+const PERMITS: usize = 256;
 
 /// Time that a running call gets when the server stops: longer than the requests that wait for it get.
 const GRACE: Duration = Duration::from_secs(3);
@@ -44,13 +44,13 @@ pub struct Calling {
 
 /// A call without a usable answer.
 struct Failed {
-    mishap: Mishap,
+    mishap: CallFailure,
     message: String,
     heard: Option<Heard>,
 }
 
 impl Failed {
-    fn new(mishap: Mishap, message: impl Into<String>) -> Self {
+    fn new(mishap: CallFailure, message: impl Into<String>) -> Self {
         Self { mishap, message: message.into(), heard: None }
     }
 }
@@ -70,16 +70,16 @@ impl Calling {
     pub async fn drive(self: Arc<Self>, orders: Arc<Mutex<mpsc::Receiver<Order>>>, tasks: Tasks) {
         // Owned outside of this task: after a restart the next one continues with the same queue.
         let mut orders = orders.lock().await;
-        let hands = Arc::new(Semaphore::new(HANDS));
+        let permits = Arc::new(Semaphore::new(PERMITS));
         while let Some(Some(order)) = self.stopping.run_until_cancelled(orders.recv()).await {
-            let Ok(hand) = Arc::clone(&hands).try_acquire_owned() else {
+            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
                 let _nobody_waits = order.told.send(Err(busy().into()));
                 continue;
             };
             let calling = Arc::clone(&self);
             tasks.spawn("tool call", async move {
                 calling.serve(order).await;
-                drop(hand);
+                drop(permit);
             });
         }
     }
@@ -104,7 +104,7 @@ impl Calling {
         let mut scrubber = started.secret.scrubber();
         let heard = tokio::select! {
             heard = self.call(started, &mut scrubber) => heard,
-            () = given_up => Err(Failed::new(Mishap::Interrupted, INTERRUPTED)),
+            () = given_up => Err(Failed::new(CallFailure::Interrupted, INTERRUPTED)),
         };
         let duration_ms = i32::try_from(began.elapsed().as_millis()).unwrap_or(i32::MAX);
         let made = made(heard, &scrubber, duration_ms);
@@ -150,20 +150,22 @@ impl Calling {
     async fn send(&self, started: &Started, token: Option<&Zeroizing<String>>) -> Result<Heard, Failed> {
         let call = started
             .call(token.map(|token| token.as_str()))
-            .map_err(|refusal| Failed::new(Mishap::Constraint, refusal.message))?;
+            .map_err(|refusal| Failed::new(CallFailure::Constraint, refusal.message))?;
         self.egress.call(call, TOOL_RESULT_BYTES).await.map_err(|unheard| failed(unheard, "The tool"))
     }
 }
 
 fn failed(unheard: Unheard, who: &str) -> Failed {
     match unheard {
-        Unheard::Blocked(why) => Failed::new(Mishap::Blocked, format!("{who} may not be sent to: {why}.")),
-        Unheard::TimedOut => Failed::new(Mishap::TimedOut, format!("{who} did not answer in time.")),
+        Unheard::Blocked(why) => {
+            Failed::new(CallFailure::Blocked, format!("{who} may not be sent to: {why}."))
+        }
+        Unheard::TimedOut => Failed::new(CallFailure::TimedOut, format!("{who} did not answer in time.")),
         Unheard::Unreachable(why) => {
-            Failed::new(Mishap::Unreachable, format!("{who} cannot be reached: {why}."))
+            Failed::new(CallFailure::Unreachable, format!("{who} cannot be reached: {why}."))
         }
         Unheard::TooLong => {
-            Failed::new(Mishap::TooLarge, format!("{who} answered more than {TOOL_RESULT_BYTES} bytes."))
+            Failed::new(CallFailure::TooLarge, format!("{who} answered more than {TOOL_RESULT_BYTES} bytes."))
         }
     }
 }
@@ -173,7 +175,7 @@ fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> 
     let judged = heard.and_then(|heard| match heard.status {
         200..300 => Ok(heard),
         300..400 => Err(Failed {
-            mishap: Mishap::Redirected,
+            mishap: CallFailure::Redirected,
             message: format!(
                 "The tool answered {}; the server goes nowhere else with a secret.",
                 heard.status
@@ -182,7 +184,7 @@ fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> 
             heard: Some(Heard { body: String::new(), ..heard }),
         }),
         status => Err(Failed {
-            mishap: Mishap::Refused,
+            mishap: CallFailure::Refused,
             message: format!("The tool answered {status}."),
             heard: Some(heard),
         }),

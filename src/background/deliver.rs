@@ -1,5 +1,5 @@
 //! Webhook delivery: signs and sends queued deliveries, and records the outcomes
-//! (`kernel/src/deliveries.rs`). No transaction is open during a request, and a receiver that hangs delays
+//! (`kernel/src/webhooks/deliveries.rs`). No transaction is open during a request, and a receiver that hangs delays
 //! only its own deliveries.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use entente_domain::ids::NodeId;
 use entente_domain::traces::Trace;
 use entente_domain::webhooks::retries::Failure;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::webhooks::deliveries::{Attempted, Batch, Due, Next, Shift};
+use entente_kernel::webhooks::deliveries::{Attempted, Batch, Due, EndpointLease, Next};
 use entente_kernel::webhooks::endpoints;
 use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
@@ -24,7 +24,7 @@ use super::standstill::Standstill;
 use super::{TURN, every, note, timely};
 
 /// Polling interval for due deliveries.
-const BEAT: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Duration of an endpoint's lease before other endpoints get a turn.
 const SHIFT: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const UNWRITTEN: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Webhook sender.
-pub struct Courier {
+pub struct WebhookSender {
     /// Context for the operations.
     pub ctx: Ctx,
     egress: Egress,
@@ -53,19 +53,19 @@ pub struct Courier {
 
 /// A permit in use, released at the end of the endpoint lease in any case.
 struct Busy<'a> {
-    courier: &'a Courier,
-    hand: Option<OwnedSemaphorePermit>,
+    webhook_sender: &'a WebhookSender,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.courier.ctx.metrics.webhook_shifts.dec();
-        drop(self.hand.take());
-        self.courier.freed.notify_one();
+        self.webhook_sender.ctx.metrics.webhook_leases.dec();
+        drop(self.permit.take());
+        self.webhook_sender.freed.notify_one();
     }
 }
 
-impl Courier {
+impl WebhookSender {
     /// Creates a sender with `concurrency` permits.
     #[must_use]
     pub fn new(
@@ -84,8 +84,8 @@ impl Courier {
     /// Each endpoint lease has its own task, so that one that waits for a database connection does not delay
     /// the others.
     pub async fn drive(self: Arc<Self>, tasks: Tasks) {
-        let hands = Arc::new(Semaphore::new(self.concurrency));
-        let mut beat = every(BEAT);
+        let permits = Arc::new(Semaphore::new(self.concurrency));
+        let mut beat = every(INTERVAL);
         loop {
             tokio::select! {
                 () = self.draining.cancelled() => return,
@@ -93,18 +93,19 @@ impl Courier {
                 () = self.freed.notified() => {}
                 _ = beat.tick() => {}
             }
-            let free = hands.available_permits();
+            let free = permits.available_permits();
             if free == 0 {
                 continue;
             }
             match timely(TURN, deliveries::claim(&self.ctx, self.node, free)).await {
                 Ok(claimed) => {
-                    for shift in claimed {
-                        let (courier, hand) = (Arc::clone(&self), Arc::clone(&hands).try_acquire_owned());
-                        self.ctx.metrics.webhook_shifts.inc();
-                        tasks.spawn("webhook shift", async move {
-                            let busy = Busy { courier: &courier, hand: hand.ok() };
-                            courier.shift(shift).await;
+                    for lease in claimed {
+                        let (webhook_sender, permit) =
+                            (Arc::clone(&self), Arc::clone(&permits).try_acquire_owned());
+                        self.ctx.metrics.webhook_leases.inc();
+                        tasks.spawn("webhook lease", async move {
+                            let busy = Busy { webhook_sender: &webhook_sender, permit: permit.ok() };
+                            webhook_sender.serve(lease).await;
                             drop(busy);
                         });
                     }
@@ -126,34 +127,34 @@ impl Courier {
                 return Ok(taken);
             }
             taken += claimed.len() as u64;
-            let mut shifts: FuturesUnordered<_> =
-                claimed.into_iter().map(|shift| self.shift(shift)).collect();
-            while shifts.next().await.is_some() {}
+            let mut leases: FuturesUnordered<_> =
+                claimed.into_iter().map(|lease| self.serve(lease)).collect();
+            while leases.next().await.is_some() {}
         }
     }
 
-    /// Works through one endpoint lease.
-    async fn shift(&self, shift: Shift) {
-        let done = self.send_due(&shift).await;
+    /// Runs through one endpoint lease.
+    async fn serve(&self, lease: EndpointLease) {
+        let done = self.send_due(&lease).await;
         if let Err(failure) = &done {
             note("webhook deliveries", failure);
         }
-        if let Err(failure) = timely(TURN, deliveries::end(&self.ctx, &shift, done.is_err())).await {
+        if let Err(failure) = timely(TURN, deliveries::end(&self.ctx, &lease, done.is_err())).await {
             note("webhook shifts", &failure);
         }
     }
 
-    async fn send_due(&self, shift: &Shift) -> Outcome<()> {
+    async fn send_due(&self, lease: &EndpointLease) -> Outcome<()> {
         let began = Instant::now();
         while began.elapsed() < SHIFT && !self.draining.is_cancelled() {
-            let loaded = timely(TURN, deliveries::load(&self.ctx, shift)).await?;
+            let loaded = timely(TURN, deliveries::load(&self.ctx, lease)).await?;
             let Some(batch) = loaded else { return Ok(()) };
             let url = batch.url.clone();
-            match self.send(shift, batch).await? {
+            match self.send(lease, batch).await? {
                 Next::Continue => {}
                 Next::Pause | Next::Lost => return Ok(()),
                 Next::Disable(reason) => {
-                    endpoints::disable(&self.ctx, shift.endpoint_id, &url, reason).await?;
+                    endpoints::disable(&self.ctx, lease.endpoint_id, &url, reason).await?;
                     return Ok(());
                 }
             }
@@ -162,7 +163,7 @@ impl Courier {
     }
 
     /// Sends a batch in sequence. Successes are recorded a few at a time, failures at once.
-    async fn send(&self, shift: &Shift, batch: Batch) -> Outcome<Next> {
+    async fn send(&self, lease: &EndpointLease, batch: Batch) -> Outcome<Next> {
         let Batch { url, secrets, due } = batch;
         let mut made = Vec::new();
         let mut since = Instant::now();
@@ -174,7 +175,7 @@ impl Courier {
             made.push(attempted);
             if failed || made.len() >= TOGETHER || since.elapsed() > UNWRITTEN {
                 let next =
-                    timely(TURN, deliveries::record(&self.ctx, shift, &std::mem::take(&mut made))).await?;
+                    timely(TURN, deliveries::record(&self.ctx, lease, &std::mem::take(&mut made))).await?;
                 if next != Next::Continue {
                     return Ok(next);
                 }
@@ -184,7 +185,7 @@ impl Courier {
         if made.is_empty() {
             Ok(Next::Continue)
         } else {
-            timely(TURN, deliveries::record(&self.ctx, shift, &made)).await
+            timely(TURN, deliveries::record(&self.ctx, lease, &made)).await
         }
     }
 

@@ -1,5 +1,5 @@
 //! Federation sender (RFC-0022): signs and sends due outbox messages to peers, and records the outcomes
-//! (`kernel/src/federation/letters.rs`). No transaction is open during a request, and a peer that hangs
+//! (`kernel/src/openintent/federation/outbox.rs`). No transaction is open during a request, and a peer that hangs
 //! delays only its own messages, because each peer has its own permits. A sweep creates the messages from
 //! events on peers' intents.
 
@@ -19,13 +19,13 @@ use super::egress::{Egress, Silence};
 use super::{TURN, every, note, timely};
 
 /// Polling interval for due messages.
-const BEAT: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Concurrent messages to one peer.
-const HANDS: i64 = 4;
+const PERMITS: i64 = 4;
 
 /// Federation sender.
-pub struct Carrier {
+pub struct FederationSender {
     ctx: Ctx,
     egress: Egress,
     /// Messages in progress, by peer.
@@ -33,18 +33,18 @@ pub struct Carrier {
 }
 
 /// A peer's permit in use, released at the end of its work in any case.
-struct Hand<'a> {
-    carrier: &'a Carrier,
+struct HeldPermit<'a> {
+    federation_sender: &'a FederationSender,
     peer: String,
 }
 
-impl Drop for Hand<'_> {
+impl Drop for HeldPermit<'_> {
     fn drop(&mut self) {
-        self.carrier.hand(&self.peer, -1);
+        self.federation_sender.permit(&self.peer, -1);
     }
 }
 
-impl Carrier {
+impl FederationSender {
     /// Creates a sender that uses this client.
     #[must_use]
     pub fn new(ctx: Ctx, egress: Egress) -> Self {
@@ -53,7 +53,7 @@ impl Carrier {
 
     /// Sends until the server stops.
     pub async fn drive(self: Arc<Self>, tasks: Tasks) {
-        let mut beat = every(BEAT);
+        let mut beat = every(INTERVAL);
         loop {
             tokio::select! {
                 () = tasks.stopping().cancelled() => return,
@@ -62,11 +62,16 @@ impl Carrier {
             match self.take().await {
                 Ok(due) => {
                     for one in due {
-                        let (carrier, stop) = (Arc::clone(&self), tasks.stopping().clone());
+                        let (federation_sender, stop) = (Arc::clone(&self), tasks.stopping().clone());
                         tasks.spawn("federation letter", async move {
-                            let _hand = Hand { carrier: &carrier, peer: one.peer().to_owned() };
+                            let _hand = HeldPermit {
+                                federation_sender: &federation_sender,
+                                peer: one.peer().to_owned(),
+                            };
                             // An interrupted message is sent again by the next claim.
-                            if let Some(Err(failure)) = stop.run_until_cancelled(carrier.carry(one)).await {
+                            if let Some(Err(failure)) =
+                                stop.run_until_cancelled(federation_sender.carry(one)).await
+                            {
                                 note("federation letters", &failure);
                             }
                         });
@@ -92,7 +97,7 @@ impl Carrier {
             let mut under_way: FuturesUnordered<_> = due
                 .into_iter()
                 .map(|one| async {
-                    let _hand = Hand { carrier: self, peer: one.peer().to_owned() };
+                    let _hand = HeldPermit { federation_sender: self, peer: one.peer().to_owned() };
                     self.carry(one).await
                 })
                 .collect();
@@ -108,7 +113,7 @@ impl Carrier {
         let free: Vec<(String, i64)> = federation
             .peers
             .iter()
-            .map(|peer| (peer.did.clone(), HANDS - self.hand(&peer.did, 0)))
+            .map(|peer| (peer.did.clone(), PERMITS - self.permit(&peer.did, 0)))
             .filter(|(_, free)| *free > 0)
             .collect();
         if free.is_empty() {
@@ -116,17 +121,17 @@ impl Carrier {
         }
         let due = timely(TURN, federation::claim(&self.ctx, &free)).await?;
         due.iter().for_each(|one| {
-            self.hand(one.peer(), 1);
+            self.permit(one.peer(), 1);
         });
         Ok(due)
     }
 
     /// Changes a peer's number of used permits by `more`, and returns the new number.
-    fn hand(&self, peer: &str, more: i64) -> i64 {
+    fn permit(&self, peer: &str, more: i64) -> i64 {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let hands = busy.entry(peer.to_owned()).or_default();
-        *hands += more;
-        *hands
+        let permits = busy.entry(peer.to_owned()).or_default();
+        *permits += more;
+        *permits
     }
 
     /// Makes one attempt.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{TURN, keep, note, timely};
 
 /// Longest pause without a wake-up: other servers commit too.
-const BEAT: Duration = Duration::from_millis(300);
+const INTERVAL: Duration = Duration::from_millis(300);
 
 /// Pause between two steps, so that many small commits are handled together.
 const REST: Duration = Duration::from_millis(10);
@@ -23,12 +23,12 @@ pub fn start(ctx: &Ctx, tasks: &Tasks) {
 }
 
 async fn drive(ctx: Ctx, stopping: CancellationToken) {
-    while stopping.run_until_cancelled(timeout(BEAT, ctx.feed.stirred())).await.is_some() {
+    while stopping.run_until_cancelled(timeout(INTERVAL, ctx.feed.webhook_wakeup())).await.is_some() {
         if let Err(failure) = all(&ctx).await {
             note("webhook fan-out", &failure);
         }
         let heard = ctx.webhooks.has_listeners().await;
-        ctx.feed.set_stirring(heard);
+        ctx.feed.set_webhook_wakeup(heard);
     }
 }
 

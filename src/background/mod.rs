@@ -26,8 +26,8 @@ use sqlx::PgPool;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use self::deliver::Courier;
-use self::federate::Carrier;
+use self::deliver::WebhookSender;
+use self::federate::FederationSender;
 
 /// Interval of the database's health probe.
 const PULSE: Duration = Duration::from_millis(500);
@@ -40,24 +40,24 @@ pub fn start(
     ctx: &Ctx,
     sweeping: &PgPool,
     node: NodeId,
-    (courier, carrier): (&Arc<Courier>, &Arc<Carrier>),
+    (webhook_sender, federation_sender): (&Arc<WebhookSender>, &Arc<FederationSender>),
     tasks: &Tasks,
 ) {
     feeding::start(ctx, tasks);
-    handing::start(&courier.ctx, tasks);
-    standstill::start(&courier.standstill, tasks);
-    let (courier, all) = (Arc::clone(courier), tasks.clone());
-    tasks.keep("webhook deliveries", move || Arc::clone(&courier).drive(all.clone()));
+    handing::start(&webhook_sender.ctx, tasks);
+    standstill::start(&webhook_sender.standstill, tasks);
+    let (webhook_sender, all) = (Arc::clone(webhook_sender), tasks.clone());
+    tasks.keep("webhook deliveries", move || Arc::clone(&webhook_sender).drive(all.clone()));
     // Without federation there is nothing to send.
     if ctx.settings.federation.is_some() {
-        let (carrier, all) = (Arc::clone(carrier), tasks.clone());
-        tasks.keep("federation", move || Arc::clone(&carrier).drive(all.clone()));
+        let (federation_sender, all) = (Arc::clone(federation_sender), tasks.clone());
+        tasks.keep("federation", move || Arc::clone(&federation_sender).drive(all.clone()));
     }
     let (task, all) = (ctx.clone(), tasks.clone());
     tasks.keep("revocations", move || revoke::drive(task.clone(), all.clone()));
     peers::start(ctx, node, tasks);
     sweeps::turns::start(&Ctx { pool: sweeping.clone(), ..ctx.clone() }, tasks);
-    keep(ctx, tasks, "pulse", pulse);
+    keep(ctx, tasks, "probe_health", probe_health);
 }
 
 /// Keeps a task running that needs the context and the stop signal.
@@ -108,7 +108,7 @@ fn note(what: &str, failure: &AppError) {
 }
 
 /// Probes the database, logs its availability, and synchronises with its clock.
-async fn pulse(ctx: Ctx, stopping: CancellationToken) {
+async fn probe_health(ctx: Ctx, stopping: CancellationToken) {
     let mut ticks = every(PULSE);
     let mut up = true;
     while tick(&mut ticks, &stopping).await.is_some() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, NodeId};
-use entente_kernel::feed::Touch;
+use entente_kernel::feed::WakeKey;
 use entente_kernel::identity::keys;
 use entente_kernel::nodes::{self, TOPIC, leave, read, sign};
 use entente_kernel::{AppError, Ctx};
@@ -103,14 +103,14 @@ async fn listen(ctx: &Ctx, node: NodeId, stopping: &CancellationToken) -> Result
     Ok(())
 }
 
-async fn hear(ctx: &Ctx, touched: &[Touch]) -> Result<(), AppError> {
-    if touched.contains(&Touch::Intent(IntentId::HOUSE)) {
+async fn hear(ctx: &Ctx, touched: &[WakeKey]) -> Result<(), AppError> {
+    if touched.contains(&WakeKey::Intent(IntentId::SYSTEM)) {
         keys::refresh(ctx).await?;
     }
     for touch in touched {
         match touch {
-            Touch::Intent(intent) => ctx.feed.look_at(*intent),
-            touch => ctx.feed.bells().ring(touch),
+            WakeKey::Intent(intent) => ctx.feed.look_at(*intent),
+            touch => ctx.feed.wakeups().ring(touch),
         }
     }
     Ok(())
@@ -119,8 +119,8 @@ async fn hear(ctx: &Ctx, touched: &[Touch]) -> Result<(), AppError> {
 async fn everything(ctx: &Ctx) -> Result<(), AppError> {
     keys::refresh(ctx).await?;
     ctx.feed.followed().into_iter().for_each(|intent| ctx.feed.look_at(intent));
-    let bells = ctx.feed.bells();
-    let work = bells.awaited().into_iter().map(Touch::Work);
-    bells.listened().into_iter().chain(work).for_each(|touch| bells.ring(&touch));
+    let wakeups = ctx.feed.wakeups();
+    let work = wakeups.awaited().into_iter().map(WakeKey::Work);
+    wakeups.listened().into_iter().chain(work).for_each(|touch| wakeups.ring(&touch));
     Ok(())
 }

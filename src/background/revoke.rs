@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entente_kernel::arcp::credentials;
-use entente_kernel::arcp::credentials::{Due, Trouble};
+use entente_kernel::arcp::credentials::{Due, ProvisionerError};
 use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
@@ -16,36 +16,36 @@ use tokio::sync::Semaphore;
 use super::{TURN, every, note, timely};
 
 /// Polling interval for due revocations.
-const BEAT: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Concurrent revocations.
-const HANDS: usize = 32;
+const PERMITS: usize = 32;
 
 /// Revokes due credentials until the server stops.
 pub async fn drive(ctx: Ctx, tasks: Tasks) {
-    let hands = Arc::new(Semaphore::new(HANDS));
-    let mut beat = every(BEAT);
+    let permits = Arc::new(Semaphore::new(PERMITS));
+    let mut beat = every(INTERVAL);
     loop {
         tokio::select! {
             () = tasks.stopping().cancelled() => return,
             () = ctx.provisioners.queued() => {}
             _ = beat.tick() => {}
         }
-        let free = hands.available_permits();
+        let free = permits.available_permits();
         if free == 0 {
             continue;
         }
         match timely(TURN, credentials::claim(&ctx, free)).await {
             Ok(due) => {
                 for one in due {
-                    let (ctx, hand) = (ctx.clone(), Arc::clone(&hands).try_acquire_owned());
+                    let (ctx, permit) = (ctx.clone(), Arc::clone(&permits).try_acquire_owned());
                     let stop = tasks.stopping().clone();
                     tasks.spawn("revocation", async move {
                         // An interrupted revocation is repeated by the next claim.
                         if let Some(Err(failure)) = stop.run_until_cancelled(take_back(&ctx, one)).await {
                             note("revocations", &failure);
                         }
-                        drop(hand);
+                        drop(permit);
                     });
                 }
             }
@@ -61,7 +61,7 @@ pub async fn drive(ctx: Ctx, tasks: Tasks) {
 pub async fn step(ctx: &Ctx) -> Outcome<usize> {
     let mut made = 0;
     loop {
-        let due = credentials::claim(ctx, HANDS).await?;
+        let due = credentials::claim(ctx, PERMITS).await?;
         if due.is_empty() {
             return Ok(made);
         }
@@ -77,7 +77,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<usize> {
 async fn take_back(ctx: &Ctx, due: Due) -> Outcome<()> {
     let answer = match ctx.provisioners.named(&due.provisioner) {
         Some(provisioner) => provisioner.upstream.revoke(&due.target).await,
-        None => Err(Trouble {
+        None => Err(ProvisionerError {
             why: format!("no provisioner is called `{}` any more; configure it again", due.provisioner),
             retry_after: None,
             perhaps: false,

@@ -5,7 +5,7 @@ pub mod turns;
 
 use std::time::Duration;
 
-use entente_kernel::aee::{envelope_logs, envelopes, pairs};
+use entente_kernel::aee::{envelope_logs, envelopes, exchanges};
 use entente_kernel::arcp::{credentials, jobs, sessions, workers};
 use entente_kernel::identity::{keys, people};
 use entente_kernel::log::checkpoints;
@@ -27,7 +27,7 @@ const LARGE_BATCH: i64 = 5_000;
 const TRIGGER_BATCH: i64 = 50;
 
 /// Unit of the sweeps' periods.
-const BEAT: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,10 +193,10 @@ impl Sweep {
 
     /// Returns the interval between two runs.
     fn period(self) -> Duration {
-        BEAT * self.beats()
+        INTERVAL * self.beats()
     }
 
-    /// Returns the period in units of [`BEAT`].
+    /// Returns the period in units of [`INTERVAL`].
     fn beats(self) -> u32 {
         match self {
             Self::Messages
@@ -258,8 +258,8 @@ impl Sweep {
         let batch = self.batch();
         let done = match self {
             Self::Messages => pending::expire_due(ctx, batch).await,
-            Self::Tasks => tasks::pass_time(ctx, batch).await,
-            Self::Jobs => jobs::pass_time(ctx, batch).await,
+            Self::Tasks => tasks::expire_due(ctx, batch).await,
+            Self::Jobs => jobs::expire_due(ctx, batch).await,
             Self::JobKeys => jobs::forget_keys(ctx, batch).await,
             Self::Workers => workers::tidy(ctx, batch).await,
             Self::Channels => channels::close_idle(ctx, batch).await,
@@ -277,16 +277,16 @@ impl Sweep {
             Self::Credentials => credentials::tidy(ctx, batch).await,
             Self::Sessions => sessions::forget(ctx, batch).await,
             Self::EnvelopeLogs => envelope_logs::tidy(ctx, batch).await,
-            Self::Pairs => pairs::time_out(ctx, batch).await,
+            Self::Pairs => exchanges::time_out(ctx, batch).await,
             Self::Envelopes => envelopes::forget(ctx, batch).await,
-            Self::Moments => moments::pass_time(ctx, batch).await,
+            Self::Moments => moments::expire_due(ctx, batch).await,
             Self::Suspensions => suspensions::expire_due(ctx, batch).await,
-            Self::Coordinators => coordinators::pass_time(ctx, batch).await,
+            Self::Coordinators => coordinators::expire_due(ctx, batch).await,
             Self::Links => people::tidy(ctx, batch).await,
             Self::Retries => failures::retry_due(ctx, batch).await,
             Self::Memory => memory::expire_due(ctx, batch).await,
             Self::TriggerEvents => triggers::hear(ctx).await,
-            Self::Triggers => triggers::pass_time(ctx, batch).await,
+            Self::Triggers => triggers::expire_due(ctx, batch).await,
             Self::TriggerFirings => triggers::tidy(ctx, batch).await,
             Self::Reports => federation::report(ctx, batch).await,
             Self::Federation => federation::tidy(ctx, batch).await,

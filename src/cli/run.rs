@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use entente_domain::egress::Allowed;
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::keys::NewKey;
 use entente_kernel::identity::people;
 use entente_kernel::identity::seeds;
@@ -65,7 +65,7 @@ fn parse_seed(text: &str) -> Result<Seed, String> {
     let wrong = || "must be KIND:ID=SECRET with the kind human, agent or service".to_owned();
     let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
     let (id, secret) = rest.split_once('=').ok_or_else(wrong)?;
-    let kind = Kind::parse(kind).ok_or_else(wrong)?;
+    let kind = PrincipalKind::parse(kind).ok_or_else(wrong)?;
     if id.is_empty() || secret.is_empty() {
         return Err(wrong());
     }
@@ -119,7 +119,7 @@ pub async fn dev(arguments: Dev) -> Done {
     // The server answers requests already, and a short outage of the database must not end it.
     let operator = patiently(async || seeds::development(&server.ctx).await).await?;
     let agents = patiently(async || seeds::development_agents(&server.ctx).await).await?;
-    let door = patiently(async || people::development(&server.ctx).await).await?;
+    let login = patiently(async || people::development(&server.ctx).await).await?;
     if let Some(secret) = agents.as_ref().and_then(|new| new.secret.as_ref()) {
         println!("For agents of this run: a key that acts as any `agent.…`, and administers nothing\n");
         println!("  export ENTENTE_API_KEY={}", secret.0);
@@ -137,7 +137,7 @@ pub async fn dev(arguments: Dev) -> Done {
     {
         tracing::warn!(error = %failure, "the first question could not be asked");
     }
-    if let Some(path) = door.path {
+    if let Some(path) = login.path {
         let link = format!("http://{}{}", near(server.address), path.0);
         println!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}");
     }

@@ -43,7 +43,7 @@ impl ArcpStdio {
         }
         // Only envelopes go to stdout.
         eprintln!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address);
-        let session = Box::pin(arcp::stdio::run(server.doors.clone().into_inner(), self.dialect));
+        let session = Box::pin(arcp::stdio::run(server.api.clone().into_inner(), self.dialect));
         run_until(server, private, signals, session).await
     }
 }

@@ -3,7 +3,7 @@
 
 use entente_domain::moments::MomentAsk;
 use entente_kernel::identity::{authentication, people};
-use entente_kernel::moments::{self, Filter};
+use entente_kernel::moments::{self, MomentFilter};
 use entente_kernel::{Caller, Ctx, Outcome};
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ const GUIDE: &str = "agent.guide";
 pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
     let grant = authentication::authenticate(ctx, key, None).await?;
     let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;
-    let filter = Filter { principal: Some(people::DEVELOPER.to_owned()), limit: 1, ..Filter::default() };
+    let filter =
+        MomentFilter { principal: Some(people::DEVELOPER.to_owned()), limit: 1, ..MomentFilter::default() };
     let (before, more) = moments::list(ctx, &caller, &filter).await?;
     if before.is_empty() && more.is_none() {
         let principal_id = people::DEVELOPER.to_owned();

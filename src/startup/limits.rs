@@ -10,9 +10,9 @@ pub(super) fn limits(config: &Config) -> Limits {
         max_body_bytes: config.max_body_bytes,
         tls_terminated: config.credentials.tls_terminated,
         max_streams_per_key: config.max_streams_per_key,
-        max_requests_per_key: config.door.max_requests_per_key,
-        body: config.door.body,
-        write: config.door.write,
+        max_requests_per_key: config.http.max_requests_per_key,
+        body: config.http.body,
+        write: config.http.write,
         ping: config.ping,
         refused_subscribe_hold: config.refused_subscribe_hold,
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix_web::dev::{Extensions, ServerHandle};
 use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
-use entente_api::http::{Doors, application};
+use entente_api::http::{ApiState, application};
 use entente_runtime::tasks::Tasks;
 
 use super::sockets;
@@ -29,12 +29,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) fn listen(
     config: &Config,
     listener: TcpListener,
-    shared: web::Data<Doors>,
+    shared: web::Data<ApiState>,
     tasks: &Tasks,
 ) -> std::io::Result<(SocketAddr, ServerHandle)> {
     let address = listener.local_addr()?;
     let connections = Arc::clone(&shared.connections);
-    let write = config.door.write;
+    let write = config.http.write;
     let server = HttpServer::new(move || application(shared.clone()))
         .workers(config.workers)
         .max_connections(config.max_connections.div_ceil(config.workers))

@@ -11,7 +11,7 @@ use crate::background::sweeps;
 use crate::config::Config;
 
 /// Connections of the pool for writers and background tasks, besides one per writer.
-const HOUSE_CONNECTIONS: u32 = 7;
+const MAIN_CONNECTIONS: u32 = 7;
 
 /// Connections of the separate pool for webhook fan-out, webhook delivery and federation, so that many
 /// receivers take none from writers and requests.
@@ -20,7 +20,7 @@ const WEBHOOK_CONNECTIONS: u32 = 6;
 /// Pools of a server.
 pub(super) struct Pools {
     /// Pool of writers and background tasks.
-    pub house: PgPool,
+    pub main: PgPool,
     /// Pool of webhook and federation delivery.
     pub webhooks: PgPool,
     /// Pool of the sweeps.
@@ -28,7 +28,7 @@ pub(super) struct Pools {
     /// Pool of the message writers.
     pub messages: PgPool,
     /// Pool of requests.
-    pub doors: PgPool,
+    pub api: PgPool,
 }
 
 impl Pools {
@@ -47,18 +47,18 @@ impl Pools {
         let pools = Self {
             // Includes the lanes of jobs and envelopes that wait for locks; those of messages are added
             // below.
-            house: entente_store::house_pool(
+            main: entente_store::main_pool(
                 options(),
-                writers.saturating_add(HOUSE_CONNECTIONS + 2 * PLACES),
+                writers.saturating_add(MAIN_CONNECTIONS + 2 * PLACES),
                 leaving,
             ),
             webhooks: entente_store::patient_pool(options(), WEBHOOK_CONNECTIONS, leaving),
-            sweeping: entente_store::house_pool(options(), sweeps::turns::CONNECTIONS, leaving),
+            sweeping: entente_store::main_pool(options(), sweeps::turns::CONNECTIONS, leaving),
             messages: entente_store::writers_pool(options(), writers.saturating_add(PLACES), leaving),
-            doors: entente_store::pool(options(), config.database_connections, leaving),
+            api: entente_store::pool(options(), config.database_connections, leaving),
         };
         // Opens one connection of each before the first request.
-        for pool in [&pools.house, &pools.messages, &pools.doors] {
+        for pool in [&pools.main, &pools.messages, &pools.api] {
             database::wait_for(pool).await?;
         }
         Ok(pools)

@@ -8,22 +8,23 @@ use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 
 use super::StartError;
-use crate::background::deliver::Courier;
+use crate::background::deliver::WebhookSender;
 use crate::background::egress::{Egress, Names};
-use crate::background::federate::Carrier;
+use crate::background::federate::FederationSender;
 
-/// Creates the webhook sender, with `hands` permits, and the federation sender; each has its own client, and
+/// Creates the webhook sender, with `permits` permits, and the federation sender; each has its own client, and
 /// both use a pool that no writer waits for.
 pub(super) fn senders(
     ctx: &Ctx,
     webhooks: &PgPool,
     names: &Arc<dyn Names>,
     node: NodeId,
-    hands: usize,
+    permits: usize,
     tasks: &Tasks,
-) -> Result<(Arc<Courier>, Arc<Carrier>), StartError> {
+) -> Result<(Arc<WebhookSender>, Arc<FederationSender>), StartError> {
     let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(names)).map_err(StartError::Egress);
     let sending = Ctx { pool: webhooks.clone(), ..ctx.clone() };
-    let courier = Courier::new(sending.clone(), egress()?, node, hands, tasks.draining().clone());
-    Ok((Arc::new(courier), Arc::new(Carrier::new(sending, egress()?))))
+    let webhook_sender =
+        WebhookSender::new(sending.clone(), egress()?, node, permits, tasks.draining().clone());
+    Ok((Arc::new(webhook_sender), Arc::new(FederationSender::new(sending, egress()?))))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entente_kernel::Ctx;
-use entente_kernel::openintent::tools::invocations::Desk;
+use entente_kernel::openintent::tools::invocations::CallQueue;
 use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
@@ -27,8 +27,8 @@ pub(super) fn start(
     database: PgConnectOptions,
     names: &Arc<dyn Names>,
     tasks: &Tasks,
-) -> Result<(Desk, PgPool), StartError> {
-    let (desk, orders) = Desk::new();
+) -> Result<(CallQueue, PgPool), StartError> {
+    let (desk, orders) = CallQueue::new();
     let egress =
         Egress::to_tools(&ctx.settings.vaults.allowed, Arc::clone(names)).map_err(StartError::Egress)?;
     let pool = entente_store::pool(database, TOOL_CONNECTIONS, tasks.draining());

@@ -38,7 +38,7 @@ def test_checkpoints_are_listed_and_read(ada, eve, intent, take):
     second = take(intent.id)
     listed = ada.list_checkpoints(intent_id=intent.id)
     assert [checkpoint.checkpoint_id for checkpoint in listed] == [second, first]
-    assert ada.list_checkpoints(intent_id=intent.id, scope="house") == []
+    assert ada.list_checkpoints(intent_id=intent.id, scope="server") == []
     checkpoint = eve.get_checkpoint(first)
     assert checkpoint == listed[1]
     assert (checkpoint.intent_id, checkpoint.scope, checkpoint.anchor) == (intent.id, "intent", None)

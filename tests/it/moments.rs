@@ -67,8 +67,8 @@ pub fn at(moment: &Value) -> String {
 }
 
 /// Applies the due effects to the moments and returns the number of changes.
-pub async fn pass_time(world: &World) -> u64 {
-    entente_kernel::moments::pass_time(world.ctx(), 500).await.unwrap()
+pub async fn expire_due(world: &World) -> u64 {
+    entente_kernel::moments::expire_due(world.ctx(), 500).await.unwrap()
 }
 
 /// Asks `count` questions and advances the clock to their expiry.

@@ -1,5 +1,6 @@
 //! OpenIntent, RFC-0001 to RFC-0025.
 
+pub(crate) mod approvals;
 pub(crate) mod arbitration;
 pub(crate) mod attachments;
 pub(crate) mod channels;
@@ -15,7 +16,6 @@ pub(crate) mod invocations;
 pub(crate) mod leases;
 pub(crate) mod memory;
 pub(crate) mod messages;
-pub(crate) mod permits;
 pub(crate) mod plans;
 pub(crate) mod portfolios;
 pub(crate) mod suspensions;

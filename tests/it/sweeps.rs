@@ -10,7 +10,7 @@ use std::time::Duration;
 use entente::background::sweeps::Sweep;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
-use entente_kernel::aee::{envelope_logs, envelopes, pairs};
+use entente_kernel::aee::{envelope_logs, envelopes, exchanges};
 use entente_kernel::arcp::{credentials, jobs, sessions, workers};
 use entente_kernel::log::checkpoints;
 use entente_kernel::openintent::messages::pending;
@@ -216,7 +216,7 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
 async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
     let done = match sweep {
         Sweep::Messages => pending::expire_due(ctx, limit).await,
-        Sweep::Tasks => tasks::pass_time(ctx, limit).await,
+        Sweep::Tasks => tasks::expire_due(ctx, limit).await,
         Sweep::Channels => channels::close_idle(ctx, limit).await,
         Sweep::Evictions => channels::evict(ctx, limit).await,
         Sweep::Purges => channels::purge(ctx, limit).await,
@@ -228,21 +228,21 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
         Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
         Sweep::Credentials => credentials::tidy(ctx, limit).await,
-        Sweep::Jobs => jobs::pass_time(ctx, limit).await,
+        Sweep::Jobs => jobs::expire_due(ctx, limit).await,
         Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
         Sweep::Workers => workers::tidy(ctx, limit).await,
         Sweep::Sessions => sessions::forget(ctx, limit).await,
         Sweep::EnvelopeLogs => envelope_logs::tidy(ctx, limit).await,
-        Sweep::Pairs => pairs::time_out(ctx, limit).await,
+        Sweep::Pairs => exchanges::time_out(ctx, limit).await,
         Sweep::Envelopes => envelopes::forget(ctx, limit).await,
-        Sweep::Moments => moments::pass_time(ctx, limit).await,
+        Sweep::Moments => moments::expire_due(ctx, limit).await,
         Sweep::Links => entente_kernel::identity::people::tidy(ctx, limit).await,
         Sweep::Memory => entente_kernel::openintent::memory::expire_due(ctx, limit).await,
         Sweep::Retries => failures::retry_due(ctx, limit).await,
-        Sweep::Triggers => triggers::pass_time(ctx, limit).await,
+        Sweep::Triggers => triggers::expire_due(ctx, limit).await,
         Sweep::TriggerFirings => triggers::tidy(ctx, limit).await,
         Sweep::Suspensions => suspensions::expire_due(ctx, limit).await,
-        Sweep::Coordinators => coordinators::pass_time(ctx, limit).await,
+        Sweep::Coordinators => coordinators::expire_due(ctx, limit).await,
         Sweep::ToolGrants => tool_grants::expire_due(ctx, limit).await,
         Sweep::Invocations => invocations::tidy(ctx, limit).await,
         Sweep::Heartbeats

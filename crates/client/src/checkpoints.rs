@@ -21,11 +21,11 @@ enum CheckpointVerb {
     /// Create a checkpoint of an intent's log, or of the system log
     Create {
         /// The intent's id
-        #[arg(required_unless_present = "house", conflicts_with = "house")]
+        #[arg(required_unless_present = "system", conflicts_with = "system")]
         intent: Option<String>,
         /// Create a checkpoint of the system log instead of an intent's
         #[arg(long)]
-        house: bool,
+        system: bool,
     },
     /// List checkpoints, newest first
     List {
@@ -58,7 +58,7 @@ impl Checkpoints {
                 api.post("/admin/checkpoints", &json!({ "intent_id": intent })).await?
             }
             CheckpointVerb::Create { .. } => {
-                api.post("/admin/checkpoints", &json!({ "scope": "house" })).await?
+                api.post("/admin/checkpoints", &json!({ "scope": "server" })).await?
             }
             CheckpointVerb::List { intent } => {
                 let query: Vec<_> = intent.into_iter().map(|intent| ("intent_id", intent)).collect();

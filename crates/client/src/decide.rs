@@ -62,19 +62,22 @@ impl Decide {
     }
 
     async fn one_by_one(self) -> Done {
-        let mut desk =
-            Desk { api: self.remote.api()?, url: self.remote.url().to_owned(), terminal: Terminal::open() };
-        if !desk.let_in().await? {
+        let mut prompter = Prompter {
+            api: self.remote.api()?,
+            url: self.remote.url().to_owned(),
+            terminal: Terminal::open(),
+        };
+        if !prompter.let_in().await? {
             return Ok(());
         }
         let mut left = HashSet::new();
         loop {
             let waiting = match &self.moment {
                 Some(moment) => vec![moment.clone()],
-                None => desk.inbox().await?,
+                None => prompter.inbox().await?,
             };
             let Some(moment) = waiting.into_iter().find(|id| !left.contains(id)) else { break };
-            match desk.present(&moment).await? {
+            match prompter.present(&moment).await? {
                 Next::Go => {}
                 Next::Later => drop(left.insert(moment.clone())),
                 Next::Quit => return Ok(()),
@@ -82,7 +85,7 @@ impl Decide {
             left.extend(self.moment.clone());
         }
         if self.moment.is_none() {
-            match desk.tasks().await? {
+            match prompter.tasks().await? {
                 Next::Go => {}
                 Next::Later => left.extend([String::new()]),
                 Next::Quit => return Ok(()),
@@ -93,13 +96,13 @@ impl Decide {
 }
 
 /// Session of a person at a terminal.
-struct Desk {
+struct Prompter {
     api: Api,
     url: String,
     terminal: Terminal,
 }
 
-impl Desk {
+impl Prompter {
     /// Asks for a key until one is accepted; returns whether that happened.
     async fn let_in(&mut self) -> Result<bool, Failure> {
         say(&format!(

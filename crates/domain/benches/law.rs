@@ -1,4 +1,4 @@
-//! The law's bench (`make bench`): what it costs one core to judge an envelope of 1 KB, beside the one thing in it that
+//! Benchmark of the domain rules (`make bench`): what it costs one core to judge an envelope of 1 KB, beside the one thing in it that
 //! cannot be made cheaper, the check of an Ed25519 signature over as many bytes. Both take turns in one run, so that their
 //! ratio is not the machine's. Prints a table and writes it to `bench-results/law.md`.
 

@@ -117,7 +117,7 @@ pub struct Acl {
 
 /// An agent's access to an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct AccessLevel {
     /// The access level, or `None` if the agent is kept out.
     pub level: Option<Level>,
     /// Whether the level was given to this agent (as creator or by an entry) rather than left open to
@@ -142,36 +142,36 @@ pub struct Facts<'a> {
 
 /// Returns the access of `agent`, given the facts (OI-7.1 to OI-7.3).
 #[must_use]
-pub fn standing(agent: &str, facts: Facts<'_>) -> Standing {
+pub fn access(agent: &str, facts: Facts<'_>) -> AccessLevel {
     if agent == facts.created_by {
-        return Standing { level: Some(Level::Admin), granted: true, until: None };
+        return AccessLevel { level: Some(Level::Admin), granted: true, until: None };
     }
     if let Some((level, until)) = facts.own {
-        return Standing { level: Some(level), granted: true, until };
+        return AccessLevel { level: Some(level), granted: true, until };
     }
     let level = match (facts.policy, facts.has_entries) {
         (Policy::Closed, _) => None,
         (Policy::Open, true) => Some(Level::Read),
         (Policy::Open, false) => Some(Level::Admin),
     };
-    Standing { level, granted: false, until: None }
+    AccessLevel { level, granted: false, until: None }
 }
 
 impl Acl {
     /// Returns the access of `agent` to the intent created by `created_by`.
     #[must_use]
-    pub fn standing(&self, agent: &str, created_by: &str, now: Timestamp) -> Standing {
+    pub fn access(&self, agent: &str, created_by: &str, now: Timestamp) -> AccessLevel {
         let in_force = || self.entries.iter().filter(|entry| entry.in_force(now));
         let own = in_force()
             .filter(|entry| entry.principal_id == agent)
             .max_by_key(|entry| (entry.permission, entry.expires_at.is_none(), entry.expires_at))
             .map(|entry| (entry.permission, entry.expires_at));
         let has_entries = in_force().next().is_some();
-        standing(agent, Facts { created_by, policy: self.default_policy, has_entries, own })
+        access(agent, Facts { created_by, policy: self.default_policy, has_entries, own })
     }
 }
 
-impl Standing {
+impl AccessLevel {
     /// Whether the agent's level is at least `need`.
     #[must_use]
     pub fn reaches(self, need: Level) -> bool {

@@ -192,7 +192,7 @@ id_types! {
     /// A use of a tool, RFC-0014.
     InvocationId = "inv";
     /// A request for approval (a permit), RFC-0013.
-    PermitId = "apr";
+    ApprovalId = "apr";
     /// An escalation to a person, RFC-0013.
     EscalationId = "esc";
     /// A trigger, RFC-0017.
@@ -261,14 +261,14 @@ minted!(VaultId, ToolCredentialId, ToolGrantId, InvocationId);
 minted!(JobId, SessionId, ResultId, CredentialId, WorkerId, ReservationId, MomentId);
 minted!(AttachmentId, CostId, RetryPolicyId, FailureId);
 minted!(MemoryId);
-minted!(PermitId, EscalationId);
+minted!(ApprovalId, EscalationId);
 minted!(TriggerId, FiringId);
 minted!(DispatchId);
 minted!(CoordinatorId, DecisionRecordId, SuspensionId);
 
 impl IntentId {
     /// The system log, which records changes of principals, keys and agents that belong to no intent.
-    pub const HOUSE: Self = Self(Uuid::nil());
+    pub const SYSTEM: Self = Self(Uuid::nil());
 }
 
 impl MessageId {

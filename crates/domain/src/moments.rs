@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::identity::authority::Authority;
-use crate::identity::principals::Kind;
+use crate::identity::principals::PrincipalKind;
 use crate::ids::{IntentId, JobId, KeyId, MomentId};
 
 pub use self::answering::{Answered, Circumstances};
@@ -139,7 +139,7 @@ pub struct Decider<'a> {
     /// Principal that the key belongs to.
     pub principal_id: &'a str,
     /// Kind of that principal.
-    pub kind: Kind,
+    pub kind: PrincipalKind,
     /// Whether the key acts as its own principal here, and not as an agent (`X-Agent-ID`, `act_as`).
     pub as_itself: bool,
     /// Key of the request.

@@ -1,6 +1,7 @@
 //! OpenIntent: the rules of RFC-0001 to RFC-0025, one file per noun.
 
 pub mod agents;
+pub mod approvals;
 pub mod arbitration;
 pub mod attachments;
 pub mod channels;
@@ -16,7 +17,6 @@ pub mod leases;
 pub mod memory;
 pub mod messages;
 pub mod patch;
-pub mod permits;
 pub mod plans;
 pub mod portfolios;
 pub mod retry_policies;

@@ -1,4 +1,4 @@
-//! Access control lists of intents (RFC-0011). Owns the tables `acls` and `acl_entries`; `seats.rs` derives
+//! Access control lists of intents (RFC-0011). Owns the tables `acls` and `acl_entries`; `membership.rs` derives
 //! an agent's access level from them, and `access_requests.rs` holds requests for more access.
 //!
 //! An agent that loses write access loses its leases in the same transaction. Adding an entry can also take
@@ -9,13 +9,13 @@
 
 pub mod access_requests;
 pub mod assignments;
-pub mod seats;
+pub mod membership;
 
-use entente_domain::access::{self as law, Acl, Entry, EntryAsk, Level, Policy};
+use entente_domain::access::{self as domain, Acl, Entry, EntryAsk, Level, Policy};
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{EntryId, IntentId};
 use entente_domain::limits::ACL_ENTRIES;
 use entente_domain::log::events::{Draft, Kind};
@@ -23,10 +23,10 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::rounds::round;
+use super::due::run_each;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
-use crate::access::seats::{level, policy, require, require_manager};
-use crate::log::lines::Line;
+use crate::access::membership::{level, policy, require, require_manager};
+use crate::log::writer::IntentLog;
 use crate::openintent::{leases, tasks};
 
 /// Returns an intent's access control list; a list that was never set is open and empty.
@@ -56,8 +56,8 @@ pub async fn replace(
     check_room(entries.len())?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     // Lists are ordered by id. Sorting the ids keeps the order of the request, although all share one
     // timestamp.
     let mut ids: Vec<EntryId> = entries.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
@@ -65,7 +65,7 @@ pub async fn replace(
     let entries = entries
         .into_iter()
         .zip(ids)
-        .map(|(ask, id)| law::grant(ask, intent_id, &caller.agent, id, now))
+        .map(|(ask, id)| domain::grant(ask, intent_id, &caller.agent, id, now))
         .collect::<Result<Vec<Entry>, Refusal>>()?;
     save_policy(&mut tx, intent_id, default_policy).await?;
     delete_all(&mut tx, intent_id).await?;
@@ -75,11 +75,11 @@ pub async fn replace(
         .map(|e| json!({ "principal_id": e.principal_id, "permission": e.permission, "expires_at": e.expires_at }))
         .collect();
     let payload = json!({ "replaced": true, "default_policy": default_policy, "entries": listed });
-    line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
-    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
+    take_from_outsiders(&mut tx, ctx, &mut log, &caller.agent).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(Acl { intent_id, default_policy, entries })
 }
 
@@ -100,18 +100,18 @@ pub async fn grant(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let acl = load(&mut tx, intent_id, now).await?;
     check_room(acl.entries.len() + 1)?;
-    let entry = law::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
+    let entry = domain::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, std::slice::from_ref(&entry)).await?;
-    line.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, described(&entry)));
-    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, event_payload(&entry)));
+    take_from_outsiders(&mut tx, ctx, &mut log, &caller.agent).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &entry, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(entry)
 }
 
@@ -123,16 +123,16 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: E
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let acl = load(&mut tx, intent_id, line.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let acl = load(&mut tx, intent_id, log.now()).await?;
     let entry =
         acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
     delete(&mut tx, &[entry_id.uuid()]).await?;
-    line.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, described(entry)));
-    take_from_outsiders(&mut tx, ctx, &mut line, &caller.agent).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, event_payload(entry)));
+    take_from_outsiders(&mut tx, ctx, &mut log, &caller.agent).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(())
 }
 
@@ -153,13 +153,13 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    round(due.into_iter().map(|intent_id| expire_entries_of(ctx, intent_id.into()))).await
+    run_each(due.into_iter().map(|intent_id| expire_entries_of(ctx, intent_id.into()))).await
 }
 
 async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let now = log.now();
     let ended: Vec<Entry> =
         load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
     if ended.is_empty() {
@@ -170,12 +170,12 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     narrow(&mut tx, intent_id).await?;
     delete(&mut tx, &ids).await?;
     for entry in &ended {
-        line.record(ctx, Draft::of(Kind::AccessExpired, HOUSE, described(entry)));
+        log.record(ctx, Draft::of(Kind::AccessExpired, SYSTEM, event_payload(entry)));
     }
-    take_from_outsiders(&mut tx, ctx, &mut line, HOUSE).await?;
-    line.save(&mut tx).await?;
+    take_from_outsiders(&mut tx, ctx, &mut log, SYSTEM).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(ended.len() as u64)
 }
 
@@ -184,14 +184,14 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
 pub(crate) async fn take_from_outsiders(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    leases::end_without_access(conn, ctx, line, actor).await?;
-    tasks::take_without_access(conn, ctx, line, actor).await
+    leases::end_without_access(conn, ctx, log, actor).await?;
+    tasks::take_without_access(conn, ctx, log, actor).await
 }
 
-pub(crate) fn described(entry: &Entry) -> serde_json::Value {
+pub(crate) fn event_payload(entry: &Entry) -> serde_json::Value {
     json!({
         "entry_id": entry.id, "principal_id": entry.principal_id, "principal_type": entry.principal_type,
         "permission": entry.permission, "expires_at": entry.expires_at, "reason": entry.reason,
@@ -278,7 +278,7 @@ async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<E
 pub(crate) async fn of_new(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     by: &str,
     assigned: &[&str],
     level: Level,
@@ -288,7 +288,7 @@ pub(crate) async fn of_new(
         // A missing row means open.
         return Ok(());
     }
-    let now = line.now();
+    let now = log.now();
     let mut assigned = assigned.to_vec();
     assigned.sort_unstable();
     assigned.dedup();
@@ -302,14 +302,14 @@ pub(crate) async fn of_new(
             expires_at: None,
             reason: None,
         };
-        law::grant(ask, line.intent_id, by, id, now)
+        domain::grant(ask, log.intent_id, by, id, now)
     };
     let entries = assigned.iter().zip(ids).map(entry).collect::<Result<Vec<Entry>, Refusal>>()?;
-    save_policy(conn, line.intent_id, policy).await?;
+    save_policy(conn, log.intent_id, policy).await?;
     insert(conn, &entries).await?;
-    let listed: Vec<_> = entries.iter().map(described).collect();
+    let listed: Vec<_> = entries.iter().map(event_payload).collect();
     let payload = json!({ "replaced": true, "default_policy": policy, "entries": listed });
-    line.record(ctx, Draft::of(Kind::AccessGranted, by, payload));
+    log.record(ctx, Draft::of(Kind::AccessGranted, by, payload));
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use sqlx::PgConnection;
 
 use super::heartbeats::Beat;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found, refuse, unknown};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::tasks;
 use crate::webhooks::endpoints;
 
@@ -36,12 +36,12 @@ pub async fn register(
     let webhooks = &ctx.settings.webhooks;
     let judge = |url: &str| check_agent("endpoint", url, &webhooks.allowed, webhooks.https_only);
     ask.endpoint.as_deref().filter(|url| !url.is_empty()).map_or(Ok(()), judge)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let existing = find(&mut tx, &agent_id).await?;
     let agent = law_register(existing.as_ref(), ask, caller.principal(), now)?;
     save(&mut tx, &agent).await?;
@@ -49,12 +49,12 @@ pub async fn register(
         "agent_id": agent_id, "principal_id": agent.principal_id, "role_id": agent.role_id,
         "capabilities": agent.capabilities, "renewed": existing.is_some(),
     });
-    line.record(ctx, Draft::of(Kind::AgentRegistered, &agent_id, payload));
-    endpoints::follow_agent(&mut tx, ctx, &mut line, caller, &agent).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AgentRegistered, &agent_id, payload));
+    endpoints::follow_agent(&mut tx, ctx, &mut log, caller, &agent).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &agent, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(agent)
 }
 
@@ -71,7 +71,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
 
 /// Filters for listing agents.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct AgentFilter {
     /// Only agents in this status.
     pub status: Option<AgentStatus>,
     /// Only agents with this role.
@@ -86,7 +86,7 @@ pub struct Filter {
 ///
 /// # Errors
 /// The scope is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Agent>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &AgentFilter) -> Outcome<Vec<Agent>> {
     caller.require(Scope::AgentsRead)?;
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     // A status filter reads full pages, however small the requested page is, because few rows may match.
@@ -124,10 +124,10 @@ pub(crate) fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
 pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: AgentStatus) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
     let (mut tx, intents) = tasks::begin_with_agent(ctx, agent_id, status == AgentStatus::Dead).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let mut agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
     ctx.beats.show(&mut agent);
-    let next = agent.moved(status, line.now())?;
+    let next = agent.moved(status, log.now())?;
     if next.status == agent.status {
         return Ok(shown(ctx, agent));
     }
@@ -138,11 +138,11 @@ pub async fn set_status(ctx: &Ctx, caller: &Caller, agent_id: &str, status: Agen
         return Err(refuse(Code::VersionConflict, message));
     }
     save(&mut tx, &next).await?;
-    line.record(ctx, changed(&agent, &next, &caller.agent));
-    line.save(&mut tx).await?;
+    log.record(ctx, changed(&agent, &next, &caller.agent));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    intents.iter().for_each(|intent| ctx.feed.news(*intent));
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    intents.iter().for_each(|intent| ctx.feed.notify_committed(*intent));
     Ok(shown(ctx, next))
 }
 

@@ -14,7 +14,7 @@ mod jobs;
 mod mirrors;
 mod rows;
 
-use entente_domain::bridges::{self as law, Bridge, Export, Jobs, Mirror};
+use entente_domain::bridges::{self as domain, Bridge, Export, Jobs, Mirror};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, KeyId};
@@ -27,8 +27,8 @@ pub use self::carrying::{forget, step};
 use self::rows::Whence;
 use super::{Caller, Ctx, Outcome, not_found};
 use crate::aee::mailboxes;
-use crate::log::lines::Line;
-use crate::openintent::visits::visit;
+use crate::log::writer::IntentLog;
+use crate::openintent::channel_access::visit;
 
 /// Maximum number of bridges, because each is polled several times a second.
 const BRIDGES: usize = 100;
@@ -50,7 +50,7 @@ impl Place {
 
 /// A stored bridge.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct BridgeRecord {
     /// The bridge's name.
     pub name: String,
     /// The configuration.
@@ -74,7 +74,7 @@ pub struct Kept {
 ///
 /// # Errors
 /// The scope `admin` is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Kept>> {
+pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<BridgeRecord>> {
     caller.require(Scope::Admin)?;
     rows::all(&mut *ctx.pool.acquire().await?).await
 }
@@ -87,13 +87,13 @@ pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Kept>> {
 /// # Errors
 /// The scope `admin` or one that the bridge needs is missing; the configuration is invalid; it names a
 /// resource that is not the caller's.
-pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outcome<Kept> {
+pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outcome<BridgeRecord> {
     caller.require(Scope::Admin)?;
-    law::check_name(name)?;
+    domain::check_name(name)?;
     bridge.check()?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let start = may(ctx, &mut tx, caller, &bridge, now).await?;
     let all = rows::all(&mut tx).await?;
     if all.len() >= BRIDGES && !all.iter().any(|one| one.name == name) {
@@ -105,7 +105,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     if same.is_none() {
         rows::leave(&mut tx, name).await?;
     }
-    let kept = Kept {
+    let kept = BridgeRecord {
         name: name.to_owned(),
         created_by: caller.principal().to_owned(),
         created_at: before.as_ref().map_or(now, |before| before.created_at),
@@ -118,10 +118,10 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     };
     rows::put(&mut tx, &kept, &whence(&kept.bridge)).await?;
     let payload = json!({ "name": kept.name, "bridge": kept.bridge, "principal_id": kept.created_by });
-    line.record(ctx, Draft::of(Kind::BridgeSet, &kept.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::BridgeSet, &kept.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(kept)
 }
 
@@ -132,16 +132,16 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
 /// The scope `admin` is missing; the bridge does not exist.
 pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     if !rows::delete(&mut tx, name).await? {
         return Err(not_found("bridge"));
     }
     rows::leave(&mut tx, name).await?;
-    line.record(ctx, Draft::of(Kind::BridgeRemoved, &caller.agent, json!({ "name": name })));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::BridgeRemoved, &caller.agent, json!({ "name": name })));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 
@@ -188,7 +188,7 @@ async fn may(
             caller.require(Scope::MailWrite)?;
             let visit = visit(conn, caller, *channel_id, now).await?;
             visit.viewer(caller, ctx.settings.strict).require(&visit.channel)?;
-            if *to == ctx.settings.post.entity {
+            if *to == ctx.settings.ingest.entity {
                 let message =
                     "The server itself has nothing to do with what is said there. Send it to somebody else.";
                 return Err(Refusal::field(Code::Unprocessable, "to", "server", message).into());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use entente_domain::clock::Timestamp;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::{Draft as EventDraft, Kind};
 use entente_domain::openintent::agents::{Agent, AgentStatus};
@@ -15,11 +15,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::agents::{changed, find, require_keeper, save};
-use super::rounds::round;
+use super::due::run_each;
 use super::{Caller, Ctx, Outcome, Tx, agents, not_found};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::messages::pending;
-use crate::openintent::messages::sends::say;
+use crate::openintent::messages::writer::say;
 use crate::openintent::{channels, leases, tasks};
 use crate::webhooks::endpoints;
 
@@ -42,13 +42,13 @@ pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<A
 /// A database error.
 pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = agents::drained(&ctx.pool, ctx.now(), limit).await?;
-    round(due.into_iter().map(|agent_id| finish_drain(ctx, agent_id))).await
+    run_each(due.into_iter().map(|agent_id| finish_drain(ctx, agent_id))).await
 }
 
 async fn finish_drain(ctx: &Ctx, agent_id: String) -> Outcome<u64> {
     // Checked again under the lock: the drain may have been cancelled, or another server may have finished
     // it.
-    let (_, left) = depart(ctx, &agent_id, (HOUSE, None), Agent::drained).await?;
+    let (_, left) = depart(ctx, &agent_id, (SYSTEM, None), Agent::drained).await?;
     Ok(u64::from(left))
 }
 
@@ -61,9 +61,9 @@ async fn depart(
 ) -> Outcome<(Agent, bool)> {
     loop {
         let (mut tx, intents) = begin(ctx, agent_id).await?;
-        let mut house = Line::open(&mut tx, IntentId::HOUSE, trace, ctx.now()).await?;
+        let mut system_log = IntentLog::open(&mut tx, IntentId::SYSTEM, trace, ctx.now()).await?;
         let before = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
-        if before.status == AgentStatus::Deregistered || !due(&before, house.now()) {
+        if before.status == AgentStatus::Deregistered || !due(&before, system_log.now()) {
             return Ok((before, false));
         }
         agents::hold(&mut tx, agent_id).await?;
@@ -75,7 +75,7 @@ async fn depart(
         for intent in &intents {
             leave(&mut tx, ctx, *intent, agent_id, (actor, trace)).await?;
         }
-        let now = house.now();
+        let now = system_log.now();
         let after = Agent {
             status: AgentStatus::Deregistered,
             draining_since: None,
@@ -83,13 +83,13 @@ async fn depart(
             ..before.clone()
         };
         save(&mut tx, &after).await?;
-        house.record(ctx, changed(&before, &after, actor));
-        endpoints::leave_with_agent(&mut tx, ctx, &mut house, agent_id).await?;
-        house.save(&mut tx).await?;
+        system_log.record(ctx, changed(&before, &after, actor));
+        endpoints::leave_with_agent(&mut tx, ctx, &mut system_log, agent_id).await?;
+        system_log.save(&mut tx).await?;
         tx.commit().await?;
         tracing::info!(agent.id = agent_id, at = %now, "agent deregistered");
-        ctx.feed.news(IntentId::HOUSE);
-        intents.iter().for_each(|intent| ctx.feed.news(*intent));
+        ctx.feed.notify_committed(IntentId::SYSTEM);
+        intents.iter().for_each(|intent| ctx.feed.notify_committed(*intent));
         return Ok((after, true));
     }
 }
@@ -100,7 +100,7 @@ async fn begin(ctx: &Ctx, agent_id: &str) -> Outcome<(Tx, Vec<IntentId>)> {
     let intents = concerned(&mut connection, agent_id).await?;
     drop(connection);
     let mut locks = intents.clone();
-    locks.push(IntentId::HOUSE);
+    locks.push(IntentId::SYSTEM);
     Ok((ctx.begin(&locks).await?, intents))
 }
 
@@ -124,40 +124,40 @@ async fn leave(
     agent_id: &str,
     (actor, trace): (&str, Option<Trace>),
 ) -> Outcome<()> {
-    let mut line = Line::open(conn, intent, trace, ctx.now()).await?;
+    let mut log = IntentLog::open(conn, intent, trace, ctx.now()).await?;
     // Tasks that end here close their channels, which then get no notice of the departure.
-    tasks::agent_left(conn, ctx, &mut line, agent_id, actor).await?;
+    tasks::agent_left(conn, ctx, &mut log, agent_id, actor).await?;
     let mut told: HashMap<ChannelId, Channel> = HashMap::new();
     for channel in channels::remove_member(conn, intent, agent_id).await? {
         let payload = json!({
             "channel_id": channel.id, "name": channel.name, "members": channel.members, "updated": ["members"],
             "departed": agent_id,
         });
-        line.record(ctx, EventDraft::of(Kind::ChannelCreated, actor, payload));
+        log.record(ctx, EventDraft::of(Kind::ChannelCreated, actor, payload));
         told.insert(channel.id, channel);
     }
-    leases::end_of_agent(conn, ctx, &mut line, agent_id, actor).await?;
-    let awaiting = pending::expire_for_agent(conn, &mut line, agent_id).await?;
+    leases::end_of_agent(conn, ctx, &mut log, agent_id, actor).await?;
+    let awaiting = pending::expire_for_agent(conn, &mut log, agent_id).await?;
     for channel in channels::load_all(conn, &awaiting).await? {
         told.entry(channel.id).or_insert(channel);
     }
     // A channel past its time to live is closed, swept or not; a notice would reopen it.
-    let now = line.now();
+    let now = log.now();
     told.retain(|_, channel| channel.status_at(now) == ChannelStatus::Open);
     let mut told: Vec<Channel> = told.into_values().collect();
     told.sort_by_key(|channel| channel.id);
     let mut notices = Vec::with_capacity(told.len());
     for channel in &mut told {
-        notices.push(notice(ctx, &mut line, channel, agent_id)?);
+        notices.push(notice(ctx, &mut log, channel, agent_id)?);
     }
-    line.save_with(conn, &notices.iter().collect::<Vec<_>>(), &told.iter().collect::<Vec<_>>()).await
+    log.save_with(conn, &notices.iter().collect::<Vec<_>>(), &told.iter().collect::<Vec<_>>()).await
 }
 
 /// Sends the notify that announces the departure on a channel.
-fn notice(ctx: &Ctx, line: &mut Line, channel: &mut Channel, agent_id: &str) -> Outcome<Message> {
+fn notice(ctx: &Ctx, log: &mut IntentLog, channel: &mut Channel, agent_id: &str) -> Outcome<Message> {
     let said = json!({ "event": "agent_departed", "agent_id": agent_id });
     let draft = Draft {
-        sender: HOUSE.to_owned(),
+        sender: SYSTEM.to_owned(),
         to: None,
         message_type: MessageType::Notify,
         correlation_id: None,
@@ -165,5 +165,5 @@ fn notice(ctx: &Ctx, line: &mut Line, channel: &mut Channel, agent_id: &str) -> 
         metadata: None,
         expires_at: None,
     };
-    say(ctx, line, channel, draft, Ruling { to: None, recipients: None })
+    say(ctx, log, channel, draft, Ruling { to: None, recipients: None })
 }

@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::agents::{Agent, AgentStatus};
 
 use super::agents::{changed, find, save, shown, suspects};
-use super::rounds::round;
+use super::due::run_each;
 use super::{Caller, Ctx, Outcome, not_found};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::tasks;
 
 /// Content of an agent's last heartbeat.
@@ -86,18 +86,18 @@ pub async fn heartbeat(
         return Ok(agent);
     }
     // The agent has recovered: this changes its status and is written at once.
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, now).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, now).await?;
     let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
-    let mut heard = Agent { last_heartbeat_at: Some(line.now()), ..agent.clone() };
+    let mut heard = Agent { last_heartbeat_at: Some(log.now()), ..agent.clone() };
     // Write the content of this heartbeat too: gathered ones count only if newer than the record.
     ctx.beats.show(&mut heard);
-    let next = heard.moved(status, line.now())?;
+    let next = heard.moved(status, log.now())?;
     save(&mut tx, &next).await?;
-    line.record(ctx, changed(&agent, &next, agent_id));
-    line.save(&mut tx).await?;
+    log.record(ctx, changed(&agent, &next, agent_id));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(next)
 }
 
@@ -125,32 +125,32 @@ pub async fn flush_beats(ctx: &Ctx) -> Outcome<u64> {
 pub async fn note_silence(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let silent = suspects(&ctx.pool, now, limit).await?;
-    round(silent.into_iter().map(|agent| note_silence_of(ctx, shown(ctx, agent), now))).await
+    run_each(silent.into_iter().map(|agent| note_silence_of(ctx, shown(ctx, agent), now))).await
 }
 
 /// Like [`note_silence`], for one agent.
 async fn note_silence_of(ctx: &Ctx, suspect: Agent, now: Timestamp) -> Outcome<u64> {
     let (mut tx, intents) =
         tasks::begin_with_agent(ctx, &suspect.agent_id, suspect.status == AgentStatus::Dead).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, now).await?;
     let Some(mut agent) = find(&mut tx, &suspect.agent_id).await? else { return Ok(0) };
     ctx.beats.show(&mut agent);
-    let status = agent.status_at(line.now());
+    let status = agent.status_at(log.now());
     if status == agent.status {
         return Ok(0);
     }
     let next = Agent { status, version: agent.version + 1, ..agent.clone() };
     if status == AgentStatus::Dead
-        && !tasks::take_from(&mut tx, ctx, &intents, &suspect.agent_id, HOUSE).await?
+        && !tasks::take_from(&mut tx, ctx, &intents, &suspect.agent_id, SYSTEM).await?
     {
         // The agent has a task on an intent whose lock is not held; the next sweep takes that lock.
         return Ok(0);
     }
     save(&mut tx, &next).await?;
-    line.record(ctx, changed(&agent, &next, HOUSE));
-    line.save(&mut tx).await?;
+    log.record(ctx, changed(&agent, &next, SYSTEM));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    intents.iter().for_each(|intent| ctx.feed.news(*intent));
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    intents.iter().for_each(|intent| ctx.feed.notify_committed(*intent));
     Ok(1)
 }

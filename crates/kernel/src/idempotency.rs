@@ -69,7 +69,7 @@ pub(crate) async fn keep<T: Serialize>(
 
 /// A response stored, or to be stored, under a key.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StoredResponse {
     /// Principal that used the key.
     pub principal_id: String,
     /// Idempotency key.
@@ -85,9 +85,9 @@ pub(crate) async fn find_all(
     conn: &mut PgConnection,
     principals: &[&str],
     keys: &[&str],
-) -> Outcome<Vec<Kept>> {
+) -> Outcome<Vec<StoredResponse>> {
     let rows = sqlx::query_as!(
-        Kept,
+        StoredResponse,
         "-- idempotency::find_all
          SELECT i.principal_id, i.key, i.fingerprint, i.outcome
          FROM UNNEST($1::text[], $2::text[]) AS k (principal_id, key)

@@ -12,6 +12,7 @@ pub mod arcp;
 pub mod bridges;
 pub mod departures;
 pub mod diagnosis;
+mod due;
 mod failure;
 pub mod feed;
 pub mod heartbeats;
@@ -25,7 +26,6 @@ pub mod openintent;
 pub mod overview;
 pub mod pages;
 pub mod refused;
-mod rounds;
 pub mod shares;
 pub mod webhooks;
 
@@ -48,12 +48,12 @@ use crate::feed::Feed;
 pub use aee::quotas::Quotas;
 pub use arcp::credentials::Provisioners;
 pub use failure::AppError;
-pub use feed::turns::Turns;
+pub use feed::changes::StateChanges;
 pub use heartbeats::Beats;
 pub use identity::caller::{Caller, Grant, Grants};
 pub use identity::server_keys::ServerKeys;
+pub use openintent::channel_access::ChannelIntentCache;
 pub use openintent::tools::vaults::VaultSettings;
-pub use openintent::visits::Homes;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use webhooks::{WebhookSettings, Webhooks};
 
@@ -81,7 +81,7 @@ pub struct Settings {
     /// Session settings.
     pub sessions: arcp::sessions::SessionSettings,
     /// Envelope settings.
-    pub post: aee::post::PostSettings,
+    pub ingest: aee::ingest::IngestSettings,
     /// Binding-moment settings.
     pub moments: moments::MomentSettings,
     /// The federated servers; `None` when federation is off.
@@ -108,13 +108,13 @@ pub struct Ctx {
     /// Cache of verified API keys.
     pub grants: Arc<Grants>,
     /// Cache of each channel's intent.
-    pub homes: Arc<Homes>,
+    pub channel_intents: Arc<ChannelIntentCache>,
     /// Heartbeats received and not yet written.
     pub beats: Arc<Beats>,
     /// Keys that the server signs with.
     pub server_keys: Arc<ServerKeys>,
     /// Last known version of each followed intent.
-    pub turns: Arc<Turns>,
+    pub turns: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
     /// Use of each envelope sender's priority quotas.
@@ -122,9 +122,9 @@ pub struct Ctx {
     /// Provisioners of job credentials.
     pub provisioners: Arc<Provisioners>,
     /// Cache of envelope rules and schemas.
-    pub rulebook: Arc<aee::rulebook::Shelf>,
+    pub policies: Arc<aee::policy_snapshot::PolicyCache>,
     /// Cache of the keys that signed envelopes recently.
-    pub envelope_keys: Arc<aee::envelope_keys::Ring>,
+    pub envelope_keys: Arc<aee::envelope_keys::KeyCache>,
 }
 
 /// Error for a stored word that the domain does not recognise.
@@ -268,7 +268,7 @@ pub(crate) fn lock_key(intent: IntentId) -> i64 {
 }
 
 /// Runs CPU-bound work on a blocking thread, so that it holds up no other task.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 

@@ -5,8 +5,8 @@
 //! `asking.rs` opens moments, `answering.rs` has the person's operations, `words.rs` the conversation (table
 //! `moment_words`), `ending.rs` the agent's and other ends, `repeats.rs` the checks for repeated questions,
 //! `time.rs` the effects of time; `reading.rs` and `lists.rs` read, `rating.rs` rates agents' questions. The
-//! rows are in `rows.rs` (tables `moments`, `moment_clock`). All change moments through a [`Turn`]
-//! (`turn.rs`).
+//! rows are in `rows.rs` (tables `moments`, `moment_clock`). All change moments through a [`MomentTx`]
+//! (`tx.rs`).
 //!
 //! Questions and answers are stored only in these tables, never in events, logs, metrics or stored responses,
 //! so that scrubbing removes them (binding moment §12). The reason for suppressing a hatch is neither, and is
@@ -21,7 +21,7 @@ mod reading;
 mod repeats;
 mod rows;
 mod time;
-mod turn;
+mod tx;
 mod visible;
 mod words;
 
@@ -42,15 +42,15 @@ pub use self::asking::{Emitted, Warning, deliberate, emit};
 pub(crate) use self::asking::{put, superseded};
 pub(crate) use self::ending::{Ended, end_of_intent, end_of_suspension};
 pub use self::ending::{acknowledge, withdraw};
-pub use self::lists::{Filter, inbox, list, waiting};
+pub use self::lists::{MomentFilter, inbox, list, waiting};
 pub use self::rating::{Rated, rates};
 pub(crate) use self::reading::awaited;
 pub use self::reading::moved;
 pub use self::reading::{changes, get, last_change, wait};
 pub use self::rows::Around;
-pub(crate) use self::rows::{Kept, load};
-pub use self::time::pass_time;
-pub(crate) use self::turn::{Reach, Turn};
+pub(crate) use self::rows::{StoredMoment, load};
+pub use self::time::expire_due;
+pub(crate) use self::tx::{LockSet, MomentTx};
 pub use self::words::{Word, word};
 use super::Caller;
 
@@ -103,7 +103,7 @@ pub enum Role {
 
 /// A moment as shown to a caller.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct MomentView {
     /// The moment, with all due effects of time applied.
     pub moment: Moment,
     /// Remarks about the question.
@@ -137,12 +137,12 @@ fn role(caller: &Caller, moment: &Moment, now: Timestamp) -> Option<Role> {
     }
 }
 
-impl Shown {
+impl MomentView {
     /// A moment for this caller; `None` if the caller may not see it.
-    fn new(kept: Kept, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
+    fn new(kept: StoredMoment, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
         let role = role(caller, &kept.moment, now)?;
         let moment = seen(&kept, now).unwrap_or(kept.moment);
-        let Kept { lints, around, changed_seq, next_over_at, malformed, .. } = kept;
+        let StoredMoment { lints, around, changed_seq, next_over_at, malformed, .. } = kept;
         let said = words.len();
         let shown = Self { moment, lints, words, said, around, role, changed_seq, next_over_at, malformed };
         Some(if role == Role::Admin { shown.without_answers() } else { shown })
@@ -184,13 +184,13 @@ pub(crate) fn decider(caller: &Caller) -> Decider<'_> {
 ///
 /// Applies due effects ([`passed`]); a refused question is restored as soon as its successor is over without
 /// an answer.
-fn seen(kept: &Kept, now: Timestamp) -> Option<Moment> {
+fn seen(kept: &StoredMoment, now: Timestamp) -> Option<Moment> {
     let over = kept.next_over_at.filter(|at| *at <= now);
     over.and_then(|at| kept.moment.restore_veto(at)).or_else(|| passed(kept, now))
 }
 
 /// Effect of time or of the job's end that is not written yet; `None` if there is none.
-fn passed(kept: &Kept, now: Timestamp) -> Option<Moment> {
+fn passed(kept: &StoredMoment, now: Timestamp) -> Option<Moment> {
     let moment = &kept.moment;
     let end = kept.around.job_ended_at.filter(|_| moment.job_id.is_some());
     let first = |end: &Timestamp| moment.expires_at.is_none_or(|at| at > *end);
@@ -202,7 +202,7 @@ fn passed(kept: &Kept, now: Timestamp) -> Option<Moment> {
 
 /// Intent whose log records a moment.
 fn line_of(moment: &Moment) -> IntentId {
-    moment.intent_id.unwrap_or(IntentId::HOUSE)
+    moment.intent_id.unwrap_or(IntentId::SYSTEM)
 }
 
 /// Time of the next due effect on a moment.
@@ -230,7 +230,7 @@ fn kind_of_end(moment: &Moment) -> Kind {
 }
 
 /// Payload of a moment's event: parties and state, never any text.
-fn described(moment: &Moment, more: &Value) -> Value {
+fn event_payload(moment: &Moment, more: &Value) -> Value {
     let second = moment.escalation.as_ref().filter(|one| one.told_at.is_some());
     let mut told = json!({
         "moment_id": moment.id, "agent_id": moment.agent_id, "principal_id": moment.principal_id,

@@ -10,7 +10,7 @@ use entente_domain::ids::NodeId;
 use entente_runtime::deadlines::within;
 
 use super::{Ctx, Outcome};
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 
 /// PostgreSQL channel on which servers wake each other.
 pub const TOPIC: &str = "entente";
@@ -113,7 +113,7 @@ pub async fn leave(ctx: &Ctx, node: NodeId) -> Outcome<()> {
 ///
 /// # Errors
 /// The database query fails.
-pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = Touch>) -> Outcome<()> {
+pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = WakeKey>) -> Outcome<()> {
     let mut payloads = vec![node.to_string()];
     for touch in touched {
         let word = format!(" {touch}");
@@ -130,7 +130,7 @@ pub async fn wake(ctx: &Ctx, node: NodeId, touched: impl IntoIterator<Item = Tou
 
 /// Parses a notification into its sender and wake keys; `None` if it is not ours.
 #[must_use]
-pub fn read(payload: &str) -> Option<(NodeId, Vec<Touch>)> {
+pub fn read(payload: &str) -> Option<(NodeId, Vec<WakeKey>)> {
     let mut words = payload.split(' ');
     let node = words.next()?.parse().ok()?;
     Some((node, words.filter_map(|word| word.parse().ok()).collect()))

@@ -1,7 +1,9 @@
 //! OpenIntent: the use cases of RFC-0001 to RFC-0025, one file per noun.
 
+pub mod approvals;
 pub mod arbitration;
 pub mod attachments;
+pub mod channel_access;
 pub mod channels;
 pub mod coordinators;
 pub mod costs;
@@ -14,7 +16,6 @@ pub mod intents;
 pub mod leases;
 pub mod memory;
 pub mod messages;
-pub mod permits;
 pub mod plans;
 pub mod portfolios;
 pub mod retry_policies;
@@ -22,4 +23,3 @@ pub mod suspensions;
 pub mod tasks;
 pub mod tools;
 pub mod triggers;
-pub mod visits;

@@ -12,7 +12,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, MessageId};
 
 use super::{Caller, Ctx, Outcome};
-use crate::access::seats;
+use crate::access::membership;
 
 pub use counts::{Counts, counts, health};
 pub use work::{Gauge, Receiver, Spend, Work, receivers, works};
@@ -140,8 +140,8 @@ pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
     if !caller.has(Scope::Admin) {
-        let seat = seats::seat(&mut connection, &caller.agent, id, now).await?;
-        if !seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+        let membership = membership::find(&mut connection, &caller.agent, id, now).await?;
+        if !membership.is_some_and(|membership| membership.access.reaches(Level::Read)) {
             return Ok(None);
         }
     }
@@ -213,7 +213,7 @@ pub async fn timeline(ctx: &Ctx, caller: &Caller, intent: IntentId) -> Outcome<V
     caller.require(Scope::IntentsRead)?;
     if !caller.has(Scope::Admin) {
         let mut connection = ctx.pool.acquire().await?;
-        seats::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
+        membership::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
     }
     let mut entries = events(ctx, intent).await?;
     entries.extend(messages(ctx, caller, intent).await?);
@@ -305,14 +305,14 @@ fn about(payload: &str) -> String {
 ///
 /// # Errors
 /// The database query fails.
-pub async fn pulse(ctx: &Ctx) -> Outcome<i64> {
-    let pulse = sqlx::query_scalar!(
-        r#"-- overview::pulse
+pub async fn fingerprint(ctx: &Ctx) -> Outcome<i64> {
+    let fingerprint = sqlx::query_scalar!(
+        r#"-- overview::fingerprint
          SELECT greatest((SELECT max(xid) FROM events), (SELECT max(xid) FROM messages), (SELECT max(xid) FROM receipts),
                          (SELECT max(xid) FROM job_events), 0)
-                + coalesce((SELECT max(id) FROM webhook_deliveries), 0) AS "pulse!""#
+                + coalesce((SELECT max(id) FROM webhook_deliveries), 0) AS "fingerprint!""#
     )
     .fetch_one(&ctx.pool)
     .await?;
-    Ok(pulse)
+    Ok(fingerprint)
 }

@@ -104,7 +104,7 @@ pub struct Metrics {
     /// Deliveries to webhook receivers.
     pub webhooks: Family<WebhookLabels, Counter>,
     /// Endpoints with a delivery in progress.
-    pub webhook_shifts: Gauge,
+    pub webhook_leases: Gauge,
     /// Milliseconds from an event to its place in the delivery queue.
     pub webhook_lag: Gauge,
     /// Pending deliveries, counted up to a limit.
@@ -146,7 +146,7 @@ impl Metrics {
             auth: Family::default(),
             database_up: Gauge::default(),
             webhooks: Family::default(),
-            webhook_shifts: Gauge::default(),
+            webhook_leases: Gauge::default(),
             webhook_lag: Gauge::default(),
             webhook_waiting: Gauge::default(),
             credentials: Family::default(),
@@ -198,7 +198,7 @@ impl Metrics {
 
     fn register_webhooks(&self, registry: &mut Registry) {
         registry.register("webhook_deliveries", "Deliveries by outcome", self.webhooks.clone());
-        registry.register("webhook_shifts", "Endpoints that are sent to", self.webhook_shifts.clone());
+        registry.register("webhook_leases", "Endpoints that are sent to", self.webhook_leases.clone());
         registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
         registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
     }

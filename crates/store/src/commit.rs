@@ -4,7 +4,7 @@
 //! queue. A writer takes all waiting commands, applies them as one batch, and answers each caller. There is
 //! no timer: an idle queue commits its first command at once, and a busy one forms batches while the previous
 //! commit is under way. A writer never waits for another transaction's lock: a command that has to wait does
-//! so in a lane (`lanes.rs`). The batch handler ([`Deed`]) defines the effect of a batch; this module only
+//! so in a lane (`lanes.rs`). The batch handler ([`BatchHandler`]) defines the effect of a batch; this module only
 //! manages queues.
 
 mod lanes;
@@ -37,7 +37,7 @@ const QUEUE: usize = 1_024;
 pub const PLACES: u32 = 3;
 
 /// Batch handler.
-pub trait Deed: Send + Sync + 'static {
+pub trait BatchHandler: Send + Sync + 'static {
     /// Request type.
     type Command: Send + 'static;
     /// Answer type.
@@ -65,13 +65,13 @@ pub trait Deed: Send + Sync + 'static {
     fn probe(&self) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-struct Job<D: Deed> {
+struct Job<D: BatchHandler> {
     command: D::Command,
     answer: oneshot::Sender<Result<D::Answer, Unanswered>>,
 }
 
 /// Entry of a queue.
-enum Entry<D: Deed> {
+enum Entry<D: BatchHandler> {
     /// Command to apply.
     Job(Job<D>),
     /// Health probe of the writer.
@@ -79,7 +79,7 @@ enum Entry<D: Deed> {
 }
 
 /// Queues of one batch handler.
-pub struct GroupCommit<D: Deed> {
+pub struct GroupCommit<D: BatchHandler> {
     shards: Vec<mpsc::Sender<Entry<D>>>,
     metrics: Metrics,
 }
@@ -95,17 +95,17 @@ pub enum Unanswered {
     Busy,
 }
 
-impl<D: Deed> GroupCommit<D> {
+impl<D: BatchHandler> GroupCommit<D> {
     /// Starts `writers` writers for a handler; when the server stops they finish their queues and end.
-    pub fn start(deed: D, writers: usize, tasks: &Tasks, metrics: &Metrics) -> Self {
-        let deed = Arc::new(deed);
+    pub fn start(handler: D, writers: usize, tasks: &Tasks, metrics: &Metrics) -> Self {
+        let handler = Arc::new(handler);
         let places = Arc::new(Semaphore::new(PLACES as usize));
         let shards = (0..writers.max(1))
             .map(|_| {
                 let (sender, queue) = mpsc::channel(QUEUE);
                 let writer = Arc::new(Writer {
-                    deed: Arc::clone(&deed),
-                    lanes: Lanes::new(&deed, &places, tasks),
+                    handler: Arc::clone(&handler),
+                    lanes: Lanes::new(&handler, &places, tasks),
                     metrics: metrics.clone(),
                 });
                 // Owned outside of the writer task: after a restart the next task continues with the same
@@ -178,13 +178,13 @@ impl<D: Deed> GroupCommit<D> {
 }
 
 /// Writer of one queue.
-struct Writer<D: Deed> {
-    deed: Arc<D>,
+struct Writer<D: BatchHandler> {
+    handler: Arc<D>,
     lanes: Arc<Lanes<D>>,
     metrics: Metrics,
 }
 
-impl<D: Deed> Writer<D> {
+impl<D: BatchHandler> Writer<D> {
     async fn write(&self, queue: &mut mpsc::Receiver<Entry<D>>, stopping: CancellationToken) {
         let mut memory = D::Memory::default();
         let mut entries = Vec::with_capacity(BATCH);
@@ -210,7 +210,7 @@ impl<D: Deed> Writer<D> {
                 self.batch(&mut memory, jobs).await;
             }
             if !probes.is_empty() {
-                let probed = AssertUnwindSafe(self.deed.probe()).catch_unwind().await;
+                let probed = AssertUnwindSafe(self.handler.probe()).catch_unwind().await;
                 let probed = probed.unwrap_or_else(|_panic| Err("the probe panicked".to_owned()));
                 for answer in probes {
                     // The caller may have disconnected.
@@ -226,7 +226,7 @@ impl<D: Deed> Writer<D> {
         let began = Instant::now();
         #[expect(clippy::cast_precision_loss, reason = "a batch has at most 256 commands")]
         self.metrics.commit_batch.observe(commands.len() as f64);
-        let applied = AssertUnwindSafe(self.deed.apply(memory, commands)).catch_unwind().await;
+        let applied = AssertUnwindSafe(self.handler.apply(memory, commands)).catch_unwind().await;
         self.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
         let Ok(answers) = applied else {
             // The panic hook has logged the location. The callers learn that the outcome is unknown; the next

@@ -85,7 +85,7 @@ pub fn pool(options: PgConnectOptions, connections: u32, leaving: &CancellationT
 
 /// Creates the pool for background tasks.
 #[must_use]
-pub fn house_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
+pub fn main_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
     waiting(Work::Background, options.options(LED), connections, ACQUIRE_TIMEOUT, leaving)
 }
 

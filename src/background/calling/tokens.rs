@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use entente_domain::ids::ToolCredentialId;
 use entente_domain::limits::TOOL_RESULT_BYTES;
-use entente_domain::openintent::tools::invocations::Mishap;
+use entente_domain::openintent::tools::invocations::CallFailure;
 use entente_domain::openintent::tools::tool_credentials::ToolCredential;
 use entente_domain::openintent::tools::tool_secrets::{Scrubber, ToolSecret};
 use entente_kernel::Outcome;
 use entente_kernel::openintent::tools::invocations::Started;
 use entente_kernel::openintent::tools::tool_credentials;
-use entente_kernel::openintent::tools::tool_credentials::Kept;
+use entente_kernel::openintent::tools::tool_credentials::SecretState;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex as Turn;
 use zeroize::Zeroizing;
@@ -83,7 +83,7 @@ impl Tokens {
 }
 
 fn none(why: &str) -> Failed {
-    Failed::new(Mishap::NoToken, format!("The service gave no token: {why}."))
+    Failed::new(CallFailure::NoToken, format!("The service gave no token: {why}."))
 }
 
 impl Calling {
@@ -167,8 +167,8 @@ impl Calling {
             return;
         }
         match self.seal(credential, secret, token, refresh).await {
-            Ok(Kept::Sealed) => {}
-            Ok(Kept::Replaced) => tracing::warn!(credential.id = %credential.id,
+            Ok(SecretState::Sealed) => {}
+            Ok(SecretState::Replaced) => tracing::warn!(credential.id = %credential.id,
                 "a token that a service has replaced is not kept: its credential was changed meanwhile"),
             Err(failure) => tracing::error!(credential.id = %credential.id, error = %failure,
                 "a token that a service has replaced could not be kept"),
@@ -181,7 +181,7 @@ impl Calling {
         secret: &ToolSecret,
         token: &Zeroizing<String>,
         refresh: Option<String>,
-    ) -> Outcome<Kept> {
+    ) -> Outcome<SecretState> {
         let mut next = ToolSecret::default();
         next.put("access_token", token.to_string())?;
         if let Some(refresh) = refresh {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::credentials::Bounds;
 use entente_domain::clock::rfc3339;
-use entente_kernel::arcp::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
+use entente_kernel::arcp::credentials::{Answer, Minted, Order, ProvisionerError, Target, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};
@@ -47,12 +47,12 @@ impl Broker {
         template: &Template,
         order: &Order,
         prior: Option<&Target>,
-    ) -> Result<Minted, Trouble> {
+    ) -> Result<Minted, ProvisionerError> {
         let bounds = self.bounds(order, template);
         if bounds.models.as_ref().is_some_and(Vec::is_empty) {
             // Many upstreams treat an empty list as unrestricted.
             let why = "the lease covers none of the models that are listed for this broker".to_owned();
-            return Err(Trouble { why, retry_after: None, perhaps: false });
+            return Err(ProvisionerError { why, retry_after: None, perhaps: false });
         }
         let mut filling = prior.map(known).unwrap_or_default();
         filling.extend(wanted(order, &bounds));
@@ -82,7 +82,7 @@ impl Broker {
 
     /// Looks up the upstream's id of a credential after its answer was lost; `None` if there is no such
     /// credential.
-    async fn look_up(&self, find: &Template, target: &Target) -> Result<Option<String>, Trouble> {
+    async fn look_up(&self, find: &Template, target: &Target) -> Result<Option<String>, ProvisionerError> {
         let ask = request(find, &known(target), REVOKE_TIME)?;
         let answer = self.client.ask(ask, target.now).await.map_err(unanswered)?;
         if self.http.gone.contains(&answer.status) {
@@ -95,7 +95,7 @@ impl Broker {
         Ok(self.http.answer.upstream_id.as_ref().and_then(|at| said.pointer(at)).and_then(text))
     }
 
-    async fn end(&self, target: &Target) -> Result<(), Trouble> {
+    async fn end(&self, target: &Target) -> Result<(), ProvisionerError> {
         let revoke = &self.http.revoke;
         let mut target = target.clone();
         if revoke.uses("upstream_id")
@@ -170,8 +170,8 @@ fn known(target: &Target) -> Filling {
     filling
 }
 
-fn request(template: &Template, filling: &Filling, timeout: Duration) -> Result<Ask, Trouble> {
-    let unknown = |place: String| Trouble {
+fn request(template: &Template, filling: &Filling, timeout: Duration) -> Result<Ask, ProvisionerError> {
+    let unknown = |place: String| ProvisionerError {
         why: format!("the request needs {{{place}}}, which is not known"),
         retry_after: None,
         perhaps: false,
@@ -183,7 +183,7 @@ fn request(template: &Template, filling: &Filling, timeout: Duration) -> Result<
     Ok(Ask {
         method: template.method.clone(),
         url: write(&template.url, filling, escaped).map_err(unknown)?,
-        headers: headers.collect::<Result<_, Trouble>>()?,
+        headers: headers.collect::<Result<_, ProvisionerError>>()?,
         body: template.body.as_ref().map(|body| fill(body, filling).unwrap_or_default().to_string()),
         timeout,
     })

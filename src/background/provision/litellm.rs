@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use entente_domain::arcp::credentials::Bounds;
-use entente_kernel::arcp::credentials::{Answer, Minted, Order, Target, Trouble, Upstream};
+use entente_kernel::arcp::credentials::{Answer, Minted, Order, ProvisionerError, Target, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};
@@ -76,7 +76,7 @@ impl Proxy {
         Value::Object(body)
     }
 
-    async fn generate(&self, order: &Order) -> Result<Minted, Trouble> {
+    async fn generate(&self, order: &Order) -> Result<Minted, ProvisionerError> {
         let bounds = self.bounds(order);
         let timeout = Duration::from_secs(self.config.timeout);
         let ask = self.ask("/key/generate", &self.request(order, &bounds), timeout);
@@ -96,7 +96,7 @@ impl Proxy {
         })
     }
 
-    async fn delete(&self, target: &Target) -> Result<(), Trouble> {
+    async fn delete(&self, target: &Target) -> Result<(), ProvisionerError> {
         let body = match (&target.value, target.given) {
             (Some(value), true) => json!({ "keys": [value] }),
             _ => json!({ "key_aliases": [target.alias()] }),

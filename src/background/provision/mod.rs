@@ -11,7 +11,7 @@ use std::time::Duration;
 use entente_domain::arcp::credentials::Bounds;
 use entente_domain::ids::Chance;
 use entente_kernel::Provisioners;
-use entente_kernel::arcp::credentials::{Order, Provisioner, Trouble, Upstream};
+use entente_kernel::arcp::credentials::{Order, Provisioner, ProvisionerError, Upstream};
 
 use self::broker::Broker;
 use self::development::Development;
@@ -81,7 +81,7 @@ fn ttl(order: &Order, bounds: &Bounds) -> i64 {
 }
 
 /// Sends a request with a time limit, and repeats it where that is safe.
-async fn ask_for(client: &Upstreams, ask: Ask, order: &Order) -> Result<Answer, Trouble> {
+async fn ask_for(client: &Upstreams, ask: Ask, order: &Order) -> Result<Answer, ProvisionerError> {
     let within = tokio::time::Instant::now() + ask.timeout;
     let mut tries = 1;
     loop {
@@ -99,18 +99,18 @@ async fn ask_for(client: &Upstreams, ask: Ask, order: &Order) -> Result<Answer, 
     }
 }
 
-fn unanswered(silence: Unanswered) -> Trouble {
-    Trouble { why: silence.why, retry_after: None, perhaps: silence.perhaps }
+fn unanswered(silence: Unanswered) -> ProvisionerError {
+    ProvisionerError { why: silence.why, retry_after: None, perhaps: silence.perhaps }
 }
 
 /// Converts an unsuccessful answer.
 ///
 /// A refusal (4xx) created nothing; after other statuses the outcome is unknown.
-fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
+fn refused(answer: &Answer, secrets: &[&str]) -> ProvisionerError {
     let said = entente_domain::arcp::credentials::scrub(&answer.body, secrets.iter().copied());
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     let refused = (400..500).contains(&answer.status) && answer.status != 408;
-    Trouble {
+    ProvisionerError {
         why: format!("it answered {}{said}", answer.status),
         retry_after: answer.retry_after,
         perhaps: !refused,
@@ -118,7 +118,7 @@ fn refused(answer: &Answer, secrets: &[&str]) -> Trouble {
 }
 
 /// Converts a success without the expected data: a credential was created, but its value is unknown.
-fn incomplete(what: &str) -> Trouble {
+fn incomplete(what: &str) -> ProvisionerError {
     // The answer is not repeated: it may contain the value at another place.
-    Trouble { why: format!("its answer has no {what}"), retry_after: None, perhaps: true }
+    ProvisionerError { why: format!("its answer has no {what}"), retry_after: None, perhaps: true }
 }

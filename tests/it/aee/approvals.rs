@@ -1,6 +1,6 @@
 //! Tasks that wait for a person's approval (`requires.human_approval`, AEE §3).
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use crate::aee::envelopes::{answer, letter, mail, two, with};
@@ -12,7 +12,7 @@ use crate::pages::Browser;
 /// Returns a client with its own key for a person.
 async fn person(world: &World, id: &str) -> Client {
     let secret = format!("key-of-{id}");
-    seeds::seed(world.ctx(), Kind::Human, id, &secret).await.unwrap();
+    seeds::seed(world.ctx(), PrincipalKind::Human, id, &secret).await.unwrap();
     world.client(&secret)
 }
 

@@ -1,7 +1,7 @@
 //! The redacted copy that is delivered when a rule removes something from an envelope, and the reply to it (AEE
 //! §11.5).
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use crate::aee::envelopes::{answer, letter, mail, two, with};
@@ -191,7 +191,7 @@ async fn a_channel_gets_something_else_too_and_each_answers_for_itself() {
 #[tokio::test]
 async fn what_a_person_agrees_to_is_handed_on_by_the_rules() {
     let (world, ada, bob, _admin) = apart(json!({})).await;
-    seeds::seed(world.ctx(), Kind::Human, "human.eve", "key-of-eve").await.unwrap();
+    seeds::seed(world.ctx(), PrincipalKind::Human, "human.eve", "key-of-eve").await.unwrap();
     let eve = world.client("key-of-eve");
     let task =
         with(secret(&world, "envelope-1", "agent.bob"), json!({ "requires": { "human_approval": true } }));

@@ -1,6 +1,6 @@
 //! Tasks that reach a bridge through policy rules: redacted ones, and ones that waited for approval.
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use super::super::harness::{Value, json};
@@ -56,7 +56,7 @@ async fn a_task_with_something_left_out_is_done_and_who_asked_hears_of_it() {
 #[tokio::test]
 async fn what_was_signed_with_a_key_that_is_revoked_while_it_waits_becomes_no_job() {
     let (world, [ada, bob, _admin], hand) = bridged().await;
-    seeds::seed(world.ctx(), Kind::Human, "human.eve", "key-of-eve").await.unwrap();
+    seeds::seed(world.ctx(), PrincipalKind::Human, "human.eve", "key-of-eve").await.unwrap();
     let eve = world.client("key-of-eve");
     let pair = json!({ "kid": "one", "algorithm": "ed25519", "public_key": key(1).public_key() });
     ada.post("/aee/keys", pair).await.is(201);

@@ -182,7 +182,7 @@ async fn a_task_to_a_bus_is_shown_once_a_person_has_agreed() {
     ada.post("/aee/envelopes", event.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 1).await;
     assert_eq!(shown[0]["payload"]["envelope"], event, "what waits was sent to nobody");
-    let kind = entente_domain::identity::principals::Kind::Human;
+    let kind = entente_domain::identity::principals::PrincipalKind::Human;
     entente_kernel::identity::seeds::seed(world.ctx(), kind, "human.eve", "key-of-eve").await.unwrap();
     let agreed = json!({ "decision": "approve" });
     world.client("key-of-eve").post("/aee/approvals/envelope-1", agreed).await.ok();

@@ -7,7 +7,7 @@ use crate::aee::envelopes::{letter, mail, with};
 use crate::harness::terminal::Terminal;
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::people::logged_in;
-use crate::moments::{ask, at, option, pass_time, resolve};
+use crate::moments::{ask, at, expire_due, option, resolve};
 use crate::pages::Browser;
 
 const PROMPT: &str = "1-2, t, d, a) ask for detail, n) next, q) quit: ";
@@ -226,7 +226,7 @@ async fn news_that_say_nothing_leave_what_is_half_typed() {
     .await;
     // The escalation changes the question, but not for the person who is answering.
     world.clock.advance(60);
-    assert_eq!(pass_time(&world).await, 1);
+    assert_eq!(expire_due(&world).await, 1);
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let (status, screen) = aside(move || {
         person.enter("");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use entente::config::Config;
 use entente::startup::{Parts, Server};
 use entente_domain::clock::{Clock, Timestamp, plus_seconds, rfc3339};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 use entente_runtime::environment::SharedClock;
 use tokio::time::{sleep, timeout};
@@ -45,7 +45,7 @@ async fn server(clock: Arc<Fragile>) -> Server {
     let parts =
         Parts { clock, seeded_keys: true, ..Parts::real(config.unwrap(), Cluster::get().options(&database)) };
     let server = Server::start(parts).await.unwrap();
-    seeds::seed(&server.ctx, Kind::Agent, "agent.ada", "key-of-ada").await.unwrap();
+    seeds::seed(&server.ctx, PrincipalKind::Agent, "agent.ada", "key-of-ada").await.unwrap();
     server
 }
 

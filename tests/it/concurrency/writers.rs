@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use entente_runtime::metrics::Metrics;
 use entente_runtime::tasks::Tasks;
-use entente_store::commit::{Deed, GroupCommit, Unanswered};
+use entente_store::commit::{BatchHandler, GroupCommit, Unanswered};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
@@ -18,7 +18,7 @@ struct Adding {
 /// The command that makes its batch panic.
 const FATAL: u64 = 666;
 
-impl Deed for Adding {
+impl BatchHandler for Adding {
     type Command = u64;
     type Answer = u64;
     type Memory = u64;
@@ -80,7 +80,7 @@ struct Noting {
     slow: Duration,
 }
 
-impl Deed for Noting {
+impl BatchHandler for Noting {
     type Command = u64;
     type Answer = u64;
     type Memory = ();
@@ -117,8 +117,8 @@ async fn a_command_that_waits_keeps_its_own_lane_and_nobody_else() {
     let metrics = Metrics::new();
     let (tasks, noted) = (Tasks::new(&metrics), Arc::new(Mutex::new(Vec::new())));
     let (lock, locked) = watch::channel(true);
-    let deed = Noting { locked, noted: Arc::clone(&noted), slow: Duration::ZERO };
-    let commits = GroupCommit::start(deed, 1, &tasks, &metrics);
+    let handler = Noting { locked, noted: Arc::clone(&noted), slow: Duration::ZERO };
+    let commits = GroupCommit::start(handler, 1, &tasks, &metrics);
     let commits = Arc::new(commits);
     let mut waiting = Vec::new();
     for n in 100..120 {
@@ -157,8 +157,8 @@ async fn what_comes_when_the_lock_is_just_free_does_not_overtake_what_waited_for
     let metrics = Metrics::new();
     let (tasks, noted) = (Tasks::new(&metrics), Arc::new(Mutex::new(Vec::new())));
     let (lock, locked) = watch::channel(true);
-    let deed = Noting { locked, noted: Arc::clone(&noted), slow: Duration::from_millis(100) };
-    let commits = Arc::new(GroupCommit::start(deed, 1, &tasks, &metrics));
+    let handler = Noting { locked, noted: Arc::clone(&noted), slow: Duration::from_millis(100) };
+    let commits = Arc::new(GroupCommit::start(handler, 1, &tasks, &metrics));
     let waiting = {
         let commits = Arc::clone(&commits);
         tokio::spawn(async move { commits.submit(0, vec![100, 200]).await })

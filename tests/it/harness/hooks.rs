@@ -33,7 +33,7 @@ impl World {
 
     /// Delivers all due webhooks.
     pub async fn deliver(&self) {
-        self.server.courier.step().await.unwrap();
+        self.server.webhook_sender.step().await.unwrap();
     }
 
     async fn is_handed_out(&self) -> bool {

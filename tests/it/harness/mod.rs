@@ -25,7 +25,7 @@ use entente::background::sweeps::run_all;
 use entente::config::Config;
 use entente::startup::{Parts, Server};
 use entente_domain::clock::{Clock, Timestamp};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{Chance, IntentId};
 use entente_domain::log::chains::verify;
 use entente_domain::log::events::Sealed;
@@ -177,7 +177,7 @@ impl World {
         let server = Server::start(parts).await.unwrap();
         let address = server.address;
         let world = Self { server, clock, database, address, hooked: AtomicBool::new(false) };
-        seeds::seed(&world.server.ctx, Kind::Service, "service.any", ANY).await.unwrap();
+        seeds::seed(&world.server.ctx, PrincipalKind::Service, "service.any", ANY).await.unwrap();
         world
     }
 
@@ -213,14 +213,14 @@ impl World {
     /// Returns a client with its own key for this agent.
     pub async fn agent(&self, id: &str) -> Client {
         let key = format!("key-of-{id}");
-        seeds::seed(&self.server.ctx, Kind::Agent, id, &key).await.unwrap();
+        seeds::seed(&self.server.ctx, PrincipalKind::Agent, id, &key).await.unwrap();
         self.client(&key)
     }
 
     /// Returns a client with its own key for this person.
     pub async fn human(&self, id: &str) -> Client {
         let key = format!("key-of-{id}");
-        seeds::seed(&self.server.ctx, Kind::Human, id, &key).await.unwrap();
+        seeds::seed(&self.server.ctx, PrincipalKind::Human, id, &key).await.unwrap();
         self.client(&key)
     }
 

@@ -58,8 +58,8 @@ async fn a_checkpoint_is_the_servers_signed_word() {
     assert_eq!(told[0]["payload"]["merkle_root"], made["merkle_root"]);
     assert_eq!(told[0]["payload"]["signature"], made["signature"]);
     // The system log, which contains that checkpoint's event.
-    let house = admin.post("/admin/checkpoints", json!({ "scope": "house" })).await.is(201);
-    assert_eq!((&house["intent_id"], &house["scope"]), (&json!(null), &json!("house")));
+    let house = admin.post("/admin/checkpoints", json!({ "scope": "server" })).await.is(201);
+    assert_eq!((&house["intent_id"], &house["scope"]), (&json!(null), &json!("server")));
     let found = admin.get("/audit/verify").await.ok();
     assert_eq!((&found["valid"], &found["checkpoint_count"]), (&json!(true), &json!(1)));
     world.end().await;
@@ -71,7 +71,7 @@ async fn only_admins_take_them_and_only_of_what_is_there() {
     let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
     let intent = noted(&ada, 0).await;
     ada.post("/admin/checkpoints", json!({ "intent_id": intent })).await.refused(403, "scope_missing");
-    for body in [json!({}), json!({ "scope": "intent" }), json!({ "scope": "house", "intent_id": intent })] {
+    for body in [json!({}), json!({ "scope": "intent" }), json!({ "scope": "server", "intent_id": intent })] {
         admin.post("/admin/checkpoints", body).await.refused(422, "invalid_request");
     }
     let nobodys = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" });
@@ -109,7 +109,7 @@ async fn a_checkpoint_is_seen_by_who_can_read_the_intent() {
     world.clock.advance(1);
     let second = take(&admin, &closed).await;
     world.clock.advance(1);
-    let house = admin.post("/admin/checkpoints", json!({ "scope": "house" })).await.is(201);
+    let house = admin.post("/admin/checkpoints", json!({ "scope": "server" })).await.is(201);
     let named = |list: Value| -> Vec<Value> {
         list.as_array().unwrap().iter().map(|one| one["checkpoint_id"].clone()).collect()
     };
@@ -117,7 +117,7 @@ async fn a_checkpoint_is_seen_by_who_can_read_the_intent() {
     assert_eq!(named(eve.get("/checkpoints").await.ok()), [id(&first)]);
     assert_eq!(named(ada.get("/checkpoints").await.ok()), [id(&second), id(&first)], "the newest first");
     assert_eq!(named(admin.get("/checkpoints").await.ok()), [id(&house), id(&second), id(&first)]);
-    assert_eq!(named(admin.get("/checkpoints?scope=house").await.ok()), [id(&house)]);
+    assert_eq!(named(admin.get("/checkpoints?scope=server").await.ok()), [id(&house)]);
     assert_eq!(named(admin.get("/checkpoints?scope=intent&limit=1").await.ok()), [id(&second)]);
     let before = format!("/checkpoints?before={}", second["checkpoint_id"].as_str().unwrap());
     assert_eq!(named(admin.get(&before).await.ok()), [id(&first)]);

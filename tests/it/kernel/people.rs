@@ -1,6 +1,6 @@
 //! Logins of people: passwords and one-time links, their effects, who may create them, and their ends.
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use crate::harness::{Client, Setup, World, http, json};
@@ -348,7 +348,7 @@ async fn the_secrets_of_logins_are_stored_and_told_nowhere() {
 #[tokio::test]
 async fn a_seeded_person_may_have_a_password_too() {
     let world = World::start().await;
-    seeds::seed(world.ctx(), Kind::Human, "human.eve", "key-of-eve").await.unwrap();
+    seeds::seed(world.ctx(), PrincipalKind::Human, "human.eve", "key-of-eve").await.unwrap();
     let admin = world.admin().await;
     admin.put("/people/human.eve/password", json!({ "password": WORDS, "admin": true })).await.ok();
     let mut browser = Browser::new(world.address);

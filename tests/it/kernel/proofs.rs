@@ -132,7 +132,7 @@ async fn a_log_is_verified_and_exported_without_stopping_it() {
     let world = World::start().await;
     let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
     let (intent, _) = talk(&ada, json!({})).await;
-    let mut held = world.ctx().begin(&[intent.parse().unwrap(), IntentId::HOUSE]).await.unwrap();
+    let mut held = world.ctx().begin(&[intent.parse().unwrap(), IntentId::SYSTEM]).await.unwrap();
     sqlx::query("SET LOCAL idle_in_transaction_session_timeout = 0").execute(&mut *held).await.unwrap();
     let time = std::time::Duration::from_secs(5);
     for path in [format!("/intents/{intent}/events/verify"), format!("/intents/{intent}/export")] {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use entente_domain::canonical::sha256;
 use entente_domain::clock::{Timestamp, parse};
 use entente_domain::identity::keys::{KeyAsk, create};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
 use entente_kernel::{Grant, Grants};
 
@@ -89,7 +89,7 @@ async fn another_server_hears_of_a_revocation() {
 fn grant(name: &str, change: i64, now: Timestamp) -> Arc<Grant> {
     let id = KeyId::from(uuid::Uuid::nil());
     let key = create(KeyAsk::default(), name.to_owned(), "agent.ada", "agent.ada", id, now).unwrap();
-    Arc::new(Grant::new(key, Kind::Agent, change))
+    Arc::new(Grant::new(key, PrincipalKind::Agent, change))
 }
 
 #[test]

@@ -8,7 +8,7 @@ use futures_util::future::join;
 
 use super::vetoes::{instead, other, refused};
 use super::work::job;
-use super::{ask, at, dialogue, option, pass_time, question, resolve, told, with};
+use super::{ask, at, dialogue, expire_due, option, question, resolve, told, with};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
 /// Creates a refused question and its successor, with these members added.
@@ -50,11 +50,11 @@ async fn an_objection_comes_back_when_what_took_its_place_is_taken_back_or_lapse
     stands_again(&agent, &ada, &veto).await;
     assert_eq!(told(&world, "moment.expired").await[0]["moment_id"], next["id"]);
     assert_eq!(told(&world, "moment.veto_restored").await.len(), 2);
-    assert_eq!(pass_time(&world).await, 0);
+    assert_eq!(expire_due(&world).await, 0);
     // The sweep does the same, and a new question becomes the successor.
     let (veto, _) = followed(&agent, &ada, json!({ "expires_in": 60 })).await;
     world.clock.advance(60);
-    assert_eq!(pass_time(&world).await, 1);
+    assert_eq!(expire_due(&world).await, 1);
     assert_eq!(told(&world, "moment.veto_restored").await.len(), 3);
     let third = agent.post("/moments", instead(&veto, other("Who may?"))).await.is(201);
     resolve(&ada, &third, option(0)).await.is(200);
@@ -122,8 +122,8 @@ async fn an_objection_comes_back_when_the_work_ends_that_its_successor_was_for()
     let (veto, _) = followed(&agent, &ada, json!({ "intent_id": intent["id"] })).await;
     let path = format!("/intents/{}/status", intent["id"].as_str().unwrap());
     agent.seen(&intent["version"]).post(&path, json!({ "status": "abandoned" })).await.ok();
-    assert_eq!(pass_time(&world).await, 1);
-    assert_eq!(pass_time(&world).await, 0);
+    assert_eq!(expire_due(&world).await, 1);
+    assert_eq!(expire_due(&world).await, 0);
     assert_eq!(told(&world, "moment.veto_restored").await.len(), 2);
     stands_again(&agent, &ada, &veto).await;
     world.end().await;

@@ -2,7 +2,7 @@
 //! timeout.
 
 use super::work::job;
-use super::{ask, at, free_text, option, pass_time, question, resolve, told, with};
+use super::{ask, at, expire_due, free_text, option, question, resolve, told, with};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,8 +21,8 @@ async fn a_question_lapses_the_instant_it_is_due() {
     let refused = resolve(&ada, &moment, option(0)).await.refused(409, "moment_not_open");
     assert!(refused["message"].as_str().unwrap().contains("lapsed"));
     assert_eq!(told(&world, "moment.expired").await.len(), 0);
-    assert_eq!(pass_time(&world).await, 1);
-    assert_eq!(pass_time(&world).await, 0);
+    assert_eq!(expire_due(&world).await, 1);
+    assert_eq!(expire_due(&world).await, 0);
     let told = told(&world, "moment.expired").await;
     assert_eq!((&told[0]["moment_id"], &told[0]["agent_id"]), (&moment["id"], &json!("agent.a")));
     let found = agent.get(&at(&moment)).await.ok();
@@ -45,7 +45,7 @@ async fn what_nobody_answers_goes_to_a_second_person() {
     world.clock.advance(600);
     // In effect as soon as it is due; the sweep publishes it.
     assert_eq!(ids(&ben.get("/moments/inbox").await.ok()["moments"]), [moment["id"].as_str().unwrap()]);
-    assert_eq!(pass_time(&world).await, 1);
+    assert_eq!(expire_due(&world).await, 1);
     let told = told(&world, "moment.escalated").await;
     assert_eq!((told.len(), &told[0]["escalated_to"]), (1, &json!("human.ben")));
     assert_eq!(ids(&ada.get("/moments/inbox").await.ok()["moments"]).len(), 1);
@@ -87,7 +87,7 @@ async fn an_answer_before_the_sweep_is_told_with_the_second_person() {
             assert_eq!((&event["moment_id"], &event["escalated_to"]), (&moment["id"], &json!("human.ben")));
         }
     }
-    assert_eq!((escalated.len(), pass_time(&world).await), (2, 0));
+    assert_eq!((escalated.len(), expire_due(&world).await), (2, 0));
     world.end().await;
 }
 
@@ -106,7 +106,7 @@ async fn what_is_due_for_longest_comes_first() {
     world.clock.advance(90);
     // One at a time, as with a backlog larger than a batch.
     for next in [&of_job, &lapse[2], &lapse[1], &lapse[0]] {
-        assert_eq!(entente_kernel::moments::pass_time(world.ctx(), 1).await.unwrap(), 1);
+        assert_eq!(entente_kernel::moments::expire_due(world.ctx(), 1).await.unwrap(), 1);
         let written: Vec<String> = sqlx::query_scalar(
             "SELECT id::text FROM moments WHERE ended_at IS NOT NULL ORDER BY changed_seq DESC",
         )

@@ -1,7 +1,7 @@
 //! Moments of jobs and intents: who may ask for a job, the phases that followers see, and that the end of the work
 //! withdraws its questions; and that a moment is not broadcast.
 
-use super::{ask, at, option, pass_time, question, resolve, told, with};
+use super::{ask, at, expire_due, option, question, resolve, told, with};
 use crate::aee::envelopes::letter;
 use crate::arcp::jobs::{Hand, events, id};
 use crate::harness::{Client, Setup, Value, World, ids, json};
@@ -147,7 +147,7 @@ async fn the_end_of_a_job_withdraws_its_questions() {
         assert_eq!(ids(&ada.get("/moments/inbox").await.ok()["moments"]), [kept["id"].as_str().unwrap()]);
         assert_eq!(ids(&ada.get("/moments?state=withdrawn").await.ok()["moments"])[0], moment["id"]);
         resolve(&ada, &moment, option(0)).await.refused(409, "moment_not_open");
-        assert_eq!(pass_time(&world).await, 1);
+        assert_eq!(expire_due(&world).await, 1);
         let told = told(&world, "moment.withdrawn").await;
         let last = told.last().unwrap();
         assert_eq!((&last["moment_id"], &last["reason"]), (&moment["id"], &json!("job_ended")));

@@ -117,7 +117,7 @@ impl Two {
     pub async fn carry(&self) {
         for world in [&self.a, &self.b, &self.a] {
             world.sweep().await;
-            world.server.carrier.step().await.unwrap();
+            world.server.federation_sender.step().await.unwrap();
         }
     }
 

@@ -128,9 +128,9 @@ async fn work_is_for_those_who_are_assigned() {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let intent = governed(&ada, json!({ "write_scope": "assigned_only" })).await;
     let before = bob.get(&format!("/intents/{intent}")).await.ok();
-    for (deed, reply) in works(&bob, &intent).await {
+    for (operation, reply) in works(&bob, &intent).await {
         let detail = violates(&reply, "write_scope");
-        assert!(detail["message"].as_str().unwrap().contains("agent.bob"), "{deed}");
+        assert!(detail["message"].as_str().unwrap().contains("agent.bob"), "{operation}");
     }
     assert_eq!(bob.get(&format!("/intents/{intent}")).await.ok(), before, "nothing of it was done");
     // The creator is no exception, but may assign agents as a manager.
@@ -141,8 +141,8 @@ async fn work_is_for_those_who_are_assigned() {
     violates(&assign(&bob, &intent, "agent.bob").await, "write_scope");
     assign(&ada, &intent, "agent.bob").await.ok();
     let task = bob.post(&format!("/intents/{intent}/tasks"), json!({ "name": "ours" })).await.ok();
-    for (deed, reply) in works(&bob, &intent).await {
-        if deed == "set_status" {
+    for (operation, reply) in works(&bob, &intent).await {
+        if operation == "set_status" {
             // The version was read before the state was patched.
             reply.refused(409, "version_conflict");
         } else {
@@ -222,7 +222,7 @@ async fn the_log_tells_of_violations_and_is_not_flooded() {
         (&events[0]["actor"], &events[0]["payload"]["rule"]),
         (&json!("agent.bob"), &json!("write_scope"))
     );
-    assert_eq!(events[0]["payload"]["deed"], "log_event");
+    assert_eq!(events[0]["payload"]["operation"], "log_event");
     // Another agent is logged, and so is the same one a minute later.
     note("agent.eve").await;
     assert_eq!(told(&ada, &intent, "governance.violation").await.len(), 2);

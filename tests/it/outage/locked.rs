@@ -78,9 +78,9 @@ async fn messages_to_other_intents_do_not_wait_for_a_locked_one() {
         let began = Instant::now();
         let path = format!("/intents/{intent}/events");
         let asks = join_all([&ada, &elsewhere].into_iter().flat_map(|client| {
-            let deed = async { client.post(&path, json!({ "event_type": "note" })).await };
+            let operation = async { client.post(&path, json!({ "event_type": "note" })).await };
             let twice = async { send(&client.once("k"), &channel, 1).await };
-            [futures_util::future::Either::Left(deed), futures_util::future::Either::Right(twice)]
+            [futures_util::future::Either::Left(operation), futures_util::future::Either::Right(twice)]
         }));
         for reply in asks.await {
             is_told_to_wait(&reply);

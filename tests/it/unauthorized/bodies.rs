@@ -74,7 +74,7 @@ fn older(path: &str) -> Value {
             "action": "rotate", "new_public_key": key(2).public_key(), "old_public_key": key(1).public_key(),
             "signature": "x",
         }),
-        "checkpoints" => json!({ "scope": "house" }),
+        "checkpoints" => json!({ "scope": "server" }),
         "anchor" => json!({ "provider": "theirs", "reference": "r/1" }),
         "replay" => json!({ "since": "2026-11-21T08:00:00Z" }),
         "principals" => json!({ "id": "agent.new", "kind": "agent" }),

@@ -22,8 +22,8 @@ use entente_kernel::identity::authentication;
 use entente_kernel::{AppError, Caller};
 use serde_json::{Value, json};
 
-use super::Line;
-use crate::http::Doors;
+use super::Connection;
+use crate::http::ApiState;
 
 /// Bytes of a list's envelope besides its jobs.
 const AROUND: usize = 1_000;
@@ -57,8 +57,8 @@ pub(super) struct Inside {
 
 /// An admitted client, on whose behalf operations are called.
 #[derive(Clone)]
-pub(super) struct Desk {
-    pub doors: Arc<Doors>,
+pub(super) struct Backend {
+    pub api: Arc<ApiState>,
     pub caller: Caller,
     pub entered: Arc<Entered>,
 }
@@ -79,13 +79,13 @@ pub(super) fn refusal(failure: AppError) -> Refusal {
 
 /// Admits a client: authenticates it, and opens a new session or resumes an existing one.
 pub(super) async fn enter(
-    doors: &Doors,
-    line: Line,
+    api: &ApiState,
+    line: Connection,
     hello: &Hello,
     dialect: Dialect,
     features: Features,
 ) -> Result<Inside, AppError> {
-    let ctx = &doors.ctx;
+    let ctx = &api.ctx;
     let unknown = || Refusal::new(Code::Unauthenticated, "Invalid or missing API key");
     let grant = match &hello.resume {
         Some(resume) if hello.token.is_empty() => {
@@ -120,11 +120,11 @@ pub(super) async fn enter(
     Ok(Inside { caller, entered, agents: agents.collect(), last_seq, follows })
 }
 
-impl Desk {
+impl Backend {
     /// Counts a request against the key's rate limit, and returns how long it must wait if it came too early.
     pub fn wait(&self) -> Option<Duration> {
-        let since_start = Instant::now().duration_since(self.doors.started);
-        match self.caller.grant.admit(self.doors.limits.rate_per_second, since_start)? {
+        let since_start = Instant::now().duration_since(self.api.started);
+        match self.caller.grant.admit(self.api.limits.rate_per_second, since_start)? {
             (_, Verdict::Wait { nanos }) => Some(Duration::from_nanos(nanos)),
             (_, Verdict::Pass { .. }) => None,
         }
@@ -135,10 +135,10 @@ impl Desk {
     /// A client that repeats a submission from another session, or after the job has ended, still receives
     /// the events that it awaits: those from now on, or the end (ARCP-W-8.2).
     pub async fn submit(self, request: Request, submit: Submit, trace_id: Option<String>) -> Done {
-        let trace = trace_id.and_then(|id| Trace::of_id(&id, &*self.doors.ctx.chance));
+        let trace = trace_id.and_then(|id| Trace::of_id(&id, &*self.api.ctx.chance));
         let caller = self.caller.clone().traced(trace);
         let origin = Origin::Session(self.entered.id);
-        let submitted = match self.doors.works.submit(&caller, submit, origin).await {
+        let submitted = match self.api.job_writer.submit(&caller, submit, origin).await {
             Ok(submitted) => submitted,
             Err(failure) => return Done::Answer(request, Answer::Refused(refusal(failure), None), None),
         };
@@ -157,14 +157,14 @@ impl Desk {
     }
 
     async fn follow(&self, job: JobId, since: Since) -> Result<sessions::Followed, AppError> {
-        let ctx = &self.doors.ctx;
+        let ctx = &self.api.ctx;
         let described = jobs::describe(ctx, &self.caller, job).await?;
         sessions::follow(ctx, &self.entered, described, since).await
     }
 
     /// Subscribes to a job; the outcome is recorded in either case (§14).
     pub async fn subscribe(self, request: Request, job_id: JobId, since: Since) -> Done {
-        let ctx = &self.doors.ctx;
+        let ctx = &self.api.ctx;
         let seen = jobs::describe(ctx, &self.caller, job_id).await;
         let allowed = match &seen {
             Ok(_) => Some(true),
@@ -189,7 +189,7 @@ impl Desk {
 
     /// Stops following a job.
     pub async fn unsubscribe(self, job_id: JobId) -> Done {
-        if let Err(failure) = sessions::unfollow(&self.doors.ctx, self.entered.id, job_id).await {
+        if let Err(failure) = sessions::unfollow(&self.api.ctx, self.entered.id, job_id).await {
             tracing::debug!(error = %failure, "a job is still followed");
         }
         Done::Unfollowed(job_id)
@@ -198,7 +198,7 @@ impl Desk {
     /// Cancels a job.
     pub async fn cancel(self, request: Request, job_id: JobId, reason: Option<String>) -> Done {
         let by = Canceller::Session(self.entered.id);
-        let answer = match jobs::cancel(&self.doors.ctx, &self.caller, job_id, by, reason).await {
+        let answer = match jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason).await {
             Ok(job) => Answer::Cancelled {
                 job_id,
                 trace_id: job.trace_id,
@@ -211,7 +211,7 @@ impl Desk {
 
     /// Lists as many jobs as fit into a frame.
     pub async fn list(self, request: Request, list: List, most: usize) -> Done {
-        let mut filter = jobs::Filter {
+        let mut filter = jobs::JobFilter {
             statuses: list.statuses,
             agent: list.agent,
             created_after: list.created_after,
@@ -220,7 +220,7 @@ impl Desk {
             cursor: list.cursor,
         };
         loop {
-            let (jobs, next) = match jobs::list(&self.doors.ctx, &self.caller, &filter).await {
+            let (jobs, next) = match jobs::list(&self.api.ctx, &self.caller, &filter).await {
                 Ok(page) => page,
                 Err(failure) => return Done::Answer(request, Answer::Refused(refusal(failure), None), None),
             };
@@ -235,7 +235,7 @@ impl Desk {
 
     /// Warns the client that it lags behind.
     pub async fn press(self, job_id: JobId, lag: i64) -> Done {
-        if let Err(failure) = sessions::press(&self.doors.ctx, &self.entered, job_id, lag).await {
+        if let Err(failure) = sessions::press(&self.api.ctx, &self.entered, job_id, lag).await {
             tracing::debug!(error = %failure, "a client that lags was not told");
         }
         Done::Nothing
@@ -244,14 +244,14 @@ impl Desk {
     /// Records the number up to which the client has processed events.
     pub async fn acked(self, seq: i64) {
         let Entered { id, connection, .. } = *self.entered;
-        if let Err(failure) = sessions::acked(&self.doors.ctx, id, connection, seq).await {
+        if let Err(failure) = sessions::acked(&self.api.ctx, id, connection, seq).await {
             tracing::debug!(error = %failure, "an acknowledgement was not noted");
         }
     }
 
     /// Records that the session is connected, and whether its client was heard on this connection.
     pub async fn keep(self, heard: bool) -> Done {
-        match sessions::keep(&self.doors.ctx, &self.entered, heard).await {
+        match sessions::keep(&self.api.ctx, &self.entered, heard).await {
             Ok(current) => Done::Kept(current),
             // Retried before the session's window closes.
             Err(_unreachable) => Done::Kept(true),
@@ -260,13 +260,13 @@ impl Desk {
 
     /// Checks whether closing the session would lose nothing.
     pub async fn rest(self) -> Done {
-        Done::Idle(sessions::is_idle(&self.doors.ctx, self.entered.id).await.unwrap_or(false))
+        Done::Idle(sessions::is_idle(&self.api.ctx, self.entered.id).await.unwrap_or(false))
     }
 
     /// Reads the session's events after a number, and whether more events of followed jobs wait to be
     /// numbered.
     pub async fn read(self, after: i64, plan: bool) -> Result<(sessions::Batch, bool), AppError> {
-        let ctx = &self.doors.ctx;
+        let ctx = &self.api.ctx;
         let left = plan && sessions::plan(ctx, &self.entered).await?;
         Ok((sessions::after(ctx, &self.entered, after).await?, left))
     }

@@ -1,5 +1,5 @@
-//! Transports of ARCP sessions: WebSocket (`socket.rs`) and stdio (`stdio.rs`). A connection is an `Ear` and
-//! a `Mouth`; `session.rs` connects them with the protocol state machine (`entente_domain::arcp::sessions`), which
+//! Transports of ARCP sessions: WebSocket (`socket.rs`) and stdio (`stdio.rs`). A connection is an `FrameSource` and
+//! a `FrameSink`; `session.rs` connects them with the protocol state machine (`entente_domain::arcp::sessions`), which
 //! makes all decisions, and `asking.rs` calls the kernel's operations.
 
 mod asking;
@@ -15,7 +15,7 @@ use entente_domain::arcp::sessions::dialects::Dialect;
 
 /// Properties of a connection.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Line {
+pub struct Connection {
     /// Requested dialect.
     pub dialect: Option<Dialect>,
     /// Whether frames are lines of text.
@@ -63,13 +63,13 @@ enum Ending {
 }
 
 /// The receiving half of a connection.
-trait Ear {
+trait FrameSource {
     /// Reads the next input; cancel safe: nothing is lost if the future is dropped.
     fn hear(&mut self) -> impl Future<Output = Heard>;
 }
 
 /// The sending half of a connection.
-trait Mouth {
+trait FrameSink {
     /// Sends a frame as soon as there is room; returns false if the client has disconnected.
     fn say(&mut self, frame: String) -> impl Future<Output = bool>;
 

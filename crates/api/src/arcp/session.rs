@@ -25,9 +25,9 @@ use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::asking::{Desk, Done};
-use super::{Ear, Ending, Heard, Line, Mouth};
-use crate::http::Doors;
+use super::asking::{Backend, Done};
+use super::{Connection, Ending, FrameSink, FrameSource, Heard};
+use crate::http::ApiState;
 
 /// Maximum number of requests in progress per session; more are read once one of them is answered.
 const UNDER_WAY: usize = 256;
@@ -68,16 +68,16 @@ enum Step {
 }
 
 /// A session in progress.
-struct Talk {
-    doors: Arc<Doors>,
-    line: Line,
+struct Session {
+    api: Arc<ApiState>,
+    line: Connection,
     machine: Machine,
     began: Instant,
     /// Reason of the end: nothing more is read, and the session ends once all requests are answered.
     last: Option<Ending>,
     /// When the session ends even with requests unanswered, because the server or the client is leaving.
     leaving_at: Option<Instant>,
-    desk: Option<Desk>,
+    backend: Option<Backend>,
     listener: Listener,
     /// Answered in the order of submission, by which alone some clients identify their jobs (ARCP-W-4.3.2).
     submits: FuturesOrdered<Pending<Done>>,
@@ -114,8 +114,13 @@ struct Talk {
 }
 
 /// Runs a session until it ends.
-pub(super) async fn converse(doors: Arc<Doors>, line: Line, mut ear: impl Ear, mut mouth: impl Mouth) {
-    let mut talk = Talk::new(doors, line);
+pub(super) async fn converse(
+    api: Arc<ApiState>,
+    line: Connection,
+    mut ear: impl FrameSource,
+    mut mouth: impl FrameSink,
+) {
+    let mut talk = Session::new(api, line);
     let ending = loop {
         let step = talk.next(&mut ear).await;
         match talk.take(step, &mut mouth).await {
@@ -161,35 +166,35 @@ async fn maybe<T>(future: Option<&mut Pending<T>>) -> T {
     }
 }
 
-async fn voided(desk: Option<&Desk>) {
-    match desk {
-        Some(desk) => desk.caller.grant.voided().await,
+async fn voided(backend: Option<&Backend>) {
+    match backend {
+        Some(backend) => backend.caller.grant.voided().await,
         None => std::future::pending().await,
     }
 }
 
-impl Talk {
-    fn new(doors: Arc<Doors>, line: Line) -> Self {
-        let settings = &doors.ctx.settings.sessions;
+impl Session {
+    fn new(api: Arc<ApiState>, line: Connection) -> Self {
+        let settings = &api.ctx.settings.sessions;
         let terms = Terms {
             version: env!("CARGO_PKG_VERSION"),
             heartbeat: settings.heartbeat,
             resume_window: settings.resume_window,
-            offered: sessions::offered(&doors.ctx),
+            offered: sessions::offered(&api.ctx),
             dialect: line.dialect,
             lines: line.lines,
         };
         let began = Instant::now();
         // Every frame names a session, even before one is opened (ARCP-W-3.3).
-        let id = SessionId::mint(doors.ctx.now(), &*doors.ctx.chance);
+        let id = SessionId::mint(api.ctx.now(), &*api.ctx.chance);
         Self {
             line,
             machine: Machine::new(terms, id, Duration::ZERO),
             began,
             last: None,
             leaving_at: None,
-            desk: None,
-            listener: doors.ctx.feed.bells().listener(),
+            backend: None,
+            listener: api.ctx.feed.wakeups().listener(),
             submits: FuturesOrdered::new(),
             weights: VecDeque::new(),
             others: FuturesUnordered::new(),
@@ -208,7 +213,7 @@ impl Talk {
             active_at: began,
             again_at: None,
             listened_at: None,
-            doors,
+            api,
         }
     }
 
@@ -223,7 +228,7 @@ impl Talk {
     }
 
     /// Waits for the first thing to happen.
-    async fn next(&mut self, ear: &mut impl Ear) -> Step {
+    async fn next(&mut self, ear: &mut impl FrameSource) -> Step {
         let room = self.under_way() < UNDER_WAY && self.weights.iter().sum::<usize>() < BYTES;
         let room = room && self.early.is_none();
         let listens = self.machine.listens() && room && self.last.is_none();
@@ -232,7 +237,7 @@ impl Talk {
         let early = self.early.as_ref().map(|(at, _)| *at);
         let due = [tick, Some(self.keep_at), self.again_at, self.leaving_at, early];
         let wake = due.into_iter().flatten().min().unwrap_or(self.keep_at);
-        let draining = self.doors.draining.clone();
+        let draining = self.api.draining.clone();
         let step = tokio::select! {
             Some(done) = self.submits.next() => {
                 self.weights.pop_front();
@@ -254,7 +259,7 @@ impl Talk {
             heard = ear.hear(), if listens => Step::Heard(heard),
             () = self.listener.rung() => Step::Rung,
             () = sleep_until(wake) => Step::Time,
-            () = voided(self.desk.as_ref()) => Step::Void,
+            () = voided(self.backend.as_ref()) => Step::Void,
             () = std::future::ready(()), if ready => Step::More,
             () = draining.cancelled(), if self.leaving_at.is_none() => Step::Draining,
         };
@@ -265,7 +270,7 @@ impl Talk {
     }
 
     /// Processes a step: informs the machine and performs its instructions; returns the reason if the session ends.
-    async fn take(&mut self, step: Step, mouth: &mut impl Mouth) -> Option<Ending> {
+    async fn take(&mut self, step: Step, mouth: &mut impl FrameSink) -> Option<Ending> {
         self.note_life(&step);
         let entered = matches!(step, Step::Done(Done::Entered(..)));
         let doing = match step {
@@ -301,7 +306,7 @@ impl Talk {
                 self.stale = true;
                 Vec::new()
             }
-            Step::Time => match self.pass_time() {
+            Step::Time => match self.expire_due() {
                 Ok(doing) => doing,
                 Err(ending) => return Some(ending),
             },
@@ -331,15 +336,15 @@ impl Talk {
     }
 
     fn chance(&self) -> Arc<dyn entente_domain::ids::Chance> {
-        Arc::clone(&self.doors.ctx.chance)
+        Arc::clone(&self.api.ctx.chance)
     }
 
     fn moment<'a>(&self, chance: &'a Arc<dyn entente_domain::ids::Chance>) -> Moment<'a> {
-        Moment { at: self.began.elapsed(), now: self.doors.ctx.now(), chance: &**chance }
+        Moment { at: self.began.elapsed(), now: self.api.ctx.now(), chance: &**chance }
     }
 
     /// Performs the machine's instructions: sends frames and starts requests.
-    async fn act(&mut self, doing: Vec<Do>, mouth: &mut impl Mouth) -> Option<Ending> {
+    async fn act(&mut self, doing: Vec<Do>, mouth: &mut impl FrameSink) -> Option<Ending> {
         for what in doing {
             match what {
                 Do::Send(frame) => match timeout(STALL, mouth.say(frame)).await {

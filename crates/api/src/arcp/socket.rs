@@ -9,8 +9,8 @@ use entente_domain::arcp::sessions::dialects::Dialect;
 use entente_domain::refusal::{Code, Refusal};
 
 use super::session::converse;
-use super::{Ear, Ending, Heard, Line, Mouth};
-use crate::http::Doors;
+use super::{Connection, Ending, FrameSink, FrameSource, Heard};
+use crate::http::ApiState;
 use crate::http::error::Problem;
 use crate::http::routes::Routes;
 
@@ -32,11 +32,11 @@ pub fn routes(config: &mut Routes<'_>) {
         (status = 503, description = "The server is stopping", body = crate::http::error::ProblemBody)))]
 #[get("/arcp")]
 async fn socket(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     request: HttpRequest,
     body: web::Payload,
 ) -> Result<HttpResponse, Problem> {
-    open(doors, &request, body)
+    open(api, &request, body)
 }
 
 /// The same endpoint with a trailing slash, which some clients use.
@@ -44,28 +44,32 @@ async fn socket(
 /// # Errors
 /// The request is not a WebSocket handshake, or the server is stopping.
 pub async fn slashed(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     request: HttpRequest,
     body: web::Payload,
 ) -> Result<HttpResponse, Problem> {
-    open(doors, &request, body)
+    open(api, &request, body)
 }
 
-fn open(doors: web::Data<Doors>, request: &HttpRequest, body: web::Payload) -> Result<HttpResponse, Problem> {
-    if doors.draining.is_cancelled() {
+fn open(
+    api: web::Data<ApiState>,
+    request: &HttpRequest,
+    body: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    if api.draining.is_cancelled() {
         let message = "The server is stopping. Connect again in a moment, here or to another one.";
         return Err(Refusal::new(Code::Unavailable, message).into());
     }
-    let address = crate::http::address(request, &doors);
-    let line = Line { dialect: dialect(request.query_string())?, lines: false, address };
+    let address = crate::http::address(request, &api);
+    let line = Connection { dialect: dialect(request.query_string())?, lines: false, address };
     let (response, session, frames) = actix_ws::handle(request, body).map_err(|_no_handshake| {
         let message = "This is a WebSocket (ARCP 1.1). Connect with a WebSocket client.";
         Refusal::new(Code::InvalidParameter, message)
     })?;
     let frames =
         frames.max_frame_size(FRAME_BYTES).aggregate_continuations().max_continuation_size(FRAME_BYTES);
-    let tasks = doors.tasks.clone();
-    tasks.spawn_here("arcp session", converse(doors.into_inner(), line, Socket(frames), Voice(session)));
+    let tasks = api.tasks.clone();
+    tasks.spawn_here("arcp session", converse(api.into_inner(), line, Socket(frames), Voice(session)));
     Ok(response)
 }
 
@@ -83,7 +87,7 @@ fn dialect(query: &str) -> Result<Option<Dialect>, Refusal> {
 
 struct Socket(AggregatedMessageStream);
 
-impl Ear for Socket {
+impl FrameSource for Socket {
     async fn hear(&mut self) -> Heard {
         match self.0.recv().await {
             Some(Ok(AggregatedMessage::Text(text))) => Heard::Text(text.to_string()),
@@ -106,7 +110,7 @@ impl Ear for Socket {
 
 struct Voice(Session);
 
-impl Mouth for Voice {
+impl FrameSink for Voice {
     async fn say(&mut self, frame: String) -> bool {
         self.0.text(frame).await.is_ok()
     }

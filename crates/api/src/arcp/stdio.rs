@@ -10,13 +10,13 @@ use tokio::io::{
 };
 
 use super::session::converse;
-use super::{Ear, Ending, Heard, Line, Mouth};
-use crate::http::Doors;
+use super::{Connection, Ending, FrameSink, FrameSource, Heard};
+use crate::http::ApiState;
 
 /// Runs a session over the process's own stdin and stdout.
-pub async fn run(doors: Arc<Doors>, dialect: Option<Dialect>) {
-    let line = Line { dialect, lines: true, address: None };
-    converse(doors, line, Lines::new(BufReader::new(stdin())), Out(stdout())).await;
+pub async fn run(api: Arc<ApiState>, dialect: Option<Dialect>) {
+    let line = Connection { dialect, lines: true, address: None };
+    converse(api, line, Lines::new(BufReader::new(stdin())), Out(stdout())).await;
 }
 
 /// Incoming lines; a partial line is kept here, so that reading is cancel safe.
@@ -33,7 +33,7 @@ impl<R> Lines<R> {
     }
 }
 
-impl<R: AsyncBufRead + Unpin> Ear for Lines<R> {
+impl<R: AsyncBufRead + Unpin> FrameSource for Lines<R> {
     async fn hear(&mut self) -> Heard {
         loop {
             let Ok(bytes) = self.from.fill_buf().await else { return Heard::Gone };
@@ -70,7 +70,7 @@ impl<R: AsyncBufRead + Unpin> Ear for Lines<R> {
 
 struct Out<W>(W);
 
-impl<W: AsyncWrite + Unpin> Mouth for Out<W> {
+impl<W: AsyncWrite + Unpin> FrameSink for Out<W> {
     async fn say(&mut self, mut frame: String) -> bool {
         frame.push('\n');
         self.0.write_all(frame.as_bytes()).await.is_ok() && self.0.flush().await.is_ok()

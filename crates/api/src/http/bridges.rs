@@ -3,7 +3,7 @@
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_domain::bridges::Bridge;
 use entente_domain::identity::keys::Dialect;
-use entente_kernel::bridges::{self, Kept};
+use entente_kernel::bridges::{self, BridgeRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,7 +11,7 @@ use super::body::Body;
 use super::caller::Asker;
 use super::error::Reply;
 use super::wire::WireTime;
-use super::{Doors, ok};
+use super::{ApiState, ok};
 use crate::http::routes::Routes;
 
 pub fn routes(config: &mut Routes<'_>) {
@@ -40,7 +40,7 @@ struct BridgeBody {
 }
 
 impl BridgeBody {
-    fn new(kept: Kept, dialect: Dialect) -> Self {
+    fn new(kept: BridgeRecord, dialect: Dialect) -> Self {
         Self {
             name: kept.name,
             bridge: kept.bridge,
@@ -59,8 +59,8 @@ impl BridgeBody {
 #[utoipa::path(operation_id = "list_bridges", tag = "envelopes",
     responses((status = 200, description = "The bridges", body = Vec<BridgeBody>)))]
 #[get("/aee/bridges")]
-async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let all = bridges::list(&doors.ctx, &asker.caller).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let all = bridges::list(&api.ctx, &asker.caller).await?;
     ok(&all.into_iter().map(|kept| BridgeBody::new(kept, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -74,8 +74,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
     params(("name" = String, Path, description = "Name of the bridge: lowercase letters, digits, `.`, `_` and `-`")),
     responses((status = 200, description = "The bridge", body = BridgeBody)))]
 #[put("/aee/bridges/{name}")]
-async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<Bridge>) -> Reply {
-    let kept = bridges::put(&doors.ctx, &asker.caller, &path, body.value).await?;
+async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<Bridge>) -> Reply {
+    let kept = bridges::put(&api.ctx, &asker.caller, &path, body.value).await?;
     ok(&BridgeBody::new(kept, asker.dialect))
 }
 
@@ -86,7 +86,7 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
     params(("name" = String, Path, description = "Name of the bridge")),
     responses((status = 204, description = "Removed")))]
 #[delete("/aee/bridges/{name}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    bridges::remove(&doors.ctx, &asker.caller, &path).await?;
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    bridges::remove(&api.ctx, &asker.caller, &path).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -16,7 +16,7 @@ use entente_domain::traces::Trace;
 use entente_kernel::identity::authentication;
 use entente_kernel::{Caller, Grant, OpenRequest};
 
-use super::Doors;
+use super::ApiState;
 use super::error::Problem;
 use super::wire::recognise;
 
@@ -29,7 +29,7 @@ pub struct Asker {
     pub dialect: Dialect,
 }
 
-/// The values of the rate limit headers, which `frontdoor` puts on the response.
+/// The values of the rate limit headers, which `middleware` puts on the response.
 #[derive(Debug, Clone, Copy)]
 pub struct RateNote {
     /// Requests per second.
@@ -49,13 +49,13 @@ impl FromRequest for Asker {
 }
 
 async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
-    let doors = doors(request)?;
+    let api = state_of(request)?;
     let Some(key) = presented(request) else {
         return Err(Refusal::new(Code::Unauthenticated, "Invalid or missing API key").into());
     };
-    let grant = authentication::authenticate(&doors.ctx, key, address(request, doors)).await?;
-    admit(doors, &grant, request)?;
-    let open = begin(doors, &grant, request)?;
+    let grant = authentication::authenticate(&api.ctx, key, address(request, api)).await?;
+    admit(api, &grant, request)?;
+    let open = begin(api, &grant, request)?;
     let agent = match request.headers().get("x-agent-id") {
         None => None,
         Some(value) => Some(value.to_str().map_err(|_no_text| {
@@ -63,18 +63,18 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
         })?),
     };
     let dialect = grant.key.dialect.unwrap_or_else(|| recognise(request));
-    // For `frontdoor`, which writes refusals and counts large responses.
+    // For `middleware`, which writes refusals and counts large responses.
     request.extensions_mut().insert(dialect);
     request.extensions_mut().insert(Arc::clone(&grant));
-    let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), doors.ctx.now())?;
+    let caller = Caller::new(grant, agent.filter(|agent| !agent.is_empty()), api.ctx.now())?;
     let caller = caller.traced(request.extensions().get::<Trace>().copied()).within(open);
     Ok(Asker { caller, dialect })
 }
 
 /// Returns the client's network address, by which its authentication attempts are counted.
-pub fn address(request: &HttpRequest, doors: &Doors) -> Option<IpAddr> {
+pub fn address(request: &HttpRequest, api: &ApiState) -> Option<IpAddr> {
     let peer = request.peer_addr().map(|address| address.ip());
-    if !doors.limits.tls_terminated {
+    if !api.limits.tls_terminated {
         return peer;
     }
     // The last entry is the one that the proxy itself added, on the same header line or on its own.
@@ -90,9 +90,9 @@ fn read(text: &str) -> Option<IpAddr> {
 }
 
 /// Returns the state shared by all handlers; missing only if the application was assembled wrongly.
-pub fn doors(request: &HttpRequest) -> Result<&Arc<Doors>, Problem> {
-    let doors = request.app_data::<web::Data<Doors>>();
-    doors.map(web::Data::get_arc_ref).ok_or_else(|| Problem::internal("the application has no doors"))
+pub fn state_of(request: &HttpRequest) -> Result<&Arc<ApiState>, Problem> {
+    let api = request.app_data::<web::Data<ApiState>>();
+    api.map(web::Data::get_arc_ref).ok_or_else(|| Problem::internal("the application has no `ApiState`"))
 }
 
 trait ArcRef<T> {
@@ -117,23 +117,23 @@ fn presented(request: &HttpRequest) -> Option<&str> {
     header("x-api-key").or_else(bearer).filter(|key| !key.is_empty())
 }
 
-/// Counts a request, its body included, as in progress for its key, until `frontdoor` has the response.
+/// Counts a request, its body included, as in progress for its key, until `middleware` has the response.
 ///
 /// # Errors
 /// The key has too many requests in progress.
-pub fn begin(doors: &Doors, grant: &Arc<Grant>, request: &HttpRequest) -> Result<Arc<OpenRequest>, Problem> {
-    let open = Arc::new(grant.open_request(doors.limits.max_requests_per_key)?);
+pub fn begin(api: &ApiState, grant: &Arc<Grant>, request: &HttpRequest) -> Result<Arc<OpenRequest>, Problem> {
+    let open = Arc::new(grant.open_request(api.limits.max_requests_per_key)?);
     request.extensions_mut().insert(Arc::clone(&open));
     Ok(open)
 }
 
-/// Applies the key's rate limit and records the remaining allowance for `frontdoor`.
+/// Applies the key's rate limit and records the remaining allowance for `middleware`.
 ///
 /// # Errors
 /// [`Code::RateLimited`].
-pub fn admit(doors: &Doors, grant: &Grant, request: &HttpRequest) -> Result<(), Problem> {
-    let since_start = Instant::now().duration_since(doors.started);
-    match grant.admit(doors.limits.rate_per_second, since_start) {
+pub fn admit(api: &ApiState, grant: &Grant, request: &HttpRequest) -> Result<(), Problem> {
+    let since_start = Instant::now().duration_since(api.started);
+    match grant.admit(api.limits.rate_per_second, since_start) {
         None => Ok(()),
         Some((Allowance { per_second, .. }, Verdict::Pass { remaining, .. })) => {
             request.extensions_mut().insert(RateNote { limit: per_second, remaining });

@@ -1,5 +1,5 @@
 //! Tracks open connections and their last use, so that a stopping server does not close a connection on which its
-//! client is about to send another request. Requests themselves are handled by `frontdoor`.
+//! client is about to send another request. Requests themselves are handled by `middleware`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

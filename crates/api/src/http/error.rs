@@ -137,8 +137,8 @@ impl ResponseError for Problem {
     }
 
     fn error_response(&self) -> HttpResponse {
-        // `frontdoor` writes it again, with the request's id.
-        self.response("", Dialect::Standard, Family::House)
+        // `middleware` writes it again, with the request's id.
+        self.response("", Dialect::Standard, Family::Entente)
     }
 }
 
@@ -207,7 +207,7 @@ pub fn status(code: Code) -> StatusCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// This API's own codes.
-    House,
+    Entente,
     /// ARCP's codes (§12), for the job resources (ARCP-W-11).
     Jobs,
 }
@@ -224,7 +224,7 @@ impl Family {
             (Some("jobs" | "workers" | "arcp"), _, _) | (Some("credentials"), Some(_), Some("retry")) => {
                 Self::Jobs
             }
-            _ => Self::House,
+            _ => Self::Entente,
         }
     }
 }

@@ -6,9 +6,9 @@ use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::events::{Event, Kind};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::channels::Channel;
-use entente_domain::openintent::intents::Turn;
+use entente_domain::openintent::intents::StateChange;
 use entente_domain::openintent::messages::{Message, MessageStatus};
-use entente_kernel::feed::{Family, Frame, Mark, Place, Record, Wire};
+use entente_kernel::feed::{Family, Frame, GlobalPosition, Record, ResumeToken, Wire};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
@@ -81,9 +81,9 @@ pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
             write(frame.mark, name, &data)
         }
         Record::Event { event, .. } if is_audited_message(event) => Ok(Bytes::new()),
-        Record::Event { event, turn } => match wire.family {
-            Family::Reference => reference(frame.mark, event, turn.as_deref(), wire.dialect),
-            Family::Sdk => sdk(frame.mark, event, turn.as_deref(), wire.dialect),
+        Record::Event { event, change } => match wire.family {
+            Family::Reference => reference(frame.mark, event, change.as_deref(), wire.dialect),
+            Family::Sdk => sdk(frame.mark, event, change.as_deref(), wire.dialect),
         },
     };
     written.unwrap_or_else(|e| {
@@ -111,11 +111,16 @@ fn is_suspension(event: &Event) -> bool {
 
 /// Writes the reference server's names and data: the whole intent for a change of it, the assignment itself, else the
 /// event.
-fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
-    if let Some(turn) = turn
+fn reference(
+    mark: ResumeToken,
+    event: &Event,
+    change: Option<&StateChange>,
+    dialect: Dialect,
+) -> serde_json::Result<Bytes> {
+    if let Some(change) = change
         && (is(event, Kind::StatePatched) || is(event, Kind::StatusChanged))
     {
-        return write(mark, &event.event_type, &IntentBody::new(&turn.intent, dialect));
+        return write(mark, &event.event_type, &IntentBody::new(&change.intent, dialect));
     }
     if is(event, Kind::AgentAssigned) || is_suspension(event) {
         return write(mark, &event.event_type, &with_intent(event));
@@ -124,13 +129,18 @@ fn reference(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -
 }
 
 /// Writes the SDK's names and data for the events its agents act on, else the event under its own name.
-fn sdk(mark: Mark, event: &Event, turn: Option<&Turn>, dialect: Dialect) -> serde_json::Result<Bytes> {
+fn sdk(
+    mark: ResumeToken,
+    event: &Event,
+    change: Option<&StateChange>,
+    dialect: Dialect,
+) -> serde_json::Result<Bytes> {
     if is(event, Kind::StatePatched)
-        && let Some(turn) = turn
+        && let Some(change) = change
     {
         let mut data = with_intent(event);
-        data.insert("old_state".to_owned(), json!(turn.old_state));
-        data.insert("new_state".to_owned(), json!(turn.intent.state));
+        data.insert("old_state".to_owned(), json!(change.old_state));
+        data.insert("new_state".to_owned(), json!(change.intent.state));
         return write(mark, "STATE_CHANGED", &data);
     }
     let name = match event.event_type.as_str() {
@@ -155,7 +165,7 @@ fn with_intent(event: &Event) -> Map<String, Value> {
     data
 }
 
-fn write(mark: Mark, name: &str, data: &impl Serialize) -> serde_json::Result<Bytes> {
+fn write(mark: ResumeToken, name: &str, data: &impl Serialize) -> serde_json::Result<Bytes> {
     let mut text = format!("id: {}\nevent: ", show(mark)).into_bytes();
     // Client-defined event types have no line breaks (`check_name`), so they cannot start a line of their own.
     text.extend_from_slice(name.as_bytes());
@@ -170,22 +180,25 @@ fn write(mark: Mark, name: &str, data: &impl Serialize) -> serde_json::Result<By
 }
 
 /// Formats a resume token for a stream's `id:`.
-pub fn show(mark: Mark) -> String {
+pub fn show(mark: ResumeToken) -> String {
     match mark {
-        Mark::Line(seq) => seq.to_string(),
-        Mark::House(place) => {
+        ResumeToken::IntentLog(seq) => seq.to_string(),
+        ResumeToken::Global(place) => {
             format!("{}.{}.{}", place.xid, place.seq, Ulid::from_bytes(place.intent_id.uuid().into_bytes()))
         }
     }
 }
 
 /// Parses a `Last-Event-ID`; `None` if it is malformed.
-pub fn read(text: &str) -> Option<Mark> {
+pub fn read(text: &str) -> Option<ResumeToken> {
     let mut parts = text.trim().split('.');
     let first: i64 = parts.next()?.parse().ok()?;
-    let Some(seq) = parts.next() else { return Some(Mark::Line(first)) };
+    let Some(seq) = parts.next() else { return Some(ResumeToken::IntentLog(first)) };
     let intent = Ulid::from_string(parts.next()?).ok()?;
-    let place =
-        Place { xid: first, intent_id: Uuid::from_bytes(intent.to_bytes()).into(), seq: seq.parse().ok()? };
-    parts.next().is_none().then_some(Mark::House(place))
+    let place = GlobalPosition {
+        xid: first,
+        intent_id: Uuid::from_bytes(intent.to_bytes()).into(),
+        seq: seq.parse().ok()?,
+    };
+    parts.next().is_none().then_some(ResumeToken::Global(place))
 }

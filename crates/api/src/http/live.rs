@@ -17,7 +17,7 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
-use super::Doors;
+use super::ApiState;
 use super::error::Reply;
 
 /// Milliseconds after which a client should reconnect when its stream breaks.
@@ -42,7 +42,7 @@ pub trait Source {
     fn start(&self) -> String;
 
     /// Reads the entries since the last call.
-    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError>;
+    async fn read(&mut self, api: &ApiState, caller: &Caller) -> Result<Chunk, AppError>;
 }
 
 /// Returns the request's `Last-Event-ID`, after which the client resumes; `None` if it is absent or blank.
@@ -58,7 +58,7 @@ pub fn unreadable(name: &str) -> Refusal {
 }
 
 struct Live<S: Source> {
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     caller: Caller,
     source: S,
     listener: Option<Listener>,
@@ -69,7 +69,7 @@ struct Live<S: Source> {
 
 impl<S: Source> Drop for Live<S> {
     fn drop(&mut self) {
-        self.doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).dec();
+        self.api.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).dec();
     }
 }
 
@@ -78,14 +78,14 @@ impl<S: Source> Drop for Live<S> {
 /// # Errors
 /// The key has too many open streams.
 pub fn respond<S: Source + 'static>(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     caller: Caller,
     source: S,
     listener: Option<Listener>,
 ) -> Reply {
-    let permit = caller.waits(doors.limits.max_streams_per_key)?;
-    doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).inc();
-    let live = Live { doors, caller, source, listener, begun: false, over: false, _permit: permit };
+    let permit = caller.waits(api.limits.max_streams_per_key)?;
+    api.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).inc();
+    let live = Live { api, caller, source, listener, begun: false, over: false, _permit: permit };
     let body = stream::unfold(Some(live), |live| async move {
         let mut live = live.filter(|live| !live.over)?;
         match live.next().await {
@@ -111,14 +111,14 @@ impl<S: Source> Live<S> {
             let id = self.source.start();
             return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {id}\n\n")));
         }
-        let until = Instant::now() + self.doors.limits.ping;
-        let draining = self.doors.draining.clone();
+        let until = Instant::now() + self.api.limits.ping;
+        let draining = self.api.draining.clone();
         let grant = Arc::clone(&self.caller.grant);
         loop {
             // Checked before each delivery: a key that has ended receives nothing more, even if there is a
             // backlog.
-            self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
-            let chunk = self.source.read(&self.doors, &self.caller).await.map_err(|failure| {
+            self.caller.require_key(self.api.ctx.now()).map_err(|_ended| broken())?;
+            let chunk = self.source.read(&self.api, &self.caller).await.map_err(|failure| {
                 tracing::debug!(error = %failure, kind = S::KIND, "a stream ended");
                 broken()
             })?;

@@ -2,7 +2,7 @@
 //! and shapes the response; the handlers contain no domain decisions.
 //!
 //! One file per resource; `routes` lists them. Shared modules: `caller` (authentication), `body` (request
-//! bodies), `wire` (times and names in the client's dialect), `error` (refusals as responses), `frontdoor`
+//! bodies), `wire` (times and names in the client's dialect), `error` (refusals as responses), `middleware`
 //! (middleware for every request).
 
 pub(crate) mod aee;
@@ -14,10 +14,10 @@ pub(crate) mod caller;
 mod connections;
 pub mod error;
 pub(crate) mod frames;
-pub mod frontdoor;
 pub mod hooks;
 pub(crate) mod kernel;
 mod live;
+pub mod middleware;
 mod moments;
 pub mod openapi;
 pub(crate) mod openintent;
@@ -33,10 +33,10 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::from_fn;
 use actix_web::{App, web};
 use entente_domain::limits::PAGE_BYTES;
-use entente_kernel::aee::post::Post;
-use entente_kernel::arcp::jobs::Works;
-use entente_kernel::openintent::messages::sends::Sends;
-use entente_kernel::openintent::tools::invocations::Desk;
+use entente_kernel::aee::ingest::Ingest;
+use entente_kernel::arcp::jobs::JobWriter;
+use entente_kernel::openintent::messages::writer::MessageWriter;
+use entente_kernel::openintent::tools::invocations::CallQueue;
 use entente_kernel::{Ctx, LargeAnswer};
 use entente_runtime::spans::Spans;
 use entente_runtime::tasks::Tasks;
@@ -44,7 +44,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::caller::{address, admit, begin, doors};
+pub(crate) use self::caller::{address, admit, begin, state_of};
 pub use self::connections::{Connection, Connections};
 use self::routes::Routes;
 use crate::arcp::socket;
@@ -77,17 +77,17 @@ pub struct Limits {
 }
 
 /// State shared by all request handlers.
-pub struct Doors {
+pub struct ApiState {
     /// The kernel's context, which operations receive.
     pub ctx: Ctx,
     /// Group commit of messages.
-    pub sends: Arc<Sends>,
+    pub message_writer: Arc<MessageWriter>,
     /// Group commit of jobs and of workers' reports.
-    pub works: Arc<Works>,
+    pub job_writer: Arc<JobWriter>,
     /// Ingest of envelopes.
-    pub post: Post,
+    pub ingest: Ingest,
     /// Executes tool calls.
-    pub tools: Desk,
+    pub tools: CallQueue,
     /// Limits of the HTTP layer.
     pub limits: Limits,
     /// When the server started, on a monotonic clock.
@@ -105,7 +105,7 @@ pub struct Doors {
     /// Spacing of deliveries to streams.
     pub pace: Pace,
     /// Generator of request ids.
-    pub request_ids: frontdoor::RequestIds,
+    pub request_ids: middleware::RequestIds,
     /// Bounds the refused subscriptions that are delayed at once; beyond that, they are refused without
     /// delay.
     pub held: Semaphore,
@@ -123,7 +123,7 @@ fn root(config: &mut Routes<'_>) {
 }
 
 /// Routes under `/api/v1` and `/v1`.
-fn api(config: &mut Routes<'_>) {
+fn api_routes(config: &mut Routes<'_>) {
     // The router tries services in order, so the most frequent requests come first.
     openintent::messages::routes(config);
     openintent::messages::batches::routes(config);
@@ -157,7 +157,7 @@ fn api(config: &mut Routes<'_>) {
     kernel::access::routes(config);
     kernel::access_requests::routes(config);
     openintent::governance::routes(config);
-    openintent::permits::routes(config);
+    openintent::approvals::routes(config);
     openintent::escalations::routes(config);
     kernel::agents::routes(config);
     kernel::identities::routes(config);
@@ -195,7 +195,7 @@ fn api(config: &mut Routes<'_>) {
 
 /// Builds the application, for the server and for tests.
 pub fn application(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
 ) -> App<
     impl ServiceFactory<
         ServiceRequest,
@@ -205,20 +205,20 @@ pub fn application(
         InitError = (),
     >,
 > {
-    let limit = doors.limits.max_body_bytes;
+    let limit = api.limits.max_body_bytes;
     App::new()
-        .app_data(doors)
+        .app_data(api)
         .app_data(web::PayloadConfig::new(limit))
         .configure(|config| root(&mut Routes::Served(config)))
         .configure(|config| socket::routes(&mut Routes::Served(config)))
-        .service(web::scope("/api/v1").configure(|config| api(&mut Routes::Served(config))))
-        .service(web::scope("/v1").configure(|config| api(&mut Routes::Served(config))))
+        .service(web::scope("/api/v1").configure(|config| api_routes(&mut Routes::Served(config))))
+        .service(web::scope("/v1").configure(|config| api_routes(&mut Routes::Served(config))))
         .route("/arcp/", web::get().to(socket::slashed))
         .configure(openapi::pages)
         .configure(mcp::routes)
         .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))
-        .wrap(from_fn(frontdoor::pass))
+        .wrap(from_fn(middleware::pass))
 }
 
 /// Returns a JSON response.

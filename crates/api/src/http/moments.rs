@@ -14,8 +14,8 @@ use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::rates::Rates;
 use entente_domain::moments::{MomentAsk, MomentState, ValidWhile};
 use entente_domain::refusal::Refusal;
-use entente_kernel::feed::Touch;
-use entente_kernel::moments::{self, Filter};
+use entente_kernel::feed::WakeKey;
+use entente_kernel::moments::{self, MomentFilter};
 use entente_kernel::{AppError, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +27,7 @@ use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
 use super::presence::Presence;
-use super::{Doors, created, ok};
+use super::{ApiState, created, ok};
 use crate::http::routes::Routes;
 
 /// Maximum seconds for which a request may wait for a change of a moment.
@@ -131,14 +131,14 @@ impl EmitBody {
     params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 201, description = "The question was asked", body = EmittedBody), (status = 200, description = "The question was already asked", body = EmittedBody)))]
 #[post("/moments")]
-async fn emit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<EmitBody>) -> Reply {
+async fn emit(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<EmitBody>) -> Reply {
     let once = body.once(&request)?;
     let mut said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
     let brief = said.binding_moment.take();
-    let emitted = moments::emit(&doors.ctx, &caller, &brief, said.ask()?, once.as_ref()).await?;
+    let emitted = moments::emit(&api.ctx, &caller, &brief, said.ask()?, once.as_ref()).await?;
     let body = EmittedBody::new(&emitted, asker.dialect);
     if emitted.repeated { ok(&body) } else { created(&body) }
 }
@@ -195,19 +195,19 @@ impl DeliberateBody {
 #[post("/moments/deliberations")]
 async fn deliberate(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<DeliberateBody>,
 ) -> Reply {
     let mut said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
     let text = std::mem::take(&mut said.text);
     let ask = said.ask()?;
     // Only the subject is hashed, not the text: a hash of the first message could be guessed.
     let once = once_about(&request, &ask.begins())?;
-    let begun = moments::deliberate(&doors.ctx, &caller, ask, &text, once.as_ref()).await?;
+    let begun = moments::deliberate(&api.ctx, &caller, ask, &text, once.as_ref()).await?;
     let body = MomentBody::new(&begun.shown, asker.dialect);
     if begun.repeated { ok(&body) } else { created(&body) }
 }
@@ -238,9 +238,9 @@ struct ListBody {
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
     responses((status = 200, description = "The moments", body = ListBody)))]
 #[get("/moments")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let text = |name: &str| query.text(name).map(str::to_owned);
-    let filter = Filter {
+    let filter = MomentFilter {
         state: query.parsed("state", "a state of a moment", MomentState::parse)?,
         principal: text("principal"),
         agent: text("agent"),
@@ -250,7 +250,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         limit: limit(&query)?,
         before: query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?,
     };
-    let (found, next_cursor) = moments::list(&doors.ctx, &asker.caller, &filter).await?;
+    let (found, next_cursor) = moments::list(&api.ctx, &asker.caller, &filter).await?;
     let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
     ok(&ListBody { moments, next_cursor })
 }
@@ -264,9 +264,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
     responses((status = 200, description = "The moments", body = ListBody)))]
 #[get("/moments/inbox")]
-async fn inbox(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn inbox(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let after = query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?;
-    let (found, next_cursor) = moments::inbox(&doors.ctx, &asker.caller, limit(&query)?, after).await?;
+    let (found, next_cursor) = moments::inbox(&api.ctx, &asker.caller, limit(&query)?, after).await?;
     let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
     ok(&ListBody { moments, next_cursor })
 }
@@ -296,8 +296,8 @@ struct RatedBody {
     params(("agent" = Option<String>, Query, description = "Only rates of this agent")),
     responses((status = 200, description = "Rates over all questions of each agent, then by decision class", body = Vec<RatedBody>)))]
 #[get("/moments/rates")]
-async fn rates(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let rated = moments::rates(&doors.ctx, &asker.caller, query.text("agent")).await?.into_iter();
+async fn rates(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let rated = moments::rates(&api.ctx, &asker.caller, query.text("agent")).await?.into_iter();
     let bodies: Vec<RatedBody> = rated
         .map(|one| RatedBody { agent_id: one.agent_id, decision_class: one.decision_class, rates: one.rates })
         .collect();
@@ -321,7 +321,7 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[get("/moments/{moment_id}")]
 async fn get(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     presence: Presence,
     path: web::Path<String>,
@@ -330,11 +330,11 @@ async fn get(
     let moment_id = moment_id(&path)?;
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
     let seen = query.parsed("seen", "a version", |text| text.parse().ok())?;
-    let (ctx, caller) = (&doors.ctx, &asker.caller);
+    let (ctx, caller) = (&api.ctx, &asker.caller);
     let shown = if wait == 0 {
         moments::get(ctx, caller, moment_id).await?
     } else {
-        let _permit = caller.waits(doors.limits.max_streams_per_key)?;
+        let _permit = caller.waits(api.limits.max_streams_per_key)?;
         tokio::select! {
             found = moments::wait(ctx, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
             () = presence.over().cancelled() => moments::get(ctx, caller, moment_id).await?,
@@ -351,18 +351,18 @@ async fn get(
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/moments/stream")]
-async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let mut listener = doors.ctx.feed.bells().listener();
-    listener.add(Touch::Inbox(asker.caller.agent.clone()));
+async fn follow(request: HttpRequest, api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let mut listener = api.ctx.feed.wakeups().listener();
+    listener.add(WakeKey::Inbox(asker.caller.agent.clone()));
     let after = last_event_id(&request)
         .map(|text| text.trim().parse::<i64>().map_err(|_no_number| unreadable("Last-Event-ID")));
     let after = match after.transpose()? {
         Some(after) => after,
-        None => moments::last_change(&doors.ctx).await?,
+        None => moments::last_change(&api.ctx).await?,
     };
     // Checks access before the stream begins, so that a refusal is an ordinary response.
-    moments::changes(&doors.ctx, &asker.caller, after, 1).await?;
-    respond(doors, asker.caller, Followed { after, dialect: asker.dialect }, Some(listener))
+    moments::changes(&api.ctx, &asker.caller, after, 1).await?;
+    respond(api, asker.caller, Followed { after, dialect: asker.dialect }, Some(listener))
 }
 
 /// Source of a stream of moments.
@@ -378,8 +378,8 @@ impl Source for Followed {
         self.after.to_string()
     }
 
-    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
-        let found = moments::changes(&doors.ctx, caller, self.after, STEP).await?;
+    async fn read(&mut self, api: &ApiState, caller: &Caller) -> Result<Chunk, AppError> {
+        let found = moments::changes(&api.ctx, caller, self.after, STEP).await?;
         let mut text = BytesMut::new();
         for shown in &found {
             self.after = shown.changed_seq;

@@ -17,7 +17,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 
 use super::error::{Problem, ProblemBody, Reply};
 use super::routes::Description;
-use super::{api, root};
+use super::{api_routes, root};
 use crate::web::dressed_by;
 
 #[derive(utoipa::OpenApi)]
@@ -77,7 +77,7 @@ impl Document {
     /// Collects the document from the handlers.
     fn collect() -> Self {
         let mut document = Base::openapi();
-        for part in [Description::of("", root), Description::of("/api/v1", api)] {
+        for part in [Description::of("", root), Description::of("/api/v1", api_routes)] {
             document.paths.merge(part.paths);
             document.components.get_or_insert_default().schemas.extend(part.schemas);
         }

@@ -1,5 +1,6 @@
 //! Resources of OpenIntent (RFC-0001 to RFC-0025), one file per noun.
 
+pub(crate) mod approvals;
 pub(crate) mod arbitration;
 pub(crate) mod attachments;
 pub(crate) mod channels;
@@ -15,7 +16,6 @@ pub(crate) mod intents;
 pub(crate) mod leases;
 pub(crate) mod memory;
 pub(crate) mod messages;
-pub(crate) mod permits;
 pub(crate) mod plan_verbs;
 pub(crate) mod plans;
 pub(crate) mod portfolios;

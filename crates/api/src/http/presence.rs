@@ -17,7 +17,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
-use super::Doors;
+use super::ApiState;
 use super::error::Problem;
 
 /// The client's presence, for handlers that depend on it.
@@ -55,10 +55,10 @@ impl FromRequest for Presence {
 
     fn from_request(request: &HttpRequest, _: &mut Incoming) -> Self::Future {
         let known = request.extensions().get::<Watch>().cloned();
-        let doors = request.app_data::<web::Data<Doors>>();
-        ready(match (known, doors) {
-            (Some(watch), Some(doors)) => Ok(watch.presence(doors)),
-            _ => Err(Problem::internal("a request came without the front door")),
+        let api = request.app_data::<web::Data<ApiState>>();
+        ready(match (known, api) {
+            (Some(watch), Some(api)) => Ok(watch.presence(api)),
+            _ => Err(Problem::internal("a request came without the middleware")),
         })
     }
 }
@@ -75,8 +75,8 @@ struct Watched {
 }
 
 impl Watch {
-    fn presence(&self, doors: &Doors) -> Presence {
-        let made = || Presence { gone: CancellationToken::new(), over: doors.draining.child_token() };
+    fn presence(&self, api: &ApiState) -> Presence {
+        let made = || Presence { gone: CancellationToken::new(), over: api.draining.child_token() };
         let presence = self.0.presence.get_or_init(made).clone();
         if self.0.left.get() {
             self.leave();

@@ -13,7 +13,7 @@ use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::slips::Slip;
 use entente_kernel::Ctx;
-use entente_kernel::moments::{self, Emitted, Shown};
+use entente_kernel::moments::{self, Emitted, MomentView};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -179,7 +179,7 @@ fn inbox(call: &Call, id: MomentId) -> String {
 }
 
 /// Builds the answer for a question, with everything as text too, for hosts that show nothing else.
-fn asked(call: &Call, found: &Shown, warnings: &[Value]) -> Said {
+fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> Said {
     let moment = &found.moment;
     let url = inbox(call, moment.id);
     let mut body = json!({

@@ -80,7 +80,7 @@ struct ListArgs {
 async fn list_channels(call: Call) -> Said {
     let said: ListArgs = call.read()?;
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
-    let filter = channels::Filter { status: said.status, limit, offset: 0 };
+    let filter = channels::ChannelFilter { status: said.status, limit, offset: 0 };
     let found = channels::list(call.ctx(), &call.caller, id("intent", &said.intent_id)?, &filter).await?;
     let strict = call.ctx().settings.strict;
     let bodies: Vec<ChannelBody> =

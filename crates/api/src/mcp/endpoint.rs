@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::handler::{Visitor, protocol};
 use super::{EMITS, bridge};
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::aee::transport::require_private;
 use crate::http::body::Raw;
 use crate::http::caller::Asker;
@@ -136,13 +136,13 @@ pub fn routes(config: &mut web::ServiceConfig) {
 /// Handles a call, and allows the pages of a configured origin to read the response.
 async fn speak(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Result<Asker, Problem>,
     presence: Presence,
     body: Raw,
 ) -> Reply {
-    let named = doors.site.named(&request);
-    let said = spoken(request, doors, asker, presence, body).await;
+    let named = api.site.named(&request);
+    let said = spoken(request, api, asker, presence, body).await;
     let Some(origin) = named else { return said };
     Ok(readable(said.unwrap_or_else(|problem| problem.error_response()), origin))
 }
@@ -155,8 +155,8 @@ fn readable(mut response: HttpResponse, origin: HeaderValue) -> HttpResponse {
 }
 
 /// Handles other methods: CORS preflights of configured origins; the rest get a 405.
-async fn other(request: HttpRequest, doors: web::Data<Doors>) -> Reply {
-    match doors.site.named(&request) {
+async fn other(request: HttpRequest, api: web::Data<ApiState>) -> Reply {
+    match api.site.named(&request) {
         Some(origin) if request.method() == Method::OPTIONS => {
             let mut response = HttpResponse::NoContent();
             response.insert_header((ACCESS_CONTROL_ALLOW_METHODS, "POST"));
@@ -175,25 +175,25 @@ const HEADERS: &str = "Authorization, Content-Type, Accept, Last-Event-ID, MCP-P
 /// Checks the request's host, origin and key, and passes it to the protocol.
 async fn spoken(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Result<Asker, Problem>,
     presence: Presence,
     body: Raw,
 ) -> Reply {
-    doors.site.check(&request)?;
+    api.site.check(&request)?;
     let asker = asker?;
     if let Some(refused) = unreadable(&body.0) {
         return Ok(refused);
     }
     let host = text(&request, HOST).unwrap_or_default();
     let visitor = Visitor {
-        base: doors.site.base(host, doors.limits.tls_terminated),
-        objection: require_private(&request, &doors, Code::SignatureRequired).err(),
+        base: api.site.base(host, api.limits.tls_terminated),
+        objection: require_private(&request, &api, Code::SignatureRequired).err(),
         caller: asker.caller,
         presence,
-        doors: doors.into_inner(),
+        api: api.into_inner(),
     };
-    let protocol = protocol(visitor.doors.limits.max_body_bytes);
+    let protocol = protocol(visitor.api.limits.max_body_bytes);
     lift(bridge::pass(&protocol, &request, body.0, visitor).await?).await
 }
 

@@ -14,9 +14,9 @@ use entente_kernel::Ctx;
 use entente_kernel::aee::mailboxes;
 use entente_kernel::aee::mailboxes::Letter;
 use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::Spot;
+use entente_kernel::arcp::jobs::JobEventPosition;
 use entente_kernel::feed::streams::{End, Stream, Subject};
-use entente_kernel::feed::{Frame, Listener, Mark, Record, Touch};
+use entente_kernel::feed::{Frame, Listener, Record, ResumeToken, WakeKey};
 use entente_kernel::moments as decisions;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -147,8 +147,8 @@ fn unreadable(text: &str) -> Refusal {
 /// Position up to which each kind was returned; `None` if it has never been read.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
-    stream: Option<Mark>,
-    jobs: Option<Spot>,
+    stream: Option<ResumeToken>,
+    jobs: Option<JobEventPosition>,
     mail: Option<i64>,
     decisions: Option<i64>,
 }
@@ -194,21 +194,21 @@ impl Watch {
         let (ctx, caller) = (call.ctx(), &call.caller);
         let wants = |kind: Kind| kinds.contains(&kind);
         // Subscribes before the first read, so that a change in between is not missed.
-        let mut listener = ctx.feed.bells().listener();
+        let mut listener = ctx.feed.wakeups().listener();
         if wants(Kind::Mail) {
-            listener.add(Touch::Mailbox(caller.agent.clone()));
+            listener.add(WakeKey::Mailbox(caller.agent.clone()));
         }
         if wants(Kind::Decisions) {
-            listener.add(Touch::Inbox(caller.agent.clone()));
+            listener.add(WakeKey::Inbox(caller.agent.clone()));
             if cursor.decisions.is_none() {
                 cursor.decisions = Some(decisions::last_change(ctx).await?);
             }
         }
         if wants(Kind::Jobs) {
             let statuses = vec![JobStatus::Pending, JobStatus::Running];
-            let filter = jobs::Filter { statuses, limit: BELLS, ..jobs::Filter::default() };
+            let filter = jobs::JobFilter { statuses, limit: BELLS, ..jobs::JobFilter::default() };
             for job in jobs::list(ctx, caller, &filter).await?.0 {
-                listener.add(Touch::Job(job.id));
+                listener.add(WakeKey::Job(job.id));
             }
             if cursor.jobs.is_none() {
                 cursor.jobs = Some(jobs::start_of_everything(ctx).await?);
@@ -235,7 +235,7 @@ impl Watch {
             }
             let stopping = tokio::select! {
                 biased;
-                () = call.doors.draining.cancelled() => true,
+                () = call.api.draining.cancelled() => true,
                 heard = next(&mut self.stream, ctx) => {
                     self.hand_out(heard?, limit, &mut found);
                     false
@@ -307,7 +307,7 @@ impl Watch {
                     return Ok(());
                 }
                 self.cursor.jobs = Some(place);
-                self.listener.add(Touch::Job(job.id));
+                self.listener.add(WakeKey::Job(job.id));
                 found.push(json!({
                     "kind": "job", "job_id": job.id, "agent": job.agent, "status": job.status,
                     "type": event.type_, "seq": event.job_seq, "event": event.payload()?,

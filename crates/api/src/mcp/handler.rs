@@ -19,7 +19,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use super::{Call, Tool, all, refused};
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::presence::Presence;
 
 /// Instructions that a model receives before it calls a tool.
@@ -35,7 +35,7 @@ const LIST_TTL_MILLIS: u64 = 3_600_000;
 #[derive(Clone)]
 pub(super) struct Visitor {
     /// State shared by all request handlers.
-    pub doors: Arc<Doors>,
+    pub api: Arc<ApiState>,
     /// The authenticated caller.
     pub caller: Caller,
     /// URL at which the client reaches the server.
@@ -47,10 +47,10 @@ pub(super) struct Visitor {
 }
 
 /// Handler of MCP requests.
-pub(super) struct Desk;
+pub(super) struct McpServer;
 
 /// The protocol service around the handler: without sessions, one JSON response per request.
-pub(super) type Protocol = StreamableHttpService<Desk, NeverSessionManager>;
+pub(super) type Protocol = StreamableHttpService<McpServer, NeverSessionManager>;
 
 /// Creates the protocol service; the endpoint checks the request's origin and body size beforehand.
 pub(super) fn protocol(max_body_bytes: usize) -> Protocol {
@@ -59,7 +59,7 @@ pub(super) fn protocol(max_body_bytes: usize) -> Protocol {
         .with_json_response(true)
         .with_max_request_body_bytes(max_body_bytes)
         .disable_allowed_hosts();
-    StreamableHttpService::new(|| Ok(Desk), Arc::default(), config)
+    StreamableHttpService::new(|| Ok(McpServer), Arc::default(), config)
 }
 
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(all);
@@ -90,7 +90,7 @@ fn visitor(context: &RequestContext<RoleServer>) -> Result<Visitor, ErrorData> {
     visitor.ok_or_else(|| ErrorData::internal_error("The request has lost its caller.", None))
 }
 
-impl ServerHandler for Desk {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let server = Implementation::new("entente", env!("CARGO_PKG_VERSION")).with_title("Entente");
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -116,11 +116,11 @@ impl ServerHandler for Desk {
                 format!("There is no tool `{}`. tools/list names those that there are.", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let Visitor { doors, caller, base, objection, presence } = visitor(&context)?;
+        let Visitor { api, caller, base, objection, presence } = visitor(&context)?;
         let opens_pages = context.client_capabilities().is_some_and(|declared| opens_pages(&declared));
         let arguments = serde_json::to_vec(&request.arguments.unwrap_or_default()).unwrap_or_default();
         let brought_back = request.request_state;
-        let call = Call { doors, caller, objection, base, opens_pages, brought_back, presence, arguments };
+        let call = Call { api, caller, objection, base, opens_pages, brought_back, presence, arguments };
         // Once the library reports that the request was cancelled, nobody needs its response.
         let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));

@@ -15,7 +15,7 @@ use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{Canceller, Filter, Origin};
+use entente_kernel::arcp::jobs::{Canceller, JobFilter, Origin};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ async fn submit_job(call: Call) -> Said {
         delegate_id: None,
         intent_id: said.intent_id,
     };
-    let submitted = call.doors.works.submit(&call.caller, ask, Origin::Rest).await?;
+    let submitted = call.api.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
     let job = &submitted.job;
     // A job accepted over a socket can be cancelled only there.
     let session = (!job.counted).then_some(job.session_id);
@@ -228,12 +228,12 @@ async fn list_jobs(call: Call) -> Said {
         AgentRef::parse(&text)
             .ok_or_else(|| Refusal::field(Code::InvalidRequest, "agent", "pattern", message))
     });
-    let filter = Filter {
+    let filter = JobFilter {
         statuses: said.status,
         agent: agent.transpose()?,
         limit: within("limit", said.limit, STEP, 1, PAGE)?,
         cursor: said.cursor,
-        ..Filter::default()
+        ..JobFilter::default()
     };
     let (found, next) = jobs::list(call.ctx(), &call.caller, &filter).await?;
     let jobs: Vec<Listed> = found.iter().map(Listed::new).collect();

@@ -101,7 +101,7 @@ async fn send_envelope(call: Call) -> Said {
     let said: SendArgs = call.read()?;
     let bytes = said.envelope.get().as_bytes();
     call.require_private(bytes)?;
-    let accepted = envelopes::accept(call.ctx(), &call.caller, &call.doors.post, bytes).await?;
+    let accepted = envelopes::accept(call.ctx(), &call.caller, &call.api.ingest, bytes).await?;
     let answered = accepted.reply.is_some();
     let body = AcceptedBody::new(accepted)?;
     let what = if answered {
@@ -186,7 +186,7 @@ pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<
         let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
         let text = Value::Object(answer.members).to_string();
         call.require_private(text.as_bytes())?;
-        envelopes::accept(call.ctx(), &call.caller, &call.doors.post, text.as_bytes()).await
+        envelopes::accept(call.ctx(), &call.caller, &call.api.ingest, text.as_bytes()).await
     };
     match answered.await {
         Ok(_) | Err(AppError::Refused(_)) => Ok(()),

@@ -13,10 +13,10 @@ use entente_domain::openintent::messages::{Draft, Message, MessageStatus, Messag
 use entente_domain::payload::Payload;
 use entente_kernel::AppError;
 use entente_kernel::log::proofs;
+use entente_kernel::openintent::channel_access::home;
 use entente_kernel::openintent::messages;
-use entente_kernel::openintent::messages::sends::Command;
-use entente_kernel::openintent::messages::{Filter, Page};
-use entente_kernel::openintent::visits::home;
+use entente_kernel::openintent::messages::writer::Command;
+use entente_kernel::openintent::messages::{MessageFilter, MessagePage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ async fn deliver(
     let objection = proofs::objection(ctx, channel_id, &draft).await?;
     let principal = caller.principal().to_owned();
     let command = Command { channel_id, intent_id, draft, principal, once, objection, trace: caller.trace };
-    Ok(call.doors.sends.send(command).await?)
+    Ok(call.api.message_writer.send(command).await?)
 }
 
 #[derive(Deserialize)]
@@ -273,12 +273,15 @@ async fn ask_agent(call: Call) -> Said {
 /// Waits for the response to a request; `None` if the time runs out.
 async fn answer(call: &Call, request: &Message, patience: u32) -> Result<Option<Message>, Problem> {
     let until = Instant::now() + Duration::from_secs(u64::from(patience));
-    let mut filter =
-        Filter { since: Some(Since::Number(request.number)), to: Some(request.sender.clone()), limit: PAGE };
+    let mut filter = MessageFilter {
+        since: Some(Since::Number(request.number)),
+        to: Some(request.sender.clone()),
+        limit: PAGE,
+    };
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let page = messages::wait(call.ctx(), &call.caller, request.channel_id, &filter, left).await?;
-        let Page { messages, next, .. } = page;
+        let MessagePage { messages, next, .. } = page;
         if messages.is_empty() {
             return Ok(None);
         }
@@ -332,7 +335,7 @@ struct ReadArgs {
 async fn read_messages(call: Call) -> Said {
     let said: ReadArgs = call.read()?;
     let channel_id = id("channel", &said.channel)?;
-    let filter = Filter {
+    let filter = MessageFilter {
         since: said.after.as_deref().map(Since::parse).transpose()?,
         to: None,
         limit: within("limit", said.limit, STEP, 1, PAGE)?,

@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 pub use self::endpoint::{Site, routes};
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::body::parse;
 use crate::http::error::Problem;
 use crate::http::presence::Presence;
@@ -51,7 +51,7 @@ const PROBLEM: &str = "entente/problem";
 
 /// A call of a tool.
 struct Call {
-    doors: Arc<Doors>,
+    api: Arc<ApiState>,
     caller: Caller,
     /// Refusal for an unsigned envelope, if this connection does not accept one.
     objection: Option<Refusal>,
@@ -69,7 +69,7 @@ struct Call {
 
 impl Call {
     fn ctx(&self) -> &Ctx {
-        &self.doors.ctx
+        &self.api.ctx
     }
 
     /// Parses the arguments into the tool's own type.
@@ -104,7 +104,7 @@ impl Call {
 
     /// Takes one of the key's permits for waiting requests.
     fn waits(&self) -> Result<StreamPermit, Refusal> {
-        self.caller.waits(self.doors.limits.max_streams_per_key)
+        self.caller.waits(self.api.limits.max_streams_per_key)
     }
 
     /// Takes a permit for a wait of this many seconds; none if it is zero.

@@ -11,7 +11,7 @@ use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::StreamPermit;
-use entente_kernel::moments::{self, Shown};
+use entente_kernel::moments::{self, MomentView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ fn decision() -> Value {
 }
 
 /// Returns a moment without its slots: the agent knows them, and a host could take them for a new question.
-pub(super) fn shown(shown: &Shown) -> Value {
+pub(super) fn shown(shown: &MomentView) -> Value {
     let moment = &shown.moment;
     let words: Vec<Value> = shown
         .words
@@ -171,7 +171,7 @@ pub(super) fn told(moment: &Moment) -> String {
     }
 }
 
-fn told_of(found: &Shown) -> Said {
+fn told_of(found: &MomentView) -> Said {
     Answer::new(told(&found.moment), &shown(found))
 }
 
@@ -183,7 +183,7 @@ pub(super) async fn hear(
     seen: Option<i64>,
     patience: u32,
     place: Option<StreamPermit>,
-) -> Result<Shown, Problem> {
+) -> Result<MomentView, Problem> {
     let (ctx, caller) = (call.ctx(), &call.caller);
     let Some(_place) = place else { return Ok(moments::get(ctx, caller, id).await?) };
     let time = Duration::from_secs(u64::from(patience));

@@ -4,7 +4,7 @@ use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::PAYLOAD_BYTES;
 use entente_kernel::openintent::intents;
-use entente_kernel::openintent::intents::Filter;
+use entente_kernel::openintent::intents::IntentFilter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -51,7 +51,8 @@ struct NoArgs {}
 async fn whoami(call: Call) -> Said {
     let NoArgs {} = call.read()?;
     let (ctx, caller) = (call.ctx(), &call.caller);
-    let filter = Filter { assigned_to: Some(caller.agent.clone()), limit: INTENTS, ..Filter::default() };
+    let filter =
+        IntentFilter { assigned_to: Some(caller.agent.clone()), limit: INTENTS, ..IntentFilter::default() };
     let found = if caller.has(Scope::IntentsRead) {
         intents::list(ctx, caller, &filter).await?.items
     } else {
@@ -69,11 +70,11 @@ async fn whoami(call: Call) -> Said {
         "kind": caller.grant.kind.as_str(),
         "scopes": scopes,
         "key_expires_at": key.expires_at.map(rfc3339),
-        "realm": ctx.settings.post.entity,
+        "realm": ctx.settings.ingest.entity,
         "server": { "name": "entente", "version": env!("CARGO_PKG_VERSION") },
         "intents": intents,
         "limits": {
-            "requests_per_second": key.rate_per_second.unwrap_or(call.doors.limits.rate_per_second),
+            "requests_per_second": key.rate_per_second.unwrap_or(call.api.limits.rate_per_second),
             "payload_bytes": PAYLOAD_BYTES,
             "wait_seconds": WAIT_SECONDS,
         },

@@ -151,7 +151,7 @@ async fn report_job(call: Call) -> Said {
     let kind = KINDS[said.kind as usize].to_owned();
     let event = EventAsk { kind, ts: None, body: said.body, event_key: said.event_key };
     let id = job_id(&said.job_id)?;
-    let done = call.doors.works.post(call.ctx(), &call.caller, id, &said.claim_token, vec![event]).await?;
+    let done = call.api.job_writer.post(call.ctx(), &call.caller, id, &said.claim_token, vec![event]).await?;
     told(&format!("Reported of {id}."), done)
 }
 
@@ -187,7 +187,7 @@ async fn finish_job(call: Call) -> Said {
         },
         (result, None) => End::Result { result, result_id: None, result_size: None, summary: said.summary },
     };
-    let done = call.doors.works.end(call.ctx(), &call.caller, id, &said.claim_token, end).await?;
+    let done = call.api.job_writer.end(call.ctx(), &call.caller, id, &said.claim_token, end).await?;
     told(&format!("{id} is over."), done)
 }
 

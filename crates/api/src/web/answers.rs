@@ -5,14 +5,14 @@ use actix_web::{HttpResponse, ResponseError as _, web};
 use entente_domain::ids::MomentId;
 use entente_domain::moments::Resolution;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::moments::{self, Shown};
+use entente_kernel::moments::{self, MomentView};
 use entente_kernel::{AppError, Outcome};
 use serde::Deserialize;
 
-use super::guard::{Form, Shown as Answer, Turned, Visitor};
+use super::guard::{Form, PageResult, Turned, Visitor};
 use super::inbox::{Draft, after, moment_id};
 use super::see;
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -54,7 +54,7 @@ fn lines(text: Option<&String>) -> String {
     text.map(|text| text.replace("\r\n", "\n").trim().to_owned()).unwrap_or_default()
 }
 
-async fn answer(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Said>) -> Answer {
+async fn answer(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Said>) -> PageResult {
     let id = moment_id(&path)?;
     let Form { visitor, said } = form;
     let draft = Draft {
@@ -64,11 +64,11 @@ async fn answer(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Sai
     };
     let done = match said.resolution() {
         Ok(resolution) => {
-            moments::resolve(&doors.ctx, &visitor.caller, id, &said.digest, resolution, None).await
+            moments::resolve(&api.ctx, &visitor.caller, id, &said.digest, resolution, None).await
         }
         Err(refusal) => Err(refusal.into()),
     };
-    conclude(&doors, &visitor, id, done, draft).await
+    conclude(&api, &visitor, id, done, draft).await
 }
 
 #[derive(Deserialize)]
@@ -76,37 +76,37 @@ struct Word {
     text: Option<String>,
 }
 
-async fn word(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Word>) -> Answer {
+async fn word(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Word>) -> PageResult {
     let id = moment_id(&path)?;
     let text = lines(form.said.text.as_ref());
-    let done = moments::word(&doors.ctx, &form.visitor.caller, id, &text, None).await;
-    conclude(&doors, &form.visitor, id, done, Draft { text, ..Draft::default() }).await
+    let done = moments::word(&api.ctx, &form.visitor.caller, id, &text, None).await;
+    conclude(&api, &form.visitor, id, done, Draft { text, ..Draft::default() }).await
 }
 
 #[derive(Deserialize)]
 struct Nothing {}
 
-async fn close(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Nothing>) -> Answer {
+async fn close(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Nothing>) -> PageResult {
     let id = moment_id(&path)?;
-    let done = moments::close(&doors.ctx, &form.visitor.caller, id, None).await;
-    conclude(&doors, &form.visitor, id, done, Draft::default()).await
+    let done = moments::close(&api.ctx, &form.visitor.caller, id, None).await;
+    conclude(&api, &form.visitor, id, done, Draft::default()).await
 }
 
 /// Records that the person has viewed the question; the script sends this, because no GET changes state.
-async fn seen(doors: web::Data<Doors>, path: web::Path<String>, form: Form<Nothing>) -> Answer {
+async fn seen(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Nothing>) -> PageResult {
     let id = moment_id(&path)?;
-    moments::view(&doors.ctx, &form.visitor.caller, id).await?;
+    moments::view(&api.ctx, &form.visitor.caller, id).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 /// Redirects to the moment's page; after a refusal, renders the page with the reason.
 async fn conclude(
-    doors: &Doors,
+    api: &ApiState,
     visitor: &Visitor,
     id: MomentId,
-    done: Outcome<Shown>,
+    done: Outcome<MomentView>,
     draft: Draft,
-) -> Answer {
+) -> PageResult {
     let refusal = match done {
         Ok(_) => return Ok(see(&format!("/inbox/{id}")).finish()),
         Err(AppError::Refused(refusal)) => refusal,
@@ -115,6 +115,6 @@ async fn conclude(
     let message = refusal.message.clone();
     let turned = Turned::from(refusal);
     // A failed attempt reveals nothing: reading the moment requires access to it.
-    let shown = moments::get(&doors.ctx, &visitor.caller, id).await?;
-    Ok(after(visitor, shown, doors.ctx.now(), (turned.status_code(), message), draft))
+    let shown = moments::get(&api.ctx, &visitor.caller, id).await?;
+    Ok(after(visitor, shown, api.ctx.now(), (turned.status_code(), message), draft))
 }

@@ -5,44 +5,44 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{COOKIE, HOST};
 use entente_domain::identity::people::BROWSER_SECONDS;
 
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Returns the cookie's name; with TLS, the prefix makes the browser enforce a secure, host-only cookie for
 /// all paths.
-fn name(doors: &Doors) -> &'static str {
-    if doors.limits.tls_terminated { "__Host-entente" } else { "entente" }
+fn name(api: &ApiState) -> &'static str {
+    if api.limits.tls_terminated { "__Host-entente" } else { "entente" }
 }
 
 /// Returns the key in a request's cookie.
-pub fn key(request: &HttpRequest, doors: &Doors) -> Option<String> {
-    let wanted = name(doors);
+pub fn key(request: &HttpRequest, api: &ApiState) -> Option<String> {
+    let wanted = name(api);
     let texts = request.headers().get_all(COOKIE).filter_map(|value| value.to_str().ok());
     let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, value)| value.to_owned())
 }
 
 /// Returns the `Set-Cookie` value that stores a key in the browser.
-pub fn give(doors: &Doors, key: &str) -> String {
-    write(doors, key, BROWSER_SECONDS)
+pub fn give(api: &ApiState, key: &str) -> String {
+    write(api, key, BROWSER_SECONDS)
 }
 
 /// Returns the `Set-Cookie` value that removes the key.
-pub fn take(doors: &Doors) -> String {
-    write(doors, "", 0)
+pub fn take(api: &ApiState) -> String {
+    write(api, "", 0)
 }
 
-fn write(doors: &Doors, value: &str, seconds: u32) -> String {
-    let secure = if doors.limits.tls_terminated { "; Secure" } else { "" };
-    format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(doors))
+fn write(api: &ApiState, value: &str, seconds: u32) -> String {
+    let secure = if api.limits.tls_terminated { "; Secure" } else { "" };
+    format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(api))
 }
 
 /// Returns whether the connection cannot be eavesdropped on: a proxy terminates TLS, or the browser runs on
 /// this machine.
 ///
 /// The latter is judged by the `Host` header, which also works through a container or a tunnel.
-pub fn private(request: &HttpRequest, doors: &Doors) -> bool {
+pub fn private(request: &HttpRequest, api: &ApiState) -> bool {
     let host = request.headers().get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    doors.limits.tls_terminated || is_loopback(host)
+    api.limits.tls_terminated || is_loopback(host)
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -16,11 +16,11 @@ use entente_kernel::{Caller, Ctx, Outcome, agents};
 use serde::Deserialize;
 
 use super::figures::{self, Strip, Waits, lane_name};
-use super::guard::{Shown, Visitor};
+use super::guard::{PageResult, Visitor};
 use super::page;
 use super::shell::{Place, Shell};
 use super::words::{When, count, long};
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Maximum number of agents shown.
 const AGENTS: u32 = 200;
@@ -154,11 +154,11 @@ struct Choice {
 
 async fn show(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     visitor: Visitor,
     choice: web::Query<Choice>,
-) -> Shown {
-    let (ctx, caller) = (&doors.ctx, &visitor.caller);
+) -> PageResult {
+    let (ctx, caller) = (&api.ctx, &visitor.caller);
     let now = ctx.now();
     let intents = overview::intents(ctx, caller).await?;
     let waits = overview::waits(ctx, caller).await?;
@@ -166,7 +166,7 @@ async fn show(
     let open = asking(ctx, caller, &mut works).await?;
     let askers = moments::rates(ctx, caller, None).await?;
     let receivers = overview::receivers(ctx, caller).await?;
-    let filter = agents::Filter { limit: AGENTS, ..agents::Filter::default() };
+    let filter = agents::AgentFilter { limit: AGENTS, ..agents::AgentFilter::default() };
     let agents = agents::list(ctx, caller, &filter).await?;
     let chosen = chosen(ctx, &visitor, &intents, choice.intent.as_deref()).await?;
     let counts = overview::counts(ctx, caller).await?;

@@ -10,7 +10,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, ORIGIN, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use entente_domain::identity::people::{check_path, form_token, is_form_token};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::identity::authentication;
 use entente_kernel::{AppError, Caller};
@@ -50,7 +50,7 @@ pub enum Turned {
 }
 
 /// Result of a page handler.
-pub type Shown = Result<HttpResponse, Turned>;
+pub type PageResult = Result<HttpResponse, Turned>;
 
 impl fmt::Display for Turned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,21 +172,20 @@ fn led_here(request: &HttpRequest) -> bool {
 }
 
 async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
-    let doors = crate::http::doors(request)?;
+    let api = crate::http::state_of(request)?;
     let next = || Turned::Stranger(wanted(request));
-    let Some(key) = cookies::key(request, doors) else {
+    let Some(key) = cookies::key(request, api) else {
         return Err(if led_here(request) { Turned::Led(wanted(request)) } else { next() });
     };
-    let grant =
-        match authentication::authenticate(&doors.ctx, &key, crate::http::address(request, doors)).await {
-            // Pages are for people; other principals use the API.
-            Ok(grant) if grant.kind == Kind::Human => grant,
-            Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
-            Err(failure) => return Err(failure.into()),
-        };
-    crate::http::admit(doors, &grant, request)?;
-    let open = crate::http::begin(doors, &grant, request)?;
-    let caller = Caller::new(grant, None, doors.ctx.now())?.within(open);
+    let grant = match authentication::authenticate(&api.ctx, &key, crate::http::address(request, api)).await {
+        // Pages are for people; other principals use the API.
+        Ok(grant) if grant.kind == PrincipalKind::Human => grant,
+        Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
+        Err(failure) => return Err(failure.into()),
+    };
+    crate::http::admit(api, &grant, request)?;
+    let open = crate::http::begin(api, &grant, request)?;
+    let caller = Caller::new(grant, None, api.ctx.now())?.within(open);
     Ok(Visitor { caller, token: form_token(&key), key })
 }
 
@@ -236,8 +235,8 @@ impl<T: DeserializeOwned + 'static> FromRequest for OpenForm<T> {
         let (request, mut payload) = (request.clone(), payload.take());
         Box::pin(async move {
             same_origin(&request)?;
-            let doors = crate::http::doors(&request)?;
-            if !cookies::private(&request, doors) {
+            let api = crate::http::state_of(&request)?;
+            if !cookies::private(&request, api) {
                 return Err(Refusal::new(Code::Forbidden, UNSAFE).into());
             }
             Ok(Self(read(&body(&request, &mut payload).await?)?))

@@ -12,10 +12,10 @@ use entente_kernel::{Caller, Ctx, Outcome};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::guard::{Form, Shown as Answer};
+use super::guard::{Form, PageResult};
 use super::see;
 use super::words::When;
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Maximum number of tasks listed: one of each sender comes first, and others follow as these are decided.
 pub const SHOWN: u32 = 20;
@@ -77,9 +77,9 @@ struct Said {
     reason: Option<String>,
 }
 
-async fn decide(doors: web::Data<Doors>, form: Form<Said>) -> Answer {
+async fn decide(api: web::Data<ApiState>, form: Form<Said>) -> PageResult {
     let Form { visitor, said } = form;
     let reason = said.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
-    approvals::decide(&doors.ctx, &visitor.caller, &said.id, said.decision, reason).await?;
+    approvals::decide(&api.ctx, &visitor.caller, &said.id, said.decision, reason).await?;
     Ok(see("/inbox").finish())
 }

@@ -9,14 +9,14 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::moments::{Brief, Hatches, Level, MomentState, ResolutionKind, Settled, WordKind};
 use entente_domain::refusal::Refusal;
-use entente_kernel::moments::{self, Filter, Role, Shown};
+use entente_kernel::moments::{self, MomentFilter, MomentView, Role};
 use entente_kernel::{Caller, Ctx, Outcome};
 
-use super::guard::{Shown as Answer, Turned, Visitor};
+use super::guard::{PageResult, Turned, Visitor};
 use super::shell::{Place, Shell};
 use super::words::When;
 use super::{held, page};
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Maximum number of waiting questions listed, most urgent first; others follow as these are decided.
 const WAITING: u32 = 100;
@@ -62,7 +62,7 @@ struct Card {
 }
 
 /// Returns the heading of a moment: its synopsis as written or, without one, a description.
-fn headline(shown: &Shown) -> String {
+fn headline(shown: &MomentView) -> String {
     let moment = &shown.moment;
     match (&moment.brief, moment.scrubbed_at.is_some(), &shown.malformed) {
         (Some(brief), _, _) => brief.synopsis.clone(),
@@ -72,7 +72,7 @@ fn headline(shown: &Shown) -> String {
     }
 }
 
-fn card(shown: &Shown, now: Timestamp) -> Card {
+fn card(shown: &MomentView, now: Timestamp) -> Card {
     let moment = &shown.moment;
     let deadline = moment.expires_at.filter(|_| moment.state == MomentState::Open);
     let lease = shown.around.job_expires_at.filter(|_| !moment.state.is_terminal());
@@ -105,8 +105,8 @@ fn told(settled: &Settled, brief: Option<&Brief>) -> String {
     }
 }
 
-async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
-    let (ctx, caller) = (&doors.ctx, &visitor.caller);
+async fn list(api: web::Data<ApiState>, visitor: Visitor) -> PageResult {
+    let (ctx, caller) = (&api.ctx, &visitor.caller);
     let now = ctx.now();
     let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
     let past = past(ctx, caller).await?;
@@ -123,8 +123,8 @@ async fn list(doors: web::Data<Doors>, visitor: Visitor) -> Answer {
 }
 
 /// Returns the latest moments that are over; open ones, of which there may be many, are interspersed.
-async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Shown>> {
-    let mut filter = Filter { principal: Some(caller.agent.clone()), ..Filter::default() };
+async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<MomentView>> {
+    let mut filter = MomentFilter { principal: Some(caller.agent.clone()), ..MomentFilter::default() };
     let mut past = Vec::new();
     for limit in LOOK {
         filter.limit = limit;
@@ -214,10 +214,10 @@ struct Answered {
     at: When,
 }
 
-async fn show(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>) -> Answer {
+async fn show(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String>) -> PageResult {
     let id = moment_id(&path)?;
-    let shown = moments::get(&doors.ctx, &visitor.caller, id).await?;
-    let now = doors.ctx.now();
+    let shown = moments::get(&api.ctx, &visitor.caller, id).await?;
+    let now = api.ctx.now();
     Ok(page(StatusCode::OK, &written(&visitor, shown, now, None, Draft::default())))
 }
 
@@ -229,7 +229,7 @@ pub fn moment_id(text: &str) -> Result<MomentId, Turned> {
 /// Returns the page of a moment after a refused action, with the refusal and the text that was entered.
 pub fn after(
     visitor: &Visitor,
-    shown: Shown,
+    shown: MomentView,
     now: Timestamp,
     (status, complaint): (StatusCode, String),
     draft: Draft,
@@ -239,13 +239,13 @@ pub fn after(
 
 fn written(
     visitor: &Visitor,
-    shown: Shown,
+    shown: MomentView,
     now: Timestamp,
     complaint: Option<String>,
     draft: Draft,
 ) -> MomentPage {
     let card = card(&shown, now);
-    let Shown { moment, lints, words, around, role, malformed, .. } = shown;
+    let MomentView { moment, lints, words, around, role, malformed, .. } = shown;
     let mine = role == Role::Principal;
     let open = moment.state == MomentState::Open && moment.brief.is_some();
     let deliberating = moment.state == MomentState::Deliberating;

@@ -9,16 +9,16 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web;
 use bytes::Bytes;
 use entente_kernel::aee::approvals;
-use entente_kernel::feed::{Listener, Touch};
+use entente_kernel::feed::{Listener, WakeKey};
 use entente_kernel::{Caller, Outcome, StreamPermit, moments, overview};
 use futures_util::stream;
 use tokio::time::{Instant, sleep};
 
 use super::dressed;
-use super::guard::{Shown, Visitor};
+use super::guard::{PageResult, Visitor};
 use super::held;
 use super::inbox::moment_id;
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Polling interval for the dashboard, which receives no notifications.
 const LOOK: Duration = Duration::from_millis(700);
@@ -33,39 +33,39 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 struct Live {
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     caller: Caller,
     /// Subjects that are followed; empty for the dashboard, which receives no notifications.
-    touches: Vec<Touch>,
+    touches: Vec<WakeKey>,
     listener: Listener,
     seen: Option<i64>,
     said: Instant,
     _permit: StreamPermit,
 }
 
-async fn dashboard(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
-    respond(doors, visitor.caller, Vec::new())
+async fn dashboard(api: web::Data<ApiState>, visitor: Visitor) -> PageResult {
+    respond(api, visitor.caller, Vec::new())
 }
 
-async fn inbox(doors: web::Data<Doors>, visitor: Visitor) -> Shown {
-    let touches = vec![Touch::Inbox(visitor.caller.agent.clone())];
-    respond(doors, visitor.caller, touches)
+async fn inbox(api: web::Data<ApiState>, visitor: Visitor) -> PageResult {
+    let touches = vec![WakeKey::Inbox(visitor.caller.agent.clone())];
+    respond(api, visitor.caller, touches)
 }
 
 /// Follows one question, also for viewers other than the person asked: their own inbox does not report it.
-async fn moment(doors: web::Data<Doors>, visitor: Visitor, path: web::Path<String>) -> Shown {
+async fn moment(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String>) -> PageResult {
     let id = moment_id(&path)?;
     // Viewers without access receive no stream.
-    moments::get(&doors.ctx, &visitor.caller, id).await?;
-    respond(doors, visitor.caller, vec![Touch::Moment(id)])
+    moments::get(&api.ctx, &visitor.caller, id).await?;
+    respond(api, visitor.caller, vec![WakeKey::Moment(id)])
 }
 
-fn respond(doors: web::Data<Doors>, caller: Caller, touches: Vec<Touch>) -> Shown {
-    let permit = caller.waits(doors.limits.max_streams_per_key)?;
+fn respond(api: web::Data<ApiState>, caller: Caller, touches: Vec<WakeKey>) -> PageResult {
+    let permit = caller.waits(api.limits.max_streams_per_key)?;
     // Subscribes before the first read, so that a change in between is not missed.
-    let mut listener = doors.ctx.feed.bells().listener();
+    let mut listener = api.ctx.feed.wakeups().listener();
     touches.iter().for_each(|touch| listener.add(touch.clone()));
-    let live = Live { doors, caller, touches, listener, seen: None, said: Instant::now(), _permit: permit };
+    let live = Live { api, caller, touches, listener, seen: None, said: Instant::now(), _permit: permit };
     let body = stream::unfold(Some(live), |live| async move {
         let mut live = live?;
         match live.next().await {
@@ -88,37 +88,37 @@ fn broken() -> io::Error {
 impl Live {
     async fn next(&mut self) -> Result<Bytes, io::Error> {
         loop {
-            self.caller.require_key(self.doors.ctx.now()).map_err(|_ended| broken())?;
-            let pulse = self.pulse().await.map_err(|_failure| broken())?;
-            if self.seen.replace(pulse) != Some(pulse) {
+            self.caller.require_key(self.api.ctx.now()).map_err(|_ended| broken())?;
+            let fingerprint = self.fingerprint().await.map_err(|_failure| broken())?;
+            if self.seen.replace(fingerprint) != Some(fingerprint) {
                 self.said = Instant::now();
                 // Sent the first time too: something may have changed since the page was rendered.
-                return Ok(Bytes::from(format!("retry: 1000\nevent: changed\ndata: {pulse}\n\n")));
+                return Ok(Bytes::from(format!("retry: 1000\nevent: changed\ndata: {fingerprint}\n\n")));
             }
-            if self.said.elapsed() >= self.doors.limits.ping {
+            if self.said.elapsed() >= self.api.limits.ping {
                 self.said = Instant::now();
                 return Ok(Bytes::from_static(b": ping\n\n"));
             }
             tokio::select! {
-                () = self.doors.draining.cancelled() => return Err(broken()),
+                () = self.api.draining.cancelled() => return Err(broken()),
                 () = self.caller.grant.voided() => return Err(broken()),
                 () = self.patience() => {}
             }
         }
     }
 
-    async fn pulse(&self) -> Outcome<i64> {
-        let ctx = &self.doors.ctx;
+    async fn fingerprint(&self) -> Outcome<i64> {
+        let ctx = &self.api.ctx;
         if self.touches.is_empty() {
-            return overview::pulse(ctx).await;
+            return overview::fingerprint(ctx).await;
         }
         let moved = moments::moved(ctx, &self.touches).await?;
         let moved = moved.first().map_or(0, |(_, seq)| *seq);
-        if !matches!(self.touches.as_slice(), [Touch::Inbox(_)]) {
+        if !matches!(self.touches.as_slice(), [WakeKey::Inbox(_)]) {
             return Ok(moved);
         }
         // Tasks waiting for a person are in the inbox too, but send no notifications.
-        Ok(moved.wrapping_add(approvals::pulse(ctx, &self.caller, held::SHOWN).await?))
+        Ok(moved.wrapping_add(approvals::fingerprint(ctx, &self.caller, held::SHOWN).await?))
     }
 
     async fn patience(&self) {

@@ -18,11 +18,11 @@ use entente_kernel::identity::{authentication, people};
 use entente_kernel::refused::Refused;
 use serde::Deserialize;
 
-use super::guard::{Form, OpenForm, Shown, Turned, UNSAFE, Visitor};
+use super::guard::{Form, OpenForm, PageResult, Turned, UNSAFE, Visitor};
 use super::shell::{Place, Shell};
 use super::words::When;
 use super::{cookies, page, see};
-use crate::http::{Doors, address};
+use crate::http::{ApiState, address};
 
 /// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -58,8 +58,8 @@ struct Next {
     next: Option<String>,
 }
 
-async fn ask(request: HttpRequest, doors: web::Data<Doors>, query: web::Query<Next>) -> HttpResponse {
-    let open = cookies::private(&request, &doors);
+async fn ask(request: HttpRequest, api: web::Data<ApiState>, query: web::Query<Next>) -> HttpResponse {
+    let open = cookies::private(&request, &api);
     let complaint = (!open).then(|| UNSAFE.to_owned());
     let next = next(query.into_inner().next);
     page(
@@ -75,7 +75,7 @@ struct Login {
     next: Option<String>,
 }
 
-async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Login>) -> Shown {
+async fn enter(request: HttpRequest, api: web::Data<ApiState>, form: OpenForm<Login>) -> PageResult {
     let Login { name, password, next: given } = form.0;
     let (name, next) = (name.trim().to_owned(), next(given));
     let refused = |status, complaint: &str, wait: Option<Duration>| {
@@ -88,10 +88,10 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
         }
         answer
     };
-    let address = address(&request, &doors);
-    if let Err(wait) = doors.logins.admit(&name, address) {
+    let address = address(&request, &api);
+    if let Err(wait) = api.logins.admit(&name, address) {
         // The name is not logged: it may be unknown, or a password typed into the wrong field.
-        tell(&doors, "password", address, "too many tries");
+        tell(&api, "password", address, "too many tries");
         let complaint = format!(
             "That were too many tries in a minute. Try again in {} seconds, or ask for a one-time link.",
             wait.as_secs().max(1)
@@ -101,15 +101,15 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
     if password.len() > PASSWORD_BYTES {
         return Ok(refused(StatusCode::UNAUTHORIZED, "This is longer than any password.", None));
     }
-    let _turn = doors.logins.turn(&name, address).await;
-    match people::log_in(&doors.ctx, &name, password, address).await {
+    let _turn = api.logins.turn(&name, address).await;
+    match people::log_in(&api.ctx, &name, password, address).await {
         Ok(made) => {
-            doors.logins.got_in(&name, address);
+            api.logins.got_in(&name, address);
             // A person with a password set by somebody else chooses a new one first: until then they can
             // decide nothing.
             let given = made.key.authority.as_ref().is_some_and(|one| one.basis == Basis::GivenPassword);
             let next = if given { "/password" } else { &next };
-            Ok(welcome(&request, &doors, made, next).await)
+            Ok(welcome(&request, &api, made, next).await)
         }
         Err(AppError::Refused(refusal)) if refusal.code == Code::Unauthenticated => {
             Ok(refused(StatusCode::UNAUTHORIZED, &refusal.message, None))
@@ -119,37 +119,37 @@ async fn enter(request: HttpRequest, doors: web::Data<Doors>, form: OpenForm<Log
 }
 
 /// Logs a refused credential.
-fn tell(doors: &Doors, credential: &'static str, address: Option<IpAddr>, reason: &str) {
-    doors.ctx.grants.watch.tell(&Refused { credential, address, key: None, principal: None, reason });
+fn tell(api: &ApiState, credential: &'static str, address: Option<IpAddr>, reason: &str) {
+    api.ctx.grants.watch.tell(&Refused { credential, address, key: None, principal: None, reason });
 }
 
 /// Logs a refused link, with the refusal's code as the reason.
-fn told<T>(request: &HttpRequest, doors: &Doors, opened: Result<T, AppError>) -> Result<T, AppError> {
+fn told<T>(request: &HttpRequest, api: &ApiState, opened: Result<T, AppError>) -> Result<T, AppError> {
     if let Err(AppError::Refused(refusal)) = &opened {
-        tell(doors, "link", address(request, doors), refusal.code.wire());
+        tell(api, "link", address(request, api), refusal.code.wire());
     }
     opened
 }
 
 /// Stores the new key in the browser, revokes the previous one, and redirects.
-async fn welcome(request: &HttpRequest, doors: &Doors, made: NewKey, next: &str) -> HttpResponse {
-    end(request, doors).await;
+async fn welcome(request: &HttpRequest, api: &ApiState, made: NewKey, next: &str) -> HttpResponse {
+    end(request, api).await;
     let mut response = see(next);
     if let Some(secret) = made.secret {
-        response.insert_header((SET_COOKIE, cookies::give(doors, &secret.0)));
+        response.insert_header((SET_COOKIE, cookies::give(api, &secret.0)));
     }
     response.finish()
 }
 
 /// Revokes the key in the browser's cookie, if there is one.
-async fn end(request: &HttpRequest, doors: &Doors) {
-    let Some(old) = cookies::key(request, doors) else { return };
-    let Ok(grant) = authentication::authenticate(&doors.ctx, &old, address(request, doors)).await else {
+async fn end(request: &HttpRequest, api: &ApiState) {
+    let Some(old) = cookies::key(request, api) else { return };
+    let Ok(grant) = authentication::authenticate(&api.ctx, &old, address(request, api)).await else {
         return;
     };
     let id = grant.key.id;
-    let Ok(caller) = entente_kernel::Caller::new(grant, None, doors.ctx.now()) else { return };
-    if let Err(failure) = keys::revoke(&doors.ctx, &caller, id).await {
+    let Ok(caller) = entente_kernel::Caller::new(grant, None, api.ctx.now()) else { return };
+    if let Err(failure) = keys::revoke(&api.ctx, &caller, id).await {
         tracing::warn!(error = %failure, "an old login was not ended; it ends by itself");
     }
 }
@@ -162,15 +162,15 @@ struct InvitedPage {
     path: String,
 }
 
-async fn invited(request: HttpRequest, doors: web::Data<Doors>, ticket: web::Path<String>) -> Shown {
-    if !cookies::private(&request, &doors) {
+async fn invited(request: HttpRequest, api: web::Data<ApiState>, ticket: web::Path<String>) -> PageResult {
+    if !cookies::private(&request, &api) {
         return Err(Turned::Refused {
             status: StatusCode::FORBIDDEN,
             message: UNSAFE.to_owned(),
             retry_after: None,
         });
     }
-    let invitation = told(&request, &doors, people::invitation(&doors.ctx, &ticket).await)?;
+    let invitation = told(&request, &api, people::invitation(&api.ctx, &ticket).await)?;
     let path = request.path().to_owned();
     Ok(page(
         StatusCode::OK,
@@ -183,19 +183,19 @@ struct Nothing {}
 
 async fn redeem(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     ticket: web::Path<String>,
     _form: OpenForm<Nothing>,
-) -> Shown {
-    let (made, leads_to) = told(&request, &doors, people::redeem(&doors.ctx, &ticket).await)?;
-    Ok(welcome(&request, &doors, made, &leads_to).await)
+) -> PageResult {
+    let (made, leads_to) = told(&request, &api, people::redeem(&api.ctx, &ticket).await)?;
+    Ok(welcome(&request, &api, made, &leads_to).await)
 }
 
-async fn leave(doors: web::Data<Doors>, form: Form<Nothing>) -> Shown {
+async fn leave(api: web::Data<ApiState>, form: Form<Nothing>) -> PageResult {
     let caller = &form.visitor.caller;
-    keys::revoke(&doors.ctx, caller, caller.grant.key.id).await?;
+    keys::revoke(&api.ctx, caller, caller.grant.key.id).await?;
     let mut response = see("/login").finish();
-    if let Ok(cookie) = HeaderValue::from_str(&cookies::take(&doors)) {
+    if let Ok(cookie) = HeaderValue::from_str(&cookies::take(&api)) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     Ok(response)
@@ -221,11 +221,11 @@ struct Wanted {
     r#for: Option<String>,
 }
 
-async fn terminal(doors: web::Data<Doors>, form: Form<Wanted>) -> Shown {
+async fn terminal(api: web::Data<ApiState>, form: Form<Wanted>) -> PageResult {
     let program = form.said.r#for.as_deref() == Some(PROGRAM);
     let what = if program { For::Program } else { For::Terminal };
-    let made = people::own_key(&doors.ctx, &form.visitor.caller, what).await?;
-    let until = made.key.expires_at.map(|end| When::new(end, doors.ctx.now()));
+    let made = people::own_key(&api.ctx, &form.visitor.caller, what).await?;
+    let until = made.key.expires_at.map(|end| When::new(end, api.ctx.now()));
     let shell = Shell::of(&form.visitor, "Terminal", Place::Elsewhere);
     let key = made.secret.map(|secret| secret.0);
     Ok(page(StatusCode::OK, &TerminalPage { shell, key, program, until }))
@@ -267,13 +267,13 @@ struct Chosen {
     password: String,
 }
 
-async fn choose(request: HttpRequest, doors: web::Data<Doors>, form: Form<Chosen>) -> Shown {
+async fn choose(request: HttpRequest, api: web::Data<ApiState>, form: Form<Chosen>) -> PageResult {
     let Chosen { current, password } = form.said;
     let caller = &form.visitor.caller;
     let refused =
         |status, complaint: String| Ok(page(status, &PasswordPage::of(&form.visitor, Some(complaint))));
-    let address = address(&request, &doors);
-    if let Err(wait) = doors.logins.admit(caller.principal(), address) {
+    let address = address(&request, &api);
+    if let Err(wait) = api.logins.admit(caller.principal(), address) {
         let seconds = wait.as_secs().max(1);
         let complaint = format!("That were too many tries in a minute. Try again in {seconds} seconds.");
         return refused(StatusCode::TOO_MANY_REQUESTS, complaint);
@@ -281,8 +281,8 @@ async fn choose(request: HttpRequest, doors: web::Data<Doors>, form: Form<Chosen
     if current.as_ref().is_some_and(|current| current.len() > PASSWORD_BYTES) {
         return refused(StatusCode::UNAUTHORIZED, "This is longer than any password.".to_owned());
     }
-    match people::change_password(&doors.ctx, caller, current, password).await {
-        Ok(made) => Ok(welcome(&request, &doors, made, "/inbox").await),
+    match people::change_password(&api.ctx, caller, current, password).await {
+        Ok(made) => Ok(welcome(&request, &api, made, "/inbox").await),
         Err(AppError::Refused(refusal)) if refusal.code == Code::Unauthenticated => {
             refused(StatusCode::UNAUTHORIZED, "This is not your current password.".to_owned())
         }

@@ -7,11 +7,11 @@ use askama::Template;
 use entente_kernel::aee::envelopes::{Leaf, thread};
 use serde::Deserialize;
 
-use super::guard::{Shown, Visitor};
+use super::guard::{PageResult, Visitor};
 use super::page;
 use super::shell::{Place, Shell};
 use super::words::When;
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Page size.
 const STEP: u32 = 50;
@@ -54,16 +54,16 @@ struct Asked {
     cursor: Option<String>,
 }
 
-async fn show(doors: web::Data<Doors>, visitor: Visitor, asked: web::Query<Asked>) -> Shown {
+async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Asked>) -> PageResult {
     let Asked { corr, cursor } = asked.into_inner();
     let corr = corr.map(|corr| corr.trim().to_owned()).unwrap_or_default();
     let shell = Shell::of(&visitor, "Threads", Place::Threads);
     let (leaves, next) = if corr.is_empty() {
         (Vec::new(), None)
     } else {
-        thread(&doors.ctx, &visitor.caller, &corr, cursor.as_deref(), STEP).await?
+        thread(&api.ctx, &visitor.caller, &corr, cursor.as_deref(), STEP).await?
     };
-    let now = doors.ctx.now();
+    let now = api.ctx.now();
     let leaves = leaves.into_iter().map(|leaf| {
         let Leaf { envelope, depth, pairs, refutations } = leaf;
         Row {

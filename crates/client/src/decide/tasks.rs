@@ -9,11 +9,11 @@ use entente_runtime::environment::SystemClock;
 use serde_json::{Value, json};
 
 use super::terminal::say;
-use super::{Desk, Next, unknown};
+use super::{Next, Prompter, unknown};
 use crate::Failure;
 use crate::remote::{Failure as Refusal, segment};
 
-impl Desk {
+impl Prompter {
     /// Presents the pending tasks until none is left or the person stops; [`Next::Later`] if some were
     /// skipped.
     pub(super) async fn tasks(&mut self) -> Result<Next, Failure> {

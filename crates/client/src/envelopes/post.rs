@@ -75,13 +75,13 @@ struct Item {
 
 /// An envelope fetched by its id, which has no sequence number.
 #[derive(Debug, Deserialize)]
-struct Kept {
+struct Stored {
     envelope: Box<RawValue>,
 }
 
 /// The used part of a page.
 #[derive(Debug, Deserialize)]
-struct Page {
+struct StoredPage {
     items: Vec<Item>,
 }
 
@@ -91,7 +91,7 @@ impl Fetch {
         if let Some(id) = &self.id {
             let text = text(&api, &format!("/aee/envelopes/{}", segment(id))).await?;
             return if self.bare {
-                bare([&serde_json::from_slice::<Kept>(&text)?.envelope])
+                bare([&serde_json::from_slice::<Stored>(&text)?.envelope])
             } else {
                 remote.show(&serde_json::from_slice(&text)?, &[])
             };
@@ -107,7 +107,7 @@ impl Fetch {
             numbers.iter().filter_map(|(name, number)| Some(format!("{name}={}", (*number)?))).collect();
         let path = format!("{mailbox}?{}", query.join("&"));
         let text = text(&api, &path).await?;
-        let page: Page = serde_json::from_slice(&text)?;
+        let page: StoredPage = serde_json::from_slice(&text)?;
         if self.bare {
             bare(page.items.iter().map(|item| &item.envelope))?;
         } else {

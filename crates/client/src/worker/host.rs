@@ -108,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Works until a signal or the server requests a stop.
+    /// Runs until a signal or the server requests a stop.
     pub(super) async fn run(&self, mut signals: Signals) -> Done {
         self.register().await?;
         say(&format!(

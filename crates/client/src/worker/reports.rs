@@ -134,7 +134,7 @@ pub(super) struct Reporter<'a> {
 struct Gone;
 
 #[derive(serde::Deserialize, Default)]
-struct Kept {
+struct EventReport {
     #[serde(default)]
     cancel_requested: bool,
 }
@@ -204,7 +204,7 @@ impl Reporter<'_> {
 
     async fn batch(&self, batch: &[Event]) -> Result<Result<(), Failure>, Gone> {
         let body = Reported { claim_token: &self.job.claim_token, events: batch };
-        Ok(self.post::<Kept>("events", &body).await?.map(|kept| {
+        Ok(self.post::<EventReport>("events", &body).await?.map(|kept| {
             if kept.cancel_requested {
                 (self.on_cancel)();
             }

@@ -71,7 +71,7 @@ impl State {
 
 /// A transition of a credential's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Transition {
     /// It was made and stored.
     Made,
     /// It was certainly not made.
@@ -88,14 +88,15 @@ pub enum Turn {
 
 /// Returns the state after a transition; `None` if the transition is not allowed from that state.
 #[must_use]
-pub fn turned(from: State, turn: Turn) -> Option<State> {
+pub fn transition(from: State, turn: Transition) -> Option<State> {
     match (from, turn) {
-        (State::Minting, Turn::Made) => Some(State::Live),
-        (State::Minting, Turn::NotMade) | (State::Revoking, Turn::TakenBack) => Some(State::Revoked),
-        (State::Minting | State::Live, Turn::Unneeded) | (State::Revoking | State::Stuck, Turn::Retried) => {
-            Some(State::Revoking)
+        (State::Minting, Transition::Made) => Some(State::Live),
+        (State::Minting, Transition::NotMade) | (State::Revoking, Transition::TakenBack) => {
+            Some(State::Revoked)
         }
-        (State::Revoking, Turn::GivenUp) => Some(State::Stuck),
+        (State::Minting | State::Live, Transition::Unneeded)
+        | (State::Revoking | State::Stuck, Transition::Retried) => Some(State::Revoking),
+        (State::Revoking, Transition::GivenUp) => Some(State::Stuck),
         _ => None,
     }
 }

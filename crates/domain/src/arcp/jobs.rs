@@ -76,7 +76,7 @@ impl JobStatus {
 
 /// A transition of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Transition {
     /// A worker claims it.
     Claimed,
     /// Its worker returns it, or was lost, and it may be tried again.
@@ -89,12 +89,12 @@ pub enum Turn {
 
 /// Returns the status after a transition; `None` if the transition is not allowed from that status.
 #[must_use]
-pub fn turned(from: JobStatus, turn: Turn) -> Option<JobStatus> {
+pub fn transition(from: JobStatus, turn: Transition) -> Option<JobStatus> {
     match (from, turn) {
-        (JobStatus::Pending, Turn::Claimed) => Some(JobStatus::Running),
-        (JobStatus::Running, Turn::Returned) => Some(JobStatus::Pending),
-        (JobStatus::Running, Turn::Finished) => Some(JobStatus::Success),
-        (JobStatus::Pending | JobStatus::Running, Turn::Failed(fault)) => Some(ended_by(fault)),
+        (JobStatus::Pending, Transition::Claimed) => Some(JobStatus::Running),
+        (JobStatus::Running, Transition::Returned) => Some(JobStatus::Pending),
+        (JobStatus::Running, Transition::Finished) => Some(JobStatus::Success),
+        (JobStatus::Pending | JobStatus::Running, Transition::Failed(fault)) => Some(ended_by(fault)),
         _ => None,
     }
 }

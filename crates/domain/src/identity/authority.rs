@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::identity::keys::Key;
-use crate::identity::principals::HOUSE;
+use crate::identity::principals::SYSTEM;
 use crate::refusal::{Code, Refusal};
 
 /// How a person's key came about.
@@ -71,7 +71,7 @@ impl Authority {
     /// The basis of a literal key of `entente dev --seed`.
     #[must_use]
     pub fn seeded() -> Self {
-        Self { basis: Basis::SeededKey, let_in_by: Some(HOUSE.to_owned()) }
+        Self { basis: Basis::SeededKey, let_in_by: Some(SYSTEM.to_owned()) }
     }
 
     /// The basis of a key made for `person` with the key `by`: the same basis if the person makes it,

@@ -8,7 +8,7 @@ use sha2::Sha256;
 
 use crate::canonical::{Digest, sha256};
 use crate::identity::keys::Scope;
-use crate::identity::principals::Kind;
+use crate::identity::principals::PrincipalKind;
 use crate::ids::Chance;
 use crate::limits::TITLE_BYTES;
 use crate::refusal::{Code, Refusal};
@@ -80,9 +80,12 @@ pub fn check_path(path: &str) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// [`Code::MayNotActAs`].
-pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), Refusal> {
+pub fn may_let_in(by: PrincipalKind, whom: PrincipalKind, scopes: Option<&[Scope]>) -> Result<(), Refusal> {
     let administers = scopes.is_some_and(|scopes| scopes.contains(&Scope::Admin));
-    if by != Kind::Agent || whom == Kind::Agent || (whom == Kind::Service && !administers) {
+    if by != PrincipalKind::Agent
+        || whom == PrincipalKind::Agent
+        || (whom == PrincipalKind::Service && !administers)
+    {
         return Ok(());
     }
     Err(Refusal::new(
@@ -98,9 +101,9 @@ pub fn may_let_in(by: Kind, whom: Kind, scopes: Option<&[Scope]>) -> Result<(), 
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
-pub fn check_label(whose: Kind, label: Option<&str>) -> Result<(), Refusal> {
+pub fn check_label(whose: PrincipalKind, label: Option<&str>) -> Result<(), Refusal> {
     match label {
-        Some(label @ (BROWSER | TERMINAL | PROGRAM)) if whose == Kind::Human => {
+        Some(label @ (BROWSER | TERMINAL | PROGRAM)) if whose == PrincipalKind::Human => {
             let message = format!("Only a login makes keys with the label `{label}`. Choose another.");
             Err(Refusal::field(Code::InvalidRequest, "label", "value", message))
         }

@@ -9,7 +9,8 @@ use crate::refusal::{Code, Refusal};
 /// Kind of a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+#[schema(as = Kind)]
+pub enum PrincipalKind {
     /// A person; only a person's own credential resolves that person's decisions.
     Human,
     /// A program that acts on its own judgement.
@@ -18,7 +19,7 @@ pub enum Kind {
     Service,
 }
 
-impl Kind {
+impl PrincipalKind {
     /// Returns the wire name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -42,7 +43,7 @@ pub struct Principal {
     /// Identifier: any name, by convention `agent.x`, `human.ada`, `service.ci`.
     pub id: String,
     /// Kind of principal.
-    pub kind: Kind,
+    pub kind: PrincipalKind,
     /// Display name for people, if the id is not enough.
     pub display_name: Option<String>,
     /// Principal that created it.
@@ -54,12 +55,12 @@ pub struct Principal {
 /// Name under which the server itself acts: it closes expired items and announces departures (RFC-0021 §7.2).
 ///
 /// No principal may use it, so that its notices cannot be forged.
-pub const HOUSE: &str = "entente";
+pub const SYSTEM: &str = "entente";
 
 /// Checks the name of a principal, agent or role.
 ///
 /// It must have 1 to [`NAME_BYTES`] bytes, no control characters, no leading or trailing blank, and be neither an
-/// addressing term (`*`, `role:…`, RFC-0021 §4) nor [`HOUSE`].
+/// addressing term (`*`, `role:…`, RFC-0021 §4) nor [`SYSTEM`].
 ///
 /// # Errors
 /// [`Code::InvalidRequest`] at the body's `member`.
@@ -74,7 +75,7 @@ pub fn check_name(member: &str, name: &str) -> Result<(), Refusal> {
         "begins or ends with a blank"
     } else if name == "*" || name.starts_with("role:") {
         "is a word of addressing (`*` or `role:…`), not a name"
-    } else if name == HOUSE {
+    } else if name == SYSTEM {
         "is the server's own name"
     } else {
         return Ok(());

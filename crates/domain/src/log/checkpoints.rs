@@ -23,7 +23,7 @@ pub enum CheckpointScope {
     /// The log of an intent.
     Intent,
     /// The system log.
-    House,
+    Server,
 }
 
 impl CheckpointScope {
@@ -32,7 +32,7 @@ impl CheckpointScope {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "intent" => Some(Self::Intent),
-            "house" => Some(Self::House),
+            "server" => Some(Self::Server),
             _ => None,
         }
     }
@@ -130,11 +130,11 @@ impl Checkpoint {
             let message = "The log has no events yet; there is nothing to vouch for.";
             return Err(Refusal::new(Code::Unprocessable, message));
         };
-        let house = intent_id == IntentId::HOUSE;
+        let system = intent_id == IntentId::SYSTEM;
         let bare = Self {
             checkpoint_id: id,
-            intent_id: (!house).then_some(intent_id),
-            scope: if house { CheckpointScope::House } else { CheckpointScope::Intent },
+            intent_id: (!system).then_some(intent_id),
+            scope: if system { CheckpointScope::Server } else { CheckpointScope::Intent },
             merkle_root: canonical::show(&root),
             event_count: count,
             first_sequence: 1,
@@ -195,7 +195,7 @@ impl Checkpoint {
     pub fn log(&self) -> Option<IntentId> {
         match (self.scope, self.intent_id) {
             (CheckpointScope::Intent, Some(intent)) => Some(intent),
-            (CheckpointScope::House, None) => Some(IntentId::HOUSE),
+            (CheckpointScope::Server, None) => Some(IntentId::SYSTEM),
             _ => None,
         }
     }
@@ -272,7 +272,7 @@ pub struct Told<'a> {
 pub fn told(payload: &serde_json::Map<String, Value>) -> Option<(CheckpointId, Told<'_>)> {
     let id = payload.get("checkpoint_id")?.as_str()?.parse().ok()?;
     let log = match payload.get("intent_id")? {
-        Value::Null => IntentId::HOUSE,
+        Value::Null => IntentId::SYSTEM,
         intent => intent.as_str()?.parse().ok()?,
     };
     let text = |member: &str| payload.get(member)?.as_str();

@@ -4,7 +4,7 @@ use super::resolution::{Resolution, ResolutionKind};
 use super::{Decider, Escalation, Moment, MomentState, Settled};
 use crate::clock::{Timestamp, rfc3339};
 use crate::identity::authority;
-use crate::identity::principals::Kind;
+use crate::identity::principals::PrincipalKind;
 use crate::refusal::{Code, Refusal};
 
 /// Outcome of an answer.
@@ -48,7 +48,7 @@ impl Moment {
     /// [`Code::NotThePrincipal`].
     pub fn may_decide(&self, by: &Decider<'_>, now: Timestamp) -> Result<(), Refusal> {
         let not_own = authority::fault(by.authority);
-        let fault = if by.kind != Kind::Human {
+        let fault = if by.kind != PrincipalKind::Human {
             "this key is not a person's. Agents and services cannot decide, whatever their scopes"
         } else if !by.as_itself {
             "this request speaks for an agent. Decide as yourself: with your own key, and without X-Agent-ID"

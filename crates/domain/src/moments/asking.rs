@@ -5,7 +5,7 @@ use super::resolution::check_text;
 use super::{Brief, Escalation, Hatches, Moment, MomentAsk, MomentState};
 use crate::arcp::jobs::JobStatus;
 use crate::clock::{Timestamp, plus_seconds};
-use crate::identity::principals::{Kind, check_name};
+use crate::identity::principals::{PrincipalKind, check_name};
 use crate::ids::MomentId;
 use crate::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENT_SECONDS, MOMENTS_WAITING, NAME_BYTES};
 use crate::openintent::intents::IntentStatus;
@@ -30,7 +30,7 @@ impl Moment {
     pub fn ask(
         ask: MomentAsk,
         brief: Brief,
-        (addressee, second): (Kind, Option<Kind>),
+        (addressee, second): (PrincipalKind, Option<PrincipalKind>),
         id: MomentId,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
@@ -80,7 +80,7 @@ impl Moment {
     /// As [`Moment::ask`]; members that only apply to questions are refused.
     pub fn deliberate(
         ask: MomentAsk,
-        addressee: Kind,
+        addressee: PrincipalKind,
         id: MomentId,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
@@ -173,7 +173,7 @@ fn wrong(member: &str, kind: &str, message: impl Into<String>) -> Refusal {
 }
 
 /// Requires that the addressee is one person, and not the asking agent itself (binding moment §7.4, §11.4).
-fn check_addressee(ask: &MomentAsk, addressee: Kind) -> Result<(), Refusal> {
+fn check_addressee(ask: &MomentAsk, addressee: PrincipalKind) -> Result<(), Refusal> {
     check_name("principal_id", &ask.principal_id)?;
     if ask.principal_id == ask.agent_id {
         return Err(Refusal::field(
@@ -186,8 +186,8 @@ fn check_addressee(ask: &MomentAsk, addressee: Kind) -> Result<(), Refusal> {
     require_human("principal_id", addressee)
 }
 
-fn require_human(member: &str, kind: Kind) -> Result<(), Refusal> {
-    if kind == Kind::Human {
+fn require_human(member: &str, kind: PrincipalKind) -> Result<(), Refusal> {
+    if kind == PrincipalKind::Human {
         return Ok(());
     }
     Err(Refusal::field(
@@ -247,7 +247,7 @@ fn check_circumstances(ask: &MomentAsk) -> Result<(), Refusal> {
 
 fn escalation(
     ask: &MomentAsk,
-    second: Option<Kind>,
+    second: Option<PrincipalKind>,
     expires_in: u32,
     now: Timestamp,
 ) -> Result<Option<Escalation>, Refusal> {
@@ -266,7 +266,7 @@ fn escalation(
         let message = "`escalate_to` is a second person: neither who is asked nor who asks.";
         return Err(Refusal::field(Code::Unprocessable, "escalate_to", "not_another", message));
     }
-    require_human("escalate_to", second.unwrap_or(Kind::Agent))?;
+    require_human("escalate_to", second.unwrap_or(PrincipalKind::Agent))?;
     if after < MOMENT_LEAST_SECONDS || after >= expires_in {
         let message = format!(
             "`escalate_after` is in seconds, at least {MOMENT_LEAST_SECONDS} and before the question lapses."

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::access::{Level, Standing};
+use crate::access::{AccessLevel, Level};
 use crate::clock::{Timestamp, plus_seconds};
 use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, IntentId};
@@ -216,11 +216,11 @@ pub fn create(
     ask: ChannelAsk,
     intent_id: IntentId,
     agent: &str,
-    standing: Standing,
+    access: AccessLevel,
     id: ChannelId,
     now: Timestamp,
 ) -> Result<Channel, Refusal> {
-    standing.require(Level::Write)?;
+    access.require(Level::Write)?;
     check_name("name", &ask.name)?;
     if let Some(task) = &ask.task_id {
         check_name("task_id", task)?;
@@ -362,8 +362,8 @@ impl Channel {
     /// Whether `agent` manages the channel: its creator, an admin of the intent by grant, or the intent's
     /// coordinator (RFC-0021 §5.3, OI-1.6).
     #[must_use]
-    pub fn managed_by(&self, agent: &str, standing: Standing, coordinates: bool) -> bool {
-        standing.level.is_some() && (agent == self.created_by || standing.manages() || coordinates)
+    pub fn managed_by(&self, agent: &str, access: AccessLevel, coordinates: bool) -> bool {
+        access.level.is_some() && (agent == self.created_by || access.manages() || coordinates)
     }
 
     /// Whether `agent`, which has access to the intent, may take part.

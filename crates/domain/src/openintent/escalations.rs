@@ -8,14 +8,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::access::{Level, Standing, check_reason};
+use crate::access::{AccessLevel, Level, check_reason};
 use crate::clock::Timestamp;
 use crate::identity::authority;
 use crate::identity::authority::Authority;
-use crate::identity::principals::Kind;
+use crate::identity::principals::PrincipalKind;
 use crate::ids::{EscalationId, IntentId};
 use crate::limits::{ESCALATIONS_WAITING, TEXT_BYTES};
-use crate::openintent::permits::check_context;
+use crate::openintent::approvals::check_context;
 use crate::refusal::{Code, Refusal};
 
 /// The status of an escalation.
@@ -197,9 +197,9 @@ pub struct Answerer<'a> {
     /// The principal of its key.
     pub principal: &'a str,
     /// The kind of that principal.
-    pub kind: Kind,
+    pub kind: PrincipalKind,
     /// The access level of the name to the intent.
-    pub standing: Standing,
+    pub access: AccessLevel,
     /// The basis of the key.
     pub authority: Option<&'a Authority>,
 }
@@ -207,13 +207,13 @@ pub struct Answerer<'a> {
 impl Answerer<'_> {
     /// Whether it is a person acting with their own key: nobody answers in a person's name.
     fn is_person(&self) -> bool {
-        self.kind == Kind::Human && self.agent == self.principal
+        self.kind == PrincipalKind::Human && self.agent == self.principal
     }
 
     /// Whether it may see the escalation: it can read the intent, or is the addressee.
     #[must_use]
     pub fn sees(&self, escalation: &Escalation) -> bool {
-        self.standing.reaches(Level::Read) || self.is_addressee(escalation)
+        self.access.reaches(Level::Read) || self.is_addressee(escalation)
     }
 
     fn is_addressee(&self, escalation: &Escalation) -> bool {

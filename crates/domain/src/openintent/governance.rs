@@ -1,5 +1,5 @@
 //! Governance (RFC-0013): the policy of an intent, which only restricts the access granted by
-//! [`crate::access`]. Prior approvals by people are in [`crate::openintent::permits`].
+//! [`crate::access`]. Prior approvals by people are in [`crate::openintent::approvals`].
 //!
 //! A policy is stored as its author wrote it; only the members of [`GovernancePolicy`] are interpreted.
 

@@ -307,7 +307,7 @@ pub const CHANGES: [Kind; 6] = [
 
 /// An intent before and after one of its events.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
+pub struct StateChange {
     /// The state before.
     pub old_state: Map<String, Value>,
     /// The whole intent after.

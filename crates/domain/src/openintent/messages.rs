@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Level, Standing};
+use crate::access::{AccessLevel, Level};
 use crate::clock::{Timestamp, plus_seconds, rfc3339};
 use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, IntentId, MessageId};
@@ -234,7 +234,7 @@ pub struct Case<'a> {
     /// The channel in its current state.
     pub channel: &'a Channel,
     /// The sender's access level on the intent.
-    pub standing: Standing,
+    pub access: AccessLevel,
     /// Agents that hold the addressed role and have access to the intent; empty for other addresses.
     pub holders: &'a [String],
     /// Message that the draft answers, with its current status, if the channel has it.
@@ -251,7 +251,7 @@ pub struct Case<'a> {
 pub fn judge(draft: &Draft, case: Case<'_>, now: Timestamp) -> Result<Ruling, Refusal> {
     // Every agent with read access to the intent may take part if the channel admits it (§5.1, §5.2): sending a
     // message does not change the intent, so `write` is not required.
-    case.standing.require(Level::Read)?;
+    case.access.require(Level::Read)?;
     if !case.channel.admits(&draft.sender) {
         return Err(not_a_member(case.channel, &draft.sender));
     }

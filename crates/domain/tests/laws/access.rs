@@ -2,7 +2,7 @@
 
 use entente_domain::access::access_requests::{RequestAsk, RequestStatus, request};
 use entente_domain::access::{
-    Acl, Entry, EntryAsk, Facts, Level, Policy, Standing, check_list, check_reason, grant, standing,
+    AccessLevel, Acl, Entry, EntryAsk, Facts, Level, Policy, access, check_list, check_reason, grant,
 };
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{AccessRequestId, EntryId, IntentId};
@@ -95,8 +95,8 @@ fn the_unlisted_stand_where_the_contract_says() {
         (Policy::Closed, others(), None),
     ];
     for (policy, entries, level) in cases {
-        let stands = acl(policy, entries).standing("eve", "ada", at(0));
-        assert_eq!(stands, Standing { level, granted: false, until: None }, "{policy:?}");
+        let stands = acl(policy, entries).access("eve", "ada", at(0));
+        assert_eq!(stands, AccessLevel { level, granted: false, until: None }, "{policy:?}");
         assert!(!stands.manages(), "what is left open to everybody is nobody's to lock");
     }
 }
@@ -104,7 +104,7 @@ fn the_unlisted_stand_where_the_contract_says() {
 proptest! {
     #[test]
     fn a_level_includes_those_below(level in proptest::option::of(select(&LEVELS[..])), granted: bool) {
-        let stands = Standing { level, granted, until: None };
+        let stands = AccessLevel { level, granted, until: None };
         for (low, high) in [(Level::Read, Level::Write), (Level::Write, Level::Admin)] {
             prop_assert!(!stands.reaches(high) || stands.reaches(low));
         }
@@ -123,7 +123,7 @@ proptest! {
 
     #[test]
     fn who_made_it_is_always_its_admin(policy in policy(), entries in entries(), who in select(&AGENTS[..]), now in soon()) {
-        let stands = acl(policy, entries).standing(who, who, now);
+        let stands = acl(policy, entries).access(who, who, now);
         prop_assert!(stands.manages() && stands.until.is_none(), "no entry takes from the creator, and none ends it");
     }
 
@@ -132,18 +132,18 @@ proptest! {
         policy in policy(), entries in entries(), who in select(&AGENTS[..]), now in soon(),
     ) {
         let left: Vec<Entry> = entries.iter().filter(|e| e.expires_at.is_none_or(|end| now < end)).cloned().collect();
-        let stands = acl(policy, entries).standing(who, "root", now);
-        prop_assert_eq!(stands, acl(policy, left).standing(who, "root", now));
+        let stands = acl(policy, entries).access(who, "root", now);
+        prop_assert_eq!(stands, acl(policy, left).access(who, "root", now));
     }
 
     #[test]
     fn the_best_entry_counts_wherever_it_stands(
-        policy in policy(), entries in entries(), turn in 0_usize..5, who in select(&AGENTS[..]), now in soon(),
+        policy in policy(), entries in entries(), change in 0_usize..5, who in select(&AGENTS[..]), now in soon(),
     ) {
-        let mut turned = entries.clone();
-        turned.rotate_left(turn.min(entries.len()));
-        let stands = acl(policy, entries.clone()).standing(who, "root", now);
-        prop_assert_eq!(stands, acl(policy, turned).standing(who, "root", now));
+        let mut transition = entries.clone();
+        transition.rotate_left(change.min(entries.len()));
+        let stands = acl(policy, entries.clone()).access(who, "root", now);
+        prop_assert_eq!(stands, acl(policy, transition).access(who, "root", now));
         let own = entries.iter().filter(|e| e.principal_id == who && e.in_force(now));
         let best = own.map(|e| e.permission).max();
         prop_assert_eq!(stands.granted, best.is_some());
@@ -159,11 +159,11 @@ proptest! {
         policy in policy(), entries in entries(), who in select(&AGENTS[..]), now in soon(),
     ) {
         let list = acl(policy, entries);
-        let stands = list.standing(who, "root", now);
+        let stands = list.access(who, "root", now);
         if let (true, Some(end)) = (stands.granted, stands.until) {
             prop_assert!(now < end);
-            prop_assert_eq!(list.standing(who, "root", at(end.timestamp_micros() - 1)).level, stands.level);
-            let after = list.standing(who, "root", end);
+            prop_assert_eq!(list.access(who, "root", at(end.timestamp_micros() - 1)).level, stands.level);
+            let after = list.access(who, "root", end);
             prop_assert!(!after.granted || after.level < stands.level, "the same level ends when its last entry does");
         }
     }
@@ -172,8 +172,8 @@ proptest! {
     fn another_entry_never_takes_from_the_listed(
         policy in policy(), entries in entries(), more in entries(), who in select(&AGENTS[..]), now in soon(),
     ) {
-        let before = acl(policy, entries.clone()).standing(who, "root", now);
-        let after = acl(policy, [entries, more].concat()).standing(who, "root", now);
+        let before = acl(policy, entries.clone()).access(who, "root", now);
+        let after = acl(policy, [entries, more].concat()).access(who, "root", now);
         if before.granted {
             prop_assert!(after.granted && after.level >= before.level);
         }
@@ -184,8 +184,8 @@ proptest! {
 
     #[test]
     fn closing_takes_from_the_unlisted_only(entries in entries(), who in select(&AGENTS[..]), now in soon()) {
-        let open = acl(Policy::Open, entries.clone()).standing(who, "root", now);
-        let closed = acl(Policy::Closed, entries).standing(who, "root", now);
+        let open = acl(Policy::Open, entries.clone()).access(who, "root", now);
+        let closed = acl(Policy::Closed, entries).access(who, "root", now);
         prop_assert!(open.level.is_some(), "an open list keeps nobody out");
         if open.granted {
             prop_assert_eq!(closed, open);
@@ -203,7 +203,7 @@ proptest! {
             created_by: "kim", policy, has_entries: entries.iter().any(|e| e.in_force(now)),
             own: own.last().map(|e| (e.permission, e.expires_at)),
         };
-        prop_assert_eq!(standing(who, facts), acl(policy, entries.clone()).standing(who, "kim", now));
+        prop_assert_eq!(access(who, facts), acl(policy, entries.clone()).access(who, "kim", now));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use entente_domain::aee::envelopes::approvals::{needed, require_other, require_p
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
 use entente_domain::aee::envelopes::{Envelope, check};
 use entente_domain::clock::plus_seconds;
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::refusal::Code;
 use serde_json::json;
 
@@ -22,9 +22,12 @@ fn envelope(kind: &str, to: &str, approval: bool) -> Envelope {
 fn a_task_for_no_person_needs_a_person() {
     let task = |to: &str| envelope("task", to, true);
     assert!(needed(&task("agent.b"), None) && needed(&task("bus.ops"), None) && needed(&task("urn:x"), None));
-    assert!(needed(&task("agent.b"), Some(Kind::Agent)) && needed(&task("agent.b"), Some(Kind::Service)));
-    assert!(!needed(&task("human.b"), None) && !needed(&task("ada"), Some(Kind::Human)));
-    assert!(needed(&task("human.b"), Some(Kind::Agent)), "a name alone makes nobody a person");
+    assert!(
+        needed(&task("agent.b"), Some(PrincipalKind::Agent))
+            && needed(&task("agent.b"), Some(PrincipalKind::Service))
+    );
+    assert!(!needed(&task("human.b"), None) && !needed(&task("ada"), Some(PrincipalKind::Human)));
+    assert!(needed(&task("human.b"), Some(PrincipalKind::Agent)), "a name alone makes nobody a person");
     assert!(needed(&task("humans.b"), None) && needed(&task("human"), None));
     assert!(!needed(&envelope("task", "agent.b", false), None));
     assert!(!needed(&envelope("event", "agent.b", true), None));
@@ -32,13 +35,13 @@ fn a_task_for_no_person_needs_a_person() {
 
 #[test]
 fn a_person_agrees_to_what_others_ask() {
-    let code = |principal: &str, kind: Kind, approver: Option<&str>| {
+    let code = |principal: &str, kind: PrincipalKind, approver: Option<&str>| {
         require_person(principal, kind, approver).err().map(|refusal| refusal.code)
     };
-    assert_eq!(code("human.a", Kind::Human, None), None);
-    assert_eq!(code("human.a", Kind::Human, Some("human.a")), None);
-    assert_eq!(code("human.a", Kind::Human, Some("human.b")), Some(Code::Forbidden));
-    for kind in [Kind::Agent, Kind::Service] {
+    assert_eq!(code("human.a", PrincipalKind::Human, None), None);
+    assert_eq!(code("human.a", PrincipalKind::Human, Some("human.a")), None);
+    assert_eq!(code("human.a", PrincipalKind::Human, Some("human.b")), Some(Code::Forbidden));
+    for kind in [PrincipalKind::Agent, PrincipalKind::Service] {
         assert_eq!(code("human.a", kind, None), Some(Code::Forbidden));
         assert_eq!(code("human.a", kind, Some("human.a")), Some(Code::Forbidden));
     }

@@ -2,7 +2,7 @@
 
 use entente_domain::identity::authority::{Authority, Basis, fault, let_in_by, require};
 use entente_domain::identity::keys::{Key, KeyAsk, create};
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::KeyId;
 use entente_domain::refusal::Code;
 use uuid::Uuid;
@@ -31,7 +31,7 @@ fn what_somebody_else_made_decides_nothing() {
     }
     assert_eq!(require(None).unwrap_err().code, Code::NotThePrincipal, "nobody knows how it came about");
     assert_eq!(Basis::parse("x"), None);
-    assert_eq!(Authority::seeded(), rests(Basis::SeededKey, HOUSE));
+    assert_eq!(Authority::seeded(), rests(Basis::SeededKey, SYSTEM));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use entente_domain::access::{Level, Standing};
+use entente_domain::access::{AccessLevel, Level};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::limits::{DURATION_SECONDS, MAX_MESSAGES, MEMBERS, METADATA_BYTES};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::any::{self, at};
 
 /// Standing with every right on the intent.
-pub const ADMIN: Standing = Standing { level: Some(Level::Admin), granted: true, until: None };
+pub const ADMIN: AccessLevel = AccessLevel { level: Some(Level::Admin), granted: true, until: None };
 
 fn ask() -> ChannelAsk {
     ChannelAsk { members: vec!["ada".to_owned(), "bob".to_owned()], ..ChannelAsk::implicit("talk") }
@@ -131,8 +131,8 @@ fn who_may_only_read_opens_no_channel() {
         (Some(Level::Read), Some(Code::Forbidden)),
         (Some(Level::Write), None),
     ] {
-        let standing = Standing { level, granted: true, until: None };
-        assert_eq!(code(create(ask(), intent, "ada", standing, id, at(0))), expected);
+        let access = AccessLevel { level, granted: true, until: None };
+        assert_eq!(code(create(ask(), intent, "ada", access, id, at(0))), expected);
     }
 }
 
@@ -205,8 +205,8 @@ proptest! {
         channel in channels(), who in select(vec!["ada", "bob"]), coordinates: bool, granted: bool,
         level in proptest::option::of(select(vec![Level::Read, Level::Write, Level::Admin])),
     ) {
-        let standing = Standing { level, granted, until: None };
-        let manages = channel.managed_by(who, standing, coordinates);
+        let access = AccessLevel { level, granted, until: None };
+        let manages = channel.managed_by(who, access, coordinates);
         prop_assert!(!manages || level.is_some());
         let by_right = who == channel.created_by || coordinates || (granted && level == Some(Level::Admin));
         prop_assert_eq!(manages, by_right && level.is_some());

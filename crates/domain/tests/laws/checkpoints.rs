@@ -53,17 +53,17 @@ fn an_empty_log_has_nothing_to_vouch_for() {
 fn the_houses_log_belongs_to_no_intent() {
     let tree = Tree::new(vec![[1; 32]]);
     let made =
-        Checkpoint::take(IntentId::HOUSE, &tree, CheckpointId::from(Uuid::nil()), at(0), &server()).unwrap();
+        Checkpoint::take(IntentId::SYSTEM, &tree, CheckpointId::from(Uuid::nil()), at(0), &server()).unwrap();
     assert_eq!(
         (made.intent_id, made.scope, made.log()),
-        (None, CheckpointScope::House, Some(IntentId::HOUSE))
+        (None, CheckpointScope::Server, Some(IntentId::SYSTEM))
     );
     let file = serde_json::to_value(&made).unwrap();
     assert_eq!(
         (&file["intent_id"], &file["scope"], &file["anchor"]),
-        (&json!(null), &json!("house"), &json!(null))
+        (&json!(null), &json!("server"), &json!(null))
     );
-    assert_eq!(CheckpointScope::parse("house"), Some(CheckpointScope::House));
+    assert_eq!(CheckpointScope::parse("server"), Some(CheckpointScope::Server));
     assert_eq!(CheckpointScope::parse("all"), None);
 }
 
@@ -91,7 +91,7 @@ fn the_house_tells_of_a_checkpoint() {
     assert_eq!(told(payload.as_object().unwrap()), Some((id, what)));
     let house =
         json!({ "checkpoint_id": id, "merkle_root": "sha256:x", "intent_id": null, "signature": "s" });
-    assert_eq!(told(house.as_object().unwrap()), Some((id, Told { log: IntentId::HOUSE, ..what })));
+    assert_eq!(told(house.as_object().unwrap()), Some((id, Told { log: IntentId::SYSTEM, ..what })));
     assert_eq!(told(json!({ "checkpoint_id": id }).as_object().unwrap()), None);
     let anchored = json!({ "checkpoint_id": id, "anchor": {}, "signature": "t" });
     assert_eq!(told_again(anchored.as_object().unwrap()), Some((id, "t")));
@@ -108,7 +108,7 @@ proptest! {
         let stranger = Signer::from_seed(&[8; 32]);
         prop_assert_eq!(verify(log(), &lines, &checkpoints, &[stranger.public_key()]).len(), checkpoints.len());
         prop_assert!(checkpoints[0].clone().anchored(anchor(), &stranger).is_err(), "another's word is not signed again");
-        prop_assert_eq!(verify(IntentId::HOUSE, &lines, &checkpoints, &[]).len(), checkpoints.len());
+        prop_assert_eq!(verify(IntentId::SYSTEM, &lines, &checkpoints, &[]).len(), checkpoints.len());
         let anchored = checkpoints[0].clone().anchored(anchor(), &server()).unwrap();
         prop_assert_eq!(&anchored.merkle_root, &checkpoints[0].merkle_root);
         prop_assert_eq!(verify(log(), &lines, &[anchored], &[server().public_key()]), []);
@@ -144,7 +144,7 @@ proptest! {
         *value = match (&name[..], &*value) {
             ("checkpoint_id", _) => json!(CheckpointId::from(Uuid::from_u128(2))),
             ("intent_id", _) => json!(IntentId::from(Uuid::from_u128(2))),
-            ("scope", _) => json!("house"),
+            ("scope", _) => json!("server"),
             ("merkle_root", _) => json!(show(&[3; 32])),
             ("signed_by", _) => json!(Signer::from_seed(&[8; 32]).public_key().did()),
             ("signature", _) => json!(server().sign("other").show()),

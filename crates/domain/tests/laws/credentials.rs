@@ -4,8 +4,8 @@
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::capabilities::Authority;
 use entente_domain::arcp::credentials::{
-    Bounds, ROTATED, Rule, SCHEDULE, SETTLE_SECONDS, State, Turn, again_after, alias, redact, reveal,
-    rotated, rotation_of, scrub, turned, unsettled_until,
+    Bounds, ROTATED, Rule, SCHEDULE, SETTLE_SECONDS, State, Transition, again_after, alias, redact, reveal,
+    rotated, rotation_of, scrub, transition, unsettled_until,
 };
 use entente_domain::arcp::globs::Glob;
 use entente_domain::arcp::jobs::{Job, JobStatus, OnLost};
@@ -15,8 +15,14 @@ use serde_json::{Value, json};
 
 use crate::any::{Dice, at, moment, text};
 
-const TURNS: [Turn; 6] =
-    [Turn::Made, Turn::NotMade, Turn::Unneeded, Turn::TakenBack, Turn::GivenUp, Turn::Retried];
+const TURNS: [Transition; 6] = [
+    Transition::Made,
+    Transition::NotMade,
+    Transition::Unneeded,
+    Transition::TakenBack,
+    Transition::GivenUp,
+    Transition::Retried,
+];
 
 fn lease(asked: Value) -> Authority {
     Authority::check(serde_json::from_value(asked).unwrap()).unwrap()
@@ -72,19 +78,21 @@ fn every_value_comes_to_an_end_or_before_a_person() {
     let mut ends = Vec::new();
     for from in State::ALL {
         assert_eq!(State::parse(from.as_str()), Some(from));
-        if !TURNS.iter().any(|turn| turned(from, *turn).is_some()) {
+        if !TURNS.iter().any(|change| transition(from, *change).is_some()) {
             ends.push(from);
         }
     }
     assert_eq!(ends, [State::Revoked]);
     // A value that may exist becomes `revoked` only when its upstream confirms that.
-    for (from, turn) in State::ALL.into_iter().flat_map(|from| TURNS.map(|turn| (from, turn))) {
-        if turned(from, turn) == Some(State::Revoked) {
-            assert!(turn == Turn::TakenBack || turn == Turn::NotMade && from == State::Minting);
+    for (from, change) in State::ALL.into_iter().flat_map(|from| TURNS.map(|change| (from, change))) {
+        if transition(from, change) == Some(State::Revoked) {
+            assert!(
+                change == Transition::TakenBack || change == Transition::NotMade && from == State::Minting
+            );
         }
     }
-    assert_eq!(turned(State::Live, Turn::NotMade), None);
-    assert_eq!(turned(State::Stuck, Turn::Retried), Some(State::Revoking));
+    assert_eq!(transition(State::Live, Transition::NotMade), None);
+    assert_eq!(transition(State::Stuck, Transition::Retried), Some(State::Revoking));
 }
 
 #[test]

@@ -101,9 +101,9 @@ proptest! {
 
     /// Any sequence of registrations and revocations.
     #[test]
-    fn a_name_and_a_material_are_one_key_for_good(deeds in vec((0..4_u8, 0..4_u8, any::<bool>()), 1..40)) {
+    fn a_name_and_a_material_are_one_key_for_good(operations in vec((0..4_u8, 0..4_u8, any::<bool>()), 1..40)) {
         let mut known: Vec<EnvelopeKey> = Vec::new();
-        for (n, (kid, key, revoked)) in deeds.into_iter().enumerate() {
+        for (n, (kid, key, revoked)) in operations.into_iter().enumerate() {
             let now = second(i64::try_from(n).unwrap());
             let kid = format!("kid-{kid}");
             if revoked {

@@ -1,8 +1,8 @@
 //! Escalations (RFC-0013): who may resolve which, and only once.
 
-use entente_domain::access::{Level, Standing};
+use entente_domain::access::{AccessLevel, Level};
 use entente_domain::identity::authority::{Authority, Basis};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{EscalationId, IntentId};
 use entente_domain::limits::{ESCALATIONS_WAITING, METADATA_BYTES, TEXT_BYTES};
 use entente_domain::openintent::escalations::{
@@ -29,9 +29,9 @@ fn made(to: Option<&str>) -> Escalation {
 
 static OWN: Authority = Authority { basis: Basis::OneTimeLink, let_in_by: None };
 
-fn by<'a>(agent: &'a str, principal: &'a str, kind: Kind, level: Option<Level>) -> Answerer<'a> {
-    let standing = Standing { level, granted: true, until: None };
-    Answerer { agent, principal, kind, standing, authority: Some(&OWN) }
+fn by<'a>(agent: &'a str, principal: &'a str, kind: PrincipalKind, level: Option<Level>) -> Answerer<'a> {
+    let access = AccessLevel { level, granted: true, until: None };
+    Answerer { agent, principal, kind, access, authority: Some(&OWN) }
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn limits_are_kept() {
     let large = Map::from_iter([("a".to_owned(), json!("x".repeat(METADATA_BYTES)))]);
     assert_eq!(of(EscalationAsk { context: large, ..ask(None) }, 0), Code::TooLarge);
     assert_eq!(of(ask(None), ESCALATIONS_WAITING), Code::TooLarge);
-    let admin = by("m", "m", Kind::Human, Some(Level::Admin));
+    let admin = by("m", "m", PrincipalKind::Human, Some(Level::Admin));
     for (resolution, notes, code) in [
         (" ", None, Code::InvalidRequest),
         (&*"x".repeat(TEXT_BYTES + 1), None, Code::TooLarge),
@@ -59,20 +59,23 @@ fn limits_are_kept() {
 fn only_the_person_itself_answers_what_names_it() {
     let named = made(Some("human.ada"));
     for (who, why) in [
-        (by("agent.m", "agent.m", Kind::Agent, Some(Level::Admin)), "an admin"),
+        (by("agent.m", "agent.m", PrincipalKind::Agent, Some(Level::Admin)), "an admin"),
         (
-            by("human.ada", "service.any", Kind::Service, Some(Level::Admin)),
+            by("human.ada", "service.any", PrincipalKind::Service, Some(Level::Admin)),
             "a key that may act as the person",
         ),
-        (by("human.ada", "human.bob", Kind::Human, Some(Level::Admin)), "another person in its name"),
-        (by("human.bob", "human.bob", Kind::Human, Some(Level::Admin)), "another person"),
-        (by("human.ada", "human.ada", Kind::Agent, Some(Level::Admin)), "an agent of that name"),
+        (
+            by("human.ada", "human.bob", PrincipalKind::Human, Some(Level::Admin)),
+            "another person in its name",
+        ),
+        (by("human.bob", "human.bob", PrincipalKind::Human, Some(Level::Admin)), "another person"),
+        (by("human.ada", "human.ada", PrincipalKind::Agent, Some(Level::Admin)), "an agent of that name"),
     ] {
         let refused = named.clone().resolve(who, "go", None, at(1)).unwrap_err();
         assert_eq!(refused.code, Code::NotThePrincipal, "{why}");
     }
     // Even without access to the intent, because it was put before this person.
-    let ada = by("human.ada", "human.ada", Kind::Human, None);
+    let ada = by("human.ada", "human.ada", PrincipalKind::Human, None);
     assert!(ada.sees(&named) && !ada.sees(&made(None)));
     let done = named.resolve(ada, "go", Some("sure".to_owned()), at(1)).unwrap();
     assert_eq!((done.status, done.resolved_by.as_deref()), (EscalationStatus::Resolved, Some("human.ada")));
@@ -82,14 +85,14 @@ fn only_the_person_itself_answers_what_names_it() {
 #[test]
 fn what_names_nobody_is_for_people_but_who_raised_it() {
     let given = Authority { basis: Basis::GivenKey, let_in_by: Some("service.ops".to_owned()) };
-    let reader = by("h", "h", Kind::Human, Some(Level::Read));
+    let reader = by("h", "h", PrincipalKind::Human, Some(Level::Read));
     for (who, why) in [
-        (by("m", "m", Kind::Agent, Some(Level::Admin)), "an agent that administers the intent"),
-        (by("s", "s", Kind::Service, Some(Level::Admin)), "a service that does"),
-        (by("h", "s", Kind::Service, Some(Level::Admin)), "a service in a person's name"),
-        (by("a", "a", Kind::Human, Some(Level::Admin)), "who raised it"),
+        (by("m", "m", PrincipalKind::Agent, Some(Level::Admin)), "an agent that administers the intent"),
+        (by("s", "s", PrincipalKind::Service, Some(Level::Admin)), "a service that does"),
+        (by("h", "s", PrincipalKind::Service, Some(Level::Admin)), "a service in a person's name"),
+        (by("a", "a", PrincipalKind::Human, Some(Level::Admin)), "who raised it"),
         (
-            by("human.owner", "human.owner", Kind::Human, Some(Level::Admin)),
+            by("human.owner", "human.owner", PrincipalKind::Human, Some(Level::Admin)),
             "whose key raised it under another name",
         ),
         (Answerer { authority: Some(&given), ..reader }, "who has a key that somebody else made"),
@@ -103,10 +106,10 @@ fn what_names_nobody_is_for_people_but_who_raised_it() {
 
 #[test]
 fn an_answer_stands() {
-    let admin = by("m", "m", Kind::Human, Some(Level::Admin));
+    let admin = by("m", "m", PrincipalKind::Human, Some(Level::Admin));
     let done = made(None).resolve(admin, "go", None, at(1)).unwrap();
     assert_eq!(done.clone().resolve(admin, "go", None, at(2)).unwrap(), done, "the same once more");
-    let other = by("n", "n", Kind::Human, Some(Level::Admin));
+    let other = by("n", "n", PrincipalKind::Human, Some(Level::Admin));
     for (who, what) in [(admin, "stop"), (other, "go")] {
         assert_eq!(done.clone().resolve(who, what, None, at(2)).unwrap_err().code, Code::AlreadyDecided);
     }

@@ -289,7 +289,7 @@ proptest! {
             seq += 1;
             let (number, time) = if is_event {
                 sequence += 1;
-                let event = seal(draft(json!({})), &mut tail, IntentId::HOUSE, EventId::from(Uuid::nil()), at(now));
+                let event = seal(draft(json!({})), &mut tail, IntentId::SYSTEM, EventId::from(Uuid::nil()), at(now));
                 prop_assert_eq!((event.seq, event.sequence), (seq, sequence));
                 prop_assert_eq!(tail.head, Some(event.event_hash));
                 (event.seq, event.created_at)

@@ -118,12 +118,12 @@ fn a_key_in_force_is_rotated_or_revoked_and_not_registered_over() {
     let done = complete(Some(&first), Some(&late), &late.text(), &next.sign(late.bytes).show(), second(1));
     assert_eq!(done.unwrap_err().code, Code::IdentityExists);
 
-    let turned = rotate(&first, &rotation(&ada, &next, &json!({})), second(5)).unwrap();
-    assert!(!turned.new_key_proved);
-    let keys = &turned.identity.keys;
+    let transition = rotate(&first, &rotation(&ada, &next, &json!({})), second(5)).unwrap();
+    assert!(!transition.new_key_proved);
+    let keys = &transition.identity.keys;
     assert_eq!((keys[0].ended_at, keys[0].ended_by), (Some(second(5)), Some(End::Rotated)));
     assert_eq!((keys[1].valid_from, keys[1].registered_at), (second(5), second(0)));
-    let gone = revoke(&turned.identity, second(9)).unwrap();
+    let gone = revoke(&transition.identity, second(9)).unwrap();
     assert_eq!(gone.keys[1].status_at(second(9)), KeyStatus::Revoked);
     assert_eq!(revoke(&gone, second(10)), None, "again, it changes nothing");
     assert_eq!(
@@ -190,8 +190,8 @@ fn a_rotation_is_refused_for_each_fault_alone() {
     proved.insert("new_signature".to_owned(), json!(ada.sign(&signed).show()));
     assert_eq!(code(proved), Code::BadSignature);
     // A rotation cannot be replayed.
-    let turned = rotate(&known, &body, second(1)).unwrap().identity;
-    assert_eq!(rotate(&turned, &body, second(2)).unwrap_err().code, Code::Unprocessable);
+    let transition = rotate(&known, &body, second(1)).unwrap().identity;
+    assert_eq!(rotate(&transition, &body, second(2)).unwrap_err().code, Code::Unprocessable);
 }
 
 #[test]
@@ -206,15 +206,15 @@ fn an_agent_has_so_many_keys_in_its_life() {
 fn a_verdict_says_why_a_signature_does_not_count() {
     let (ada, next) = (key(1), key(2));
     let known = proved(&ada, None, second(0));
-    let turned = rotate(&known, &rotation(&ada, &next, &json!({})), second(5)).unwrap().identity;
+    let transition = rotate(&known, &rotation(&ada, &next, &json!({})), second(5)).unwrap().identity;
     let payload = json!({ "b": 2, "a": 1.0 });
     let by = |signer: &Signer| signer.sign(r#"{"a":1,"b":2}"#).show();
-    assert_eq!(check(&turned, &payload, &by(&next), second(6)), Ok(()));
-    assert_eq!(check(&turned, &payload, &by(&ada), second(6)), Err("superseded"));
-    assert_eq!(check(&turned, &payload, &by(&ada), second(4)), Ok(()), "then it counted");
-    assert_eq!(check(&turned, &payload, &by(&key(3)), second(6)), Err("bad_signature"));
-    assert_eq!(check(&turned, &payload, "x", second(6)), Err("bad_signature"));
-    let gone = revoke(&turned, second(7)).unwrap();
+    assert_eq!(check(&transition, &payload, &by(&next), second(6)), Ok(()));
+    assert_eq!(check(&transition, &payload, &by(&ada), second(6)), Err("superseded"));
+    assert_eq!(check(&transition, &payload, &by(&ada), second(4)), Ok(()), "then it counted");
+    assert_eq!(check(&transition, &payload, &by(&key(3)), second(6)), Err("bad_signature"));
+    assert_eq!(check(&transition, &payload, "x", second(6)), Err("bad_signature"));
+    let gone = revoke(&transition, second(7)).unwrap();
     assert_eq!(check(&gone, &payload, &by(&next), second(7)), Err("revoked"));
 }
 
@@ -222,11 +222,11 @@ fn a_verdict_says_why_a_signature_does_not_count() {
 fn what_was_rotated_or_revoked_stays_so_whatever_a_clock_says() {
     let (ada, next) = (key(1), key(2));
     let known = proved(&ada, None, second(10));
-    let turned = rotate(&known, &rotation(&ada, &next, &json!({})), second(50)).unwrap().identity;
-    assert_eq!(turned.present(second(20)), second(50));
-    assert_eq!(turned.present(second(60)), second(60));
-    assert_eq!(turned.in_force(turned.present(second(20))).unwrap().public_key, next.public_key());
-    let gone = revoke(&turned, second(70)).unwrap();
+    let transition = rotate(&known, &rotation(&ada, &next, &json!({})), second(50)).unwrap().identity;
+    assert_eq!(transition.present(second(20)), second(50));
+    assert_eq!(transition.present(second(60)), second(60));
+    assert_eq!(transition.in_force(transition.present(second(20))).unwrap().public_key, next.public_key());
+    let gone = revoke(&transition, second(70)).unwrap();
     assert_eq!(gone.present(second(20)), second(70));
     assert_eq!(gone.in_force(gone.present(second(20))), None);
     assert_eq!(gone.last().unwrap().status_at(gone.present(second(20))), KeyStatus::Revoked);

@@ -91,8 +91,8 @@ fn every_type_has_a_readable_example() {
 
 #[test]
 fn there_is_one_house() {
-    assert_eq!(IntentId::HOUSE.to_string(), "intent_00000000000000000000000000");
-    assert!(IntentId::HOUSE < IntentId::mint(at(1_000), &Dice(0)));
+    assert_eq!(IntentId::SYSTEM.to_string(), "intent_00000000000000000000000000");
+    assert!(IntentId::SYSTEM < IntentId::mint(at(1_000), &Dice(0)));
 }
 
 #[test]

@@ -3,15 +3,15 @@
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;
-use entente_domain::arcp::jobs::{JobStatus, Turn, turned};
+use entente_domain::arcp::jobs::{JobStatus, Transition, transition};
 use entente_domain::arcp::versions::{AgentRef, Versions, resolve};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn turn() -> impl Strategy<Value = Turn> {
-    let fault = select(Fault::ALL).prop_map(Turn::Failed);
-    prop_oneof![Just(Turn::Claimed), Just(Turn::Returned), Just(Turn::Finished), fault]
+fn change() -> impl Strategy<Value = Transition> {
+    let fault = select(Fault::ALL).prop_map(Transition::Failed);
+    prop_oneof![Just(Transition::Claimed), Just(Transition::Returned), Just(Transition::Finished), fault]
 }
 
 fn chunk(result_id: &str, chunk_seq: u32, more: bool) -> Chunk<'_> {
@@ -20,11 +20,11 @@ fn chunk(result_id: &str, chunk_seq: u32, more: bool) -> Chunk<'_> {
 
 proptest! {
     #[test]
-    fn an_end_is_an_end(turns in vec(turn(), 0..20)) {
+    fn an_end_is_an_end(changes in vec(change(), 0..20)) {
         let (mut status, mut ends) = (JobStatus::Pending, 0);
-        for turn in turns {
-            let Some(next) = turned(status, turn) else { continue };
-            prop_assert!(!status.is_terminal(), "{status:?} went on with {turn:?}");
+        for change in changes {
+            let Some(next) = transition(status, change) else { continue };
+            prop_assert!(!status.is_terminal(), "{status:?} went on with {change:?}");
             ends += usize::from(next.is_terminal());
             status = next;
         }
@@ -96,7 +96,7 @@ fn a_job_gets_one_version() {
 
 #[test]
 fn faults_end_jobs_as_the_taxonomy_says() {
-    let ended = |fault| turned(JobStatus::Running, Turn::Failed(fault)).unwrap();
+    let ended = |fault| transition(JobStatus::Running, Transition::Failed(fault)).unwrap();
     assert_eq!(ended(Fault::Cancelled), JobStatus::Cancelled);
     assert_eq!(ended(Fault::Timeout), JobStatus::TimedOut);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Permitted messages (RFC-0021 §2.3, §4, §5): a table of every type with every address and every correlation, and
 //! properties of all drafts.
 
-use entente_domain::access::{Level, Standing};
+use entente_domain::access::{AccessLevel, Level};
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::MessageId;
 use entente_domain::limits::DURATION_SECONDS;
@@ -73,7 +73,7 @@ fn ruled(
 ) -> Result<Ruling, Refusal> {
     let channel = channel(policy);
     let holders = holders(draft.to.as_deref());
-    judge(draft, Case { channel: &channel, standing: ADMIN, holders: &holders, original, strict }, at(0))
+    judge(draft, Case { channel: &channel, access: ADMIN, holders: &holders, original, strict }, at(0))
 }
 
 /// The expected outcome of a draft: its recipients, or the code of its refusal.
@@ -195,9 +195,9 @@ fn each_type_with_each_correlation() {
 
 #[test]
 fn who_may_not_speak_is_not_heard() {
-    let speak = |standing: Standing, channel: &Channel, sender: &str| {
+    let speak = |access: AccessLevel, channel: &Channel, sender: &str| {
         let draft = Draft { sender: sender.to_owned(), ..draft(Notify, None) };
-        let case = Case { channel, standing, holders: &[], original: None, strict: false };
+        let case = Case { channel, access, holders: &[], original: None, strict: false };
         judge(&draft, case, at(0)).map_err(|refusal| refusal.code)
     };
     let said = Ok(Ruling { to: None, recipients: None });
@@ -208,11 +208,11 @@ fn who_may_not_speak_is_not_heard() {
         (Some(Level::Write), said.clone()),
     ] {
         for granted in [true, false] {
-            let standing = Standing { level, granted, until: None };
-            assert_eq!(speak(standing, &open, "ada"), expected, "whoever may read takes part (§5.1)");
+            let access = AccessLevel { level, granted, until: None };
+            assert_eq!(speak(access, &open, "ada"), expected, "whoever may read takes part (§5.1)");
         }
     }
-    let reader = Standing { level: Some(Level::Read), granted: false, until: None };
+    let reader = AccessLevel { level: Some(Level::Read), granted: false, until: None };
     assert_eq!(speak(reader, &open, "eve"), Err(Code::NotAMember));
     assert_eq!(speak(reader, &channel(MemberPolicy::Intent), "eve"), said);
     assert_eq!(

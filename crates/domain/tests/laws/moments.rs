@@ -13,7 +13,7 @@ mod veto;
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::authority::{Authority, Basis};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{KeyId, MomentId};
 use entente_domain::moments::{
     Answered, Brief, Circumstances, Decider, Moment, MomentAsk, Resolution, Speaker, Via,
@@ -100,7 +100,7 @@ pub fn ask() -> MomentAsk {
 
 /// Returns the sample question, asked of Ada.
 pub fn asked() -> Moment {
-    Moment::ask(ask(), brief(), (Kind::Human, None), id(1), later(0)).unwrap()
+    Moment::ask(ask(), brief(), (PrincipalKind::Human, None), id(1), later(0)).unwrap()
 }
 
 /// The authority of a login with an own password.
@@ -110,7 +110,14 @@ pub static OWN: Authority = Authority { basis: Basis::OwnPassword, let_in_by: No
 pub fn person(name: &str) -> Decider<'_> {
     let key_id = KeyId::mint(later(0), &Dice(7));
     let authority = Some(&OWN);
-    Decider { principal_id: name, kind: Kind::Human, as_itself: true, key_id, via: Via::Web, authority }
+    Decider {
+        principal_id: name,
+        kind: PrincipalKind::Human,
+        as_itself: true,
+        key_id,
+        via: Via::Web,
+        authority,
+    }
 }
 
 pub fn option(option_idx: usize) -> Resolution {

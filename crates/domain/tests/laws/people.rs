@@ -4,7 +4,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::identity::people::{
     PASSWORD_BYTES, PASSWORD_CHARS, Ticket, check_password, check_path, form_token, is_form_token, may_let_in,
 };
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::Chance;
 use proptest::prelude::*;
 
@@ -18,14 +18,14 @@ impl Chance for Fixed {
 
 #[test]
 fn an_agent_makes_nothing_for_a_person() {
-    for by in [Kind::Human, Kind::Agent, Kind::Service] {
-        for whom in [Kind::Human, Kind::Agent, Kind::Service] {
+    for by in [PrincipalKind::Human, PrincipalKind::Agent, PrincipalKind::Service] {
+        for whom in [PrincipalKind::Human, PrincipalKind::Agent, PrincipalKind::Service] {
             let refused = |scopes: Option<Vec<Scope>>| may_let_in(by, whom, scopes.as_deref()).is_err();
-            let agents = by == Kind::Agent;
-            assert_eq!(refused(None), agents && whom == Kind::Human);
-            assert_eq!(refused(Some(Scope::ordinary())), agents && whom == Kind::Human);
+            let agents = by == PrincipalKind::Agent;
+            assert_eq!(refused(None), agents && whom == PrincipalKind::Human);
+            assert_eq!(refused(Some(Scope::ordinary())), agents && whom == PrincipalKind::Human);
             // A key that may create logins is as restricted as a login.
-            assert_eq!(refused(Some(Scope::ALL.to_vec())), agents && whom != Kind::Agent);
+            assert_eq!(refused(Some(Scope::ALL.to_vec())), agents && whom != PrincipalKind::Agent);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Principals and names: a valid name can be addressed, and no other form of address is a valid name.
 
-use entente_domain::identity::principals::{Kind, check_name};
+use entente_domain::identity::principals::{PrincipalKind, check_name};
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::openintent::messages::Address;
 use entente_domain::refusal::Code;
@@ -40,11 +40,11 @@ fn what_is_no_name_is_refused() {
 
 #[test]
 fn kinds_are_read_as_they_are_written() {
-    for kind in [Kind::Human, Kind::Agent, Kind::Service] {
-        assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+    for kind in [PrincipalKind::Human, PrincipalKind::Agent, PrincipalKind::Service] {
+        assert_eq!(PrincipalKind::parse(kind.as_str()), Some(kind));
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
     }
-    assert_eq!(Kind::parse("Human"), None);
+    assert_eq!(PrincipalKind::parse("Human"), None);
 }
 
 proptest! {

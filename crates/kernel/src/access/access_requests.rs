@@ -3,7 +3,7 @@
 
 use entente_domain::access::access_requests as requests;
 use entente_domain::access::access_requests::{AccessRequest, RequestAsk, RequestStatus};
-use entente_domain::access::{self as law, EntryAsk, Level};
+use entente_domain::access::{self as domain, EntryAsk, Level};
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
@@ -13,8 +13,8 @@ use entente_domain::log::events::{Draft, Kind};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, unknown};
 
 /// Requests access to an intent; the caller needs no access for this (RFC-0011).
@@ -30,25 +30,25 @@ pub async fn request(
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::seat(&mut tx, &ask.principal_id, intent_id, ctx.now())
+    membership::find(&mut tx, &ask.principal_id, intent_id, ctx.now())
         .await?
         .ok_or_else(|| not_found("intent"))?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let request = requests::request(ask, intent_id, AccessRequestId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, &request).await?;
     let payload = json!({
         "request_id": request.id, "principal_id": request.principal_id, "principal_type": request.principal_type,
         "requested_permission": request.requested_permission, "reason": request.reason,
     });
-    line.record(ctx, Draft::of(Kind::AccessRequested, &request.principal_id, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AccessRequested, &request.principal_id, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &request, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(request)
 }
 
@@ -60,11 +60,11 @@ pub async fn request(
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<AccessRequest>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    let seat = seats::seat(&mut connection, &caller.agent, intent_id, ctx.now())
+    let membership = membership::find(&mut connection, &caller.agent, intent_id, ctx.now())
         .await?
         .ok_or_else(|| not_found("intent"))?;
     let every = load(&mut connection, intent_id, None).await?;
-    if seat.standing.reaches(Level::Admin) || caller.has(Scope::Admin) {
+    if membership.access.reaches(Level::Admin) || caller.has(Scope::Admin) {
         return Ok(every);
     }
     Ok(every.into_iter().filter(|request| request.principal_id == caller.agent).collect())
@@ -98,12 +98,12 @@ pub async fn decide(
     reason: Option<String>,
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
-    law::check_reason(reason.as_deref())?;
+    domain::check_reason(reason.as_deref())?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let judge = caller.acting_as(decided_by.to_owned());
-    seats::require_manager(&mut tx, &judge, intent_id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    membership::require_manager(&mut tx, &judge, intent_id, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let found = load(&mut tx, intent_id, Some(id)).await?.pop();
     let pending = found.filter(|request| request.status == RequestStatus::Pending);
     let mut request = pending.ok_or_else(|| not_found("pending access request"))?;
@@ -120,11 +120,11 @@ pub async fn decide(
                 reason,
             };
             access::check_room(access::load(&mut tx, intent_id, now).await?.entries.len() + 1)?;
-            let entry = law::grant(ask, intent_id, decided_by, EntryId::mint(now, &*ctx.chance), now)?;
+            let entry = domain::grant(ask, intent_id, decided_by, EntryId::mint(now, &*ctx.chance), now)?;
             access::insert(&mut tx, std::slice::from_ref(&entry)).await?;
             request.status = RequestStatus::Approved;
-            line.record(ctx, Draft::of(Kind::AccessGranted, decided_by, access::described(&entry)));
-            access::take_from_outsiders(&mut tx, ctx, &mut line, decided_by).await?;
+            log.record(ctx, Draft::of(Kind::AccessGranted, decided_by, access::event_payload(&entry)));
+            access::take_from_outsiders(&mut tx, ctx, &mut log, decided_by).await?;
             Kind::AccessRequestApproved
         }
         Judgement::Deny => {
@@ -135,10 +135,10 @@ pub async fn decide(
     save_decision(&mut tx, &request).await?;
     let payload =
         json!({ "request_id": id, "principal_id": request.principal_id, "reason": request.decision_reason });
-    line.record(ctx, Draft::of(kind, decided_by, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(kind, decided_by, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(request)
 }
 
@@ -166,7 +166,7 @@ impl TryFrom<Row> for AccessRequest {
             intent_id: row.intent_id.into(),
             principal_id: row.principal_id,
             principal_type: row.principal_type,
-            requested_permission: seats::level(&row.requested_permission)?,
+            requested_permission: membership::level(&row.requested_permission)?,
             reason: row.reason,
             status: RequestStatus::parse(&row.status)
                 .ok_or_else(|| unknown("request status", &row.status))?,

@@ -4,15 +4,15 @@ use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::{HOUSE, check_name};
+use entente_domain::identity::principals::{SYSTEM, check_name};
 use entente_domain::ids::{AssignmentId, FailureId, IntentId};
 use entente_domain::log::events::{Draft, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
@@ -42,7 +42,7 @@ pub struct Assignment {
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Assignment>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     load(&mut connection, intent_id).await
 }
 
@@ -65,22 +65,23 @@ pub async fn assign(
     check_name("agent_id", agent_id)?;
     check_name("role", role)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if role == "coordinator" {
-        seat.standing.require_manager()?;
+        membership.access.require_manager()?;
     }
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "assign_agent" };
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "assign_agent" };
     let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, false).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let assignment = put(&mut tx, ctx, &mut line, &caller.agent, agent_id, role).await?;
-    let now = line.now();
-    line.save(&mut tx).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let assignment = put(&mut tx, ctx, &mut log, &caller.agent, agent_id, role).await?;
+    let now = log.now();
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &assignment, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(assignment)
 }
 
@@ -88,21 +89,21 @@ pub async fn assign(
 pub(crate) async fn put(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     by: &str,
     agent_id: &str,
     role: &str,
 ) -> Outcome<Assignment> {
-    let now = line.now();
+    let now = log.now();
     let assignment = Assignment {
         id: AssignmentId::mint(now, &*ctx.chance),
-        intent_id: line.intent_id,
+        intent_id: log.intent_id,
         agent_id: agent_id.to_owned(),
         role: role.to_owned(),
         assigned_at: now,
     };
     let assignment = save(conn, assignment, by).await?;
-    line.record(ctx, told(&assignment, by, json!({})));
+    log.record(ctx, event_draft(&assignment, by, json!({})));
     Ok(assignment)
 }
 
@@ -113,17 +114,18 @@ pub(crate) async fn put(
 pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "unassign_agent" };
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "unassign_agent" };
     let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, true).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     if !delete(&mut tx, intent_id, agent_id).await? {
         return Err(not_found("assignment"));
     }
-    line.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(())
 }
 
@@ -147,10 +149,10 @@ pub(crate) struct Retry<'a> {
 pub(crate) async fn retry(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     retries: &[Retry<'_>],
 ) -> Outcome<()> {
-    let now = line.now();
+    let now = log.now();
     let saved = sqlx::query!(
         "-- assignments::retry
          INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
@@ -158,9 +160,9 @@ pub(crate) async fn retry(
          ON CONFLICT ON CONSTRAINT assignments_once
          DO UPDATE SET assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
          RETURNING id, agent_id, role",
-        line.intent_id.uuid(),
+        log.intent_id.uuid(),
         RETRIED_AS,
-        HOUSE,
+        SYSTEM,
         now,
         &retries.iter().map(|_| AssignmentId::mint(now, &*ctx.chance).uuid()).collect::<Vec<_>>(),
         &retries.iter().map(|retry| retry.agent_id).collect::<Vec<_>>() as &[&str]
@@ -174,7 +176,7 @@ pub(crate) async fn retry(
             "assigned_at": entente_domain::clock::rfc3339(now), "delegated_by": retry.delegated_by,
             "retry_attempt": retry.attempt, "last_error": retry.last_error, "failure_id": retry.failure_id,
         });
-        line.record(ctx, Draft::of(Kind::AgentAssigned, HOUSE, payload));
+        log.record(ctx, Draft::of(Kind::AgentAssigned, SYSTEM, payload));
     }
     Ok(())
 }
@@ -184,22 +186,22 @@ pub(crate) async fn retry(
 pub(crate) async fn take_up(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     (agent_id, role): (&str, &str),
     by: &str,
     more: Value,
 ) -> Outcome<Option<String>> {
-    let now = line.now();
-    let before = role_of(conn, line.intent_id, agent_id).await?;
+    let now = log.now();
+    let before = role_of(conn, log.intent_id, agent_id).await?;
     let assignment = Assignment {
         id: AssignmentId::mint(now, &*ctx.chance),
-        intent_id: line.intent_id,
+        intent_id: log.intent_id,
         agent_id: agent_id.to_owned(),
         role: role.to_owned(),
         assigned_at: now,
     };
     let assignment = save(conn, assignment, by).await?;
-    line.record(ctx, told(&assignment, by, more));
+    log.record(ctx, event_draft(&assignment, by, more));
     Ok(before)
 }
 
@@ -208,31 +210,31 @@ pub(crate) async fn take_up(
 pub(crate) async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     (agent_id, role, before): (&str, &str, Option<&str>),
     by: &str,
     more: Value,
 ) -> Outcome<()> {
-    let now = role_of(conn, line.intent_id, agent_id).await?;
+    let now = role_of(conn, log.intent_id, agent_id).await?;
     if now.as_deref() != Some(role) || before == Some(role) {
         return Ok(());
     }
     let Some(before) = before else {
-        delete(conn, line.intent_id, agent_id).await?;
+        delete(conn, log.intent_id, agent_id).await?;
         let mut payload = json!({ "agent_id": agent_id });
         extend(&mut payload, more);
-        line.record(ctx, Draft::of(Kind::AgentUnassigned, by, payload));
+        log.record(ctx, Draft::of(Kind::AgentUnassigned, by, payload));
         return Ok(());
     };
     let assignment = Assignment {
-        id: AssignmentId::mint(line.now(), &*ctx.chance),
-        intent_id: line.intent_id,
+        id: AssignmentId::mint(log.now(), &*ctx.chance),
+        intent_id: log.intent_id,
         agent_id: agent_id.to_owned(),
         role: before.to_owned(),
-        assigned_at: line.now(),
+        assigned_at: log.now(),
     };
     let assignment = save(conn, assignment, by).await?;
-    line.record(ctx, told(&assignment, by, more));
+    log.record(ctx, event_draft(&assignment, by, more));
     Ok(())
 }
 
@@ -244,7 +246,7 @@ fn extend(payload: &mut Value, more: Value) {
 
 /// Builds the event of an assignment; `delegated_by` is null for an agent that assigned itself, which is how
 /// the SDK tells the two apart (OI-11.5.2).
-fn told(assignment: &Assignment, by: &str, more: Value) -> Draft {
+fn event_draft(assignment: &Assignment, by: &str, more: Value) -> Draft {
     let delegated_by = (by != assignment.agent_id).then_some(by);
     let mut payload = json!({
         "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,

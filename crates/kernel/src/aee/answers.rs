@@ -20,9 +20,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::aee::envelopes;
-use crate::aee::envelopes::Kept;
+use crate::aee::envelopes::StoredEnvelope;
+use crate::aee::policy_snapshot;
 use crate::aee::refutations::Refutation;
-use crate::aee::rulebook;
 use crate::{Caller, Ctx, Outcome};
 
 /// The server's own intent: information about itself.
@@ -74,13 +74,13 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
     let purpose = asked.purpose.as_str();
     let payload = asked.payload();
     if let Some(schema) = own(purpose) {
-        let faults = rulebook::check(ctx, schema, payload, Schema::faults).await?;
+        let faults = policy_snapshot::check(ctx, schema, payload, Schema::faults).await?;
         if !faults.is_empty() {
             let mut answer = Answer::error(
                 "E_INVALID_PAYLOAD",
                 "The payload is not what this intent asks for; `errors` has each fault.",
             );
-            answer.payload["errors"] = described(&faults);
+            answer.payload["errors"] = event_payload(&faults);
             return Ok(answer);
         }
     }
@@ -130,7 +130,7 @@ fn own(purpose: &str) -> Option<&'static Arc<Schema>> {
 }
 
 /// Lists the faults of a payload, each with a JSON Pointer to it.
-fn described(faults: &[FieldError]) -> Value {
+fn event_payload(faults: &[FieldError]) -> Value {
     let each = faults.iter().map(|fault| {
         let mut path = String::new();
         for part in fault.loc.iter().skip(2) {
@@ -242,9 +242,9 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     let kind = text("type_hint").and_then(Subject::kind).unwrap_or(EnvelopeType::Task);
     let purpose = text("intent").unwrap_or_default();
     let given = payload.get("payload_to_validate").unwrap_or(&Value::Null);
-    let book = rulebook::latest(ctx).await?;
+    let book = policy_snapshot::latest(ctx).await?;
     let errors = match book.faults(ctx, purpose, kind, given).await? {
-        Some(faults) => described(&faults),
+        Some(faults) => event_payload(&faults),
         None => json!([{
             "path": "", "type": "no_schema",
             "message": format!("no schema is published here for the {} of this intent", kind.as_str()),
@@ -257,7 +257,7 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
 ///
 /// The principal that posted the task does not count: it may relay envelopes signed by others, or speak for
 /// many.
-async fn seen(ctx: &Ctx, asked: &Envelope, id: &str) -> Outcome<Option<Kept>> {
+async fn seen(ctx: &Ctx, asked: &Envelope, id: &str) -> Outcome<Option<StoredEnvelope>> {
     let mut connection = ctx.pool.acquire().await?;
     envelopes::seen_by(&mut connection, |entity| entity == asked.sender, id).await
 }

@@ -1,5 +1,5 @@
 //! Approvals: tasks that wait for a person to agree (`requires.human_approval`, AEE §3). Which tasks need one
-//! and who may decide is in `entente_domain::aee::envelopes::approvals`; the held exchanges are in `pairs.rs`.
+//! and who may decide is in `entente_domain::aee::envelopes::approvals`; the held exchanges are in `exchanges.rs`.
 //!
 //! A waiting task is in no mailbox, and only its sender and the approvers can read it. The decision is stored
 //! in its exchanges.
@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use chrono::TimeDelta;
-use entente_domain::aee::envelopes::approvals as law;
+use entente_domain::aee::envelopes::approvals as domain;
 use entente_domain::aee::envelopes::approvals::Decision;
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
 use entente_domain::aee::envelopes::receipt::{ReceiptStatus, Voucher};
@@ -21,14 +21,14 @@ use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
 use crate::aee::envelopes;
-use crate::aee::envelopes::Kept;
+use crate::aee::envelopes::StoredEnvelope;
+use crate::aee::ingest;
+use crate::aee::ingest::{Disposition, IngestResult, PreparedEnvelope};
 use crate::aee::mailboxes;
 use crate::aee::mailboxes::Item;
-use crate::aee::post;
-use crate::aee::post::{Parcel, Put, Way};
-use crate::aee::rulebook;
-use crate::aee::rulebook::Rulebook;
-use crate::aee::{envelope_keys, pairs, redactions};
+use crate::aee::policy_snapshot;
+use crate::aee::policy_snapshot::PolicySnapshot;
+use crate::aee::{envelope_keys, exchanges, redactions};
 use crate::identity::principals;
 use crate::{AppError, Caller, Ctx, Outcome, not_found};
 
@@ -36,7 +36,7 @@ use crate::{AppError, Caller, Ctx, Outcome, not_found};
 #[derive(Debug, Clone)]
 pub struct Waiting {
     /// The task.
-    pub task: Kept,
+    pub task: StoredEnvelope,
     /// The entities that are to do it.
     pub respondents: Vec<String>,
 }
@@ -58,28 +58,28 @@ pub struct Decided {
 
 /// Holds back a task that needs a person's approval; tasks addressed to the server itself are answered at
 /// once and never come here.
-pub(crate) async fn park(ctx: &Ctx, parcel: &mut Parcel) -> Outcome<()> {
+pub(crate) async fn park(ctx: &Ctx, prepared: &mut PreparedEnvelope) -> Outcome<()> {
     // Most tasks need no approval, so the recipient is only looked up for those that ask for it.
-    if !parcel.envelope.requires.human_approval {
+    if !prepared.envelope.requires.human_approval {
         return Ok(());
     }
-    let recipient = &parcel.envelope.recipient;
+    let recipient = &prepared.envelope.recipient;
     let known = if is_bus(recipient) {
         None
     } else {
         principals::find(&mut *ctx.pool.acquire().await?, recipient).await?
     };
-    if law::needed(&parcel.envelope, known.map(|principal| principal.kind)) {
-        parcel.way = Way::Hold;
+    if domain::needed(&prepared.envelope, known.map(|principal| principal.kind)) {
+        prepared.disposition = Disposition::Hold;
         // A task that nobody decides about expires too (AEE §11.6).
-        let most = TimeDelta::from_std(ctx.settings.post.max_timeout).unwrap_or(TimeDelta::MAX);
-        parcel.deadline = parcel.deadline.or_else(|| ctx.now().checked_add_signed(most));
+        let most = TimeDelta::from_std(ctx.settings.ingest.max_timeout).unwrap_or(TimeDelta::MAX);
+        prepared.deadline = prepared.deadline.or_else(|| ctx.now().checked_add_signed(most));
     }
     Ok(())
 }
 
 fn require_person(ctx: &Ctx, caller: &Caller) -> Result<(), Refusal> {
-    law::require_person(caller.principal(), caller.grant.kind, ctx.settings.post.approver.as_deref())
+    domain::require_person(caller.principal(), caller.grant.kind, ctx.settings.ingest.approver.as_deref())
 }
 
 /// Lists the tasks that the caller may decide about, excluding its own.
@@ -97,7 +97,7 @@ pub async fn waiting(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32
     let ids = ids(&mut conn, caller, ctx.now(), after, limit).await?;
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let mut tasks = envelopes::load_all(&mut conn, &ids).await?;
-    let pairs = pairs::of(&mut conn, &ids).await?;
+    let pairs = exchanges::of(&mut conn, &ids).await?;
     let found = ids.into_iter().filter_map(|id| {
         let respondents = pairs.iter().filter(|pair| pair.task_id == id).map(|pair| pair.respondent.clone());
         Some(Waiting { task: tasks.remove(id)?, respondents: respondents.collect() })
@@ -120,7 +120,7 @@ pub async fn offered(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<Vec<Wait
 ///
 /// # Errors
 /// A database error.
-pub async fn pulse(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<i64> {
+pub async fn fingerprint(ctx: &Ctx, caller: &Caller, limit: u32) -> Outcome<i64> {
     if !may_be_asked(ctx, caller) {
         return Ok(0);
     }
@@ -189,16 +189,16 @@ pub async fn decide(
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
     }
-    let book = rulebook::latest(ctx).await?;
+    let book = policy_snapshot::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
     // Same lock order as ingest: exchanges, then mailboxes.
-    let pairs = pairs::lock_task(&mut tx, id).await?;
+    let pairs = exchanges::lock_task(&mut tx, id).await?;
     let task = envelopes::load(&mut tx, id).await?;
     let task = task.filter(|kept| kept.receipt.status == ReceiptStatus::Held);
     let task = task.ok_or_else(|| not_found("task that waits for a person"))?;
-    law::require_other(caller.principal(), &task.sender, handed_in_by(&mut tx, id).await?.as_deref())?;
+    domain::require_other(caller.principal(), &task.sender, handed_in_by(&mut tx, id).await?.as_deref())?;
     let now = ctx.now();
-    law::require_waiting(&pairs, now)?;
+    domain::require_waiting(&pairs, now)?;
     let held: Vec<Pair> = pairs
         .into_iter()
         .map(|(pair, _)| pair)
@@ -207,13 +207,13 @@ pub async fn decide(
     let by = caller.principal();
     let put = match decision {
         Decision::Approve => {
-            pairs::agree(&mut tx, id, (by, now), reason).await?;
+            exchanges::agree(&mut tx, id, (by, now), reason).await?;
             hand_out(ctx, &mut tx, &book, (&task, &held), now).await?
         }
         Decision::Decline => {
-            let parcel = declined(ctx, &task, reason, now)?;
-            pairs::decline(&mut tx, id, &parcel.envelope.id, (by, now), reason).await?;
-            post::put(ctx, &mut tx, &mut HashSet::new(), &[parcel], now).await?
+            let prepared = declined(ctx, &task, reason, now)?;
+            exchanges::decline(&mut tx, id, &prepared.envelope.id, (by, now), reason).await?;
+            ingest::put(ctx, &mut tx, &mut HashSet::new(), &[prepared], now).await?
         }
     };
     tx.commit().await?;
@@ -228,13 +228,13 @@ pub async fn decide(
 async fn hand_out(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    book: &Rulebook,
-    (task, held): (&Kept, &[Pair]),
+    book: &PolicySnapshot,
+    (task, held): (&StoredEnvelope, &[Pair]),
     now: Timestamp,
-) -> Outcome<Put> {
+) -> Outcome<IngestResult> {
     let envelope = read(task.body.as_bytes())?;
-    rulebook::hold(conn).await?;
-    if rulebook::version(conn).await? != book.version {
+    policy_snapshot::hold(conn).await?;
+    if policy_snapshot::version(conn).await? != book.version {
         return Err(AppError::Overtaken);
     }
     if let Some(kid) = task.receipt.verified.kid.clone() {
@@ -245,11 +245,11 @@ async fn hand_out(
     }
     let signed = task.receipt.verified.by == Voucher::Sig;
     let link = (task.sender.as_str(), task.recipient.as_str());
-    let passage = post::passage(ctx, book, link, &task.purpose, signed)?;
+    let passage = ingest::passage(ctx, book, link, &task.purpose, signed)?;
     let whole = (&envelope, &task.receipt);
     if !passage.redact.is_empty() {
         let made = redactions::stand_in(ctx, whole, &task.recipient, &passage.redact, now)?;
-        let mut put = post::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
+        let mut put = ingest::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
         return match put.answers.pop() {
             Some(Err(refused)) => Err(refused),
             _ => Ok(put),
@@ -262,7 +262,7 @@ async fn hand_out(
         // Rules are checked per listener of a bus. The exchange of a barred listener waits until its
         // deadline.
         let link = (task.sender.as_str(), entity);
-        let Ok(passage) = post::passage(ctx, book, link, &task.purpose, signed) else { continue };
+        let Ok(passage) = ingest::passage(ctx, book, link, &task.purpose, signed) else { continue };
         if passage.redact.is_empty() {
             let end = ends.get(entity).copied().unwrap_or_default();
             let effective = passage.believed(task.receipt.effective_priority);
@@ -272,8 +272,8 @@ async fn hand_out(
         }
     }
     mailboxes::put(conn, &items).await?;
-    let pushed = post::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
-    let put = post::put(ctx, conn, &mut HashSet::new(), &made, now).await?;
+    let pushed = ingest::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
+    let put = ingest::put(ctx, conn, &mut HashSet::new(), &made, now).await?;
     if envelope.is_broadcast() {
         envelopes::agreed(conn, &task.id).await?;
     }
@@ -281,16 +281,21 @@ async fn hand_out(
     let mut noted = put.noted;
     noted.push(("handed out", envelope));
     let touched = own.chain(put.touched).collect();
-    Ok(Put { answers: Vec::new(), touched, pushed: pushed || put.pushed, noted })
+    Ok(IngestResult { answers: Vec::new(), touched, pushed: pushed || put.pushed, noted })
 }
 
 /// Builds the gateway's error to the sender of a declined task.
-fn declined(ctx: &Ctx, task: &Kept, reason: Option<&str>, now: Timestamp) -> Outcome<Parcel> {
+fn declined(
+    ctx: &Ctx,
+    task: &StoredEnvelope,
+    reason: Option<&str>,
+    now: Timestamp,
+) -> Outcome<PreparedEnvelope> {
     let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     let message = format!("A person did not agree to this task{why}");
     let letter = letters::Letter {
         kind: EnvelopeType::Error,
-        sender: &ctx.settings.post.entity,
+        sender: &ctx.settings.ingest.entity,
         recipient: &task.sender,
         purpose: &task.purpose,
         corr: &task.corr,
@@ -299,7 +304,7 @@ fn declined(ctx: &Ctx, task: &Kept, reason: Option<&str>, now: Timestamp) -> Out
         payload: letters::failure("E_DECLINED", &message, false),
         trace: None,
     };
-    Parcel::own(letter.write(now, &*ctx.chance)?)
+    PreparedEnvelope::own(letter.write(now, &*ctx.chance)?)
 }
 
 async fn handed_in_by(conn: &mut PgConnection, id: &str) -> Outcome<Option<String>> {

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use entente_domain::aee::envelope_keys as law;
+use entente_domain::aee::envelope_keys as domain;
 use entente_domain::aee::envelope_keys::{Ask, EnvelopeKey, Registered, Shared};
 use entente_domain::aee::envelopes::Envelope;
 use entente_domain::aee::envelopes::signing::{Algorithm, Sig, VerifyingKey};
@@ -19,9 +19,9 @@ use entente_domain::log::events::{Draft, Kind};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use crate::aee::rulebook;
+use crate::aee::policy_snapshot;
 use crate::aee::voices::speaks_for;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// The result of a registration.
@@ -49,24 +49,24 @@ pub async fn register(
 ) -> Outcome<Registration> {
     caller.require(Scope::MailWrite)?;
     let entity = own(ctx, caller, entity, "entity").await?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some((entity, kid)) = idempotency::find::<(String, String)>(&mut tx, caller, once).await? {
         let key = find(&mut tx, &entity, &kid).await?.ok_or_else(|| not_found("key"))?;
         return Ok(Registration { key, secret: None, new: true });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let known = all(&mut tx, &entity).await?;
-    let registered = law::register(&entity, &known, ask, caller.principal(), line.now(), &*ctx.chance)?;
+    let registered = domain::register(&entity, &known, ask, caller.principal(), log.now(), &*ctx.chance)?;
     let (key, secret) = match registered {
         Registered::Same(key) => return Ok(Registration { key, secret: None, new: false }),
         Registered::New(key, secret) => (key, secret),
     };
     insert(&mut tx, &key).await?;
-    line.record(ctx, Draft::of(Kind::EnvelopeKeyRegistered, &caller.agent, told(&key)));
-    line.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &(&key.entity, &key.kid), line.now()).await?;
+    log.record(ctx, Draft::of(Kind::EnvelopeKeyRegistered, &caller.agent, event_payload(&key)));
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &(&key.entity, &key.kid), log.now()).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(Registration { key, secret, new: true })
 }
 
@@ -77,18 +77,18 @@ pub async fn register(
 pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str) -> Outcome<EnvelopeKey> {
     caller.require(Scope::MailWrite)?;
     let entity = own(ctx, caller, entity, "key").await?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let known = find(&mut tx, &entity, kid).await?.ok_or_else(|| not_found("key"))?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let Some(revoked) = law::revoke(&known, line.now()) else { return Ok(known) };
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let Some(revoked) = domain::revoke(&known, log.now()) else { return Ok(known) };
     // Waits for commits of envelopes that it signed; later ones find it revoked.
-    rulebook::change(&mut tx).await?;
+    policy_snapshot::change(&mut tx).await?;
     end(&mut tx, &revoked).await?;
-    line.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, told(&revoked)));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, event_payload(&revoked)));
+    log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.envelope_keys.forget(&entity, kid);
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(revoked)
 }
 
@@ -111,9 +111,9 @@ const REMEMBERED: usize = 10_000;
 /// A key's data never changes; [`still_in_force`] checks in the committing transaction that it was not
 /// revoked.
 #[derive(Debug, Default)]
-pub struct Ring(RwLock<HashMap<String, HashMap<String, Arc<EnvelopeKey>>>>);
+pub struct KeyCache(RwLock<HashMap<String, HashMap<String, Arc<EnvelopeKey>>>>);
 
-impl Ring {
+impl KeyCache {
     fn recall(&self, entity: &str, kid: &str) -> Option<Arc<EnvelopeKey>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(entity)?.get(kid).cloned()
     }
@@ -139,12 +139,12 @@ impl Ring {
 /// envelope that a signature cannot bind.
 pub async fn verify(ctx: &Ctx, envelope: &Envelope, sig: &Sig) -> Outcome<()> {
     if let Some(known) = ctx.envelope_keys.recall(&envelope.sender, &sig.kid) {
-        return Ok(law::verify(Some(&known), envelope, sig, ctx.now())?);
+        return Ok(domain::verify(Some(&known), envelope, sig, ctx.now())?);
     }
     let mut connection = ctx.pool.acquire().await?;
     let known = find(&mut connection, &envelope.sender, &sig.kid).await?;
     drop(connection);
-    law::verify(known.as_ref(), envelope, sig, ctx.now())?;
+    domain::verify(known.as_ref(), envelope, sig, ctx.now())?;
     // Cached only after a successful verification, so that forged envelopes cannot fill the cache.
     known.into_iter().for_each(|key| ctx.envelope_keys.remember(key));
     Ok(())
@@ -191,7 +191,7 @@ async fn own(ctx: &Ctx, caller: &Caller, entity: Option<&str>, noun: &str) -> Ou
 }
 
 /// Builds the event payload of a key, without any secret.
-fn told(key: &EnvelopeKey) -> Value {
+fn event_payload(key: &EnvelopeKey) -> Value {
     json!({
         "entity": key.entity, "kid": key.kid, "algorithm": key.algorithm(), "public_key": key.public_key(),
         "not_before": key.not_before, "not_after": key.not_after,

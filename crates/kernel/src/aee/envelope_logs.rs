@@ -14,7 +14,7 @@ use crate::{Caller, Ctx, Outcome, idempotency};
 
 /// A stored log line.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredLine {
     /// Its sequence number; later lines have higher ones.
     pub seq: i64,
     /// When it arrived.
@@ -83,7 +83,7 @@ pub async fn list(
     corr: Option<&str>,
     after: i64,
     limit: u32,
-) -> Outcome<Vec<Kept>> {
+) -> Outcome<Vec<StoredLine>> {
     caller.require(Scope::MailRead)?;
     let (principal, limit) = (caller.principal(), i64::from(limit));
     let mut connection = ctx.pool.acquire().await?;
@@ -124,7 +124,7 @@ pub async fn list(
         }
     };
     let kept = |row: Row| {
-        Ok(Kept { seq: row.seq, received_at: row.received_at, body: RawValue::from_string(row.body)? })
+        Ok(StoredLine { seq: row.seq, received_at: row.received_at, body: RawValue::from_string(row.body)? })
     };
     rows.into_iter().map(kept).collect()
 }
@@ -134,7 +134,7 @@ pub async fn list(
 /// # Errors
 /// A database error.
 pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let kept = TimeDelta::from_std(ctx.settings.post.retention).unwrap_or(TimeDelta::MAX);
+    let kept = TimeDelta::from_std(ctx.settings.ingest.retention).unwrap_or(TimeDelta::MAX);
     let Some(before) = ctx.now().checked_sub_signed(kept) else { return Ok(0) };
     let done = sqlx::query!(
         "-- envelope_logs::tidy

@@ -1,6 +1,6 @@
 //! Envelopes (AEE): admission and storage. Table `aee_envelopes`.
 //!
-//! The domain rules are `entente_domain::aee::envelopes`; `post.rs` writes batches, `mailboxes.rs` holds them for
+//! The domain rules are `entente_domain::aee::envelopes`; `ingest.rs` writes batches, `mailboxes.rs` holds them for
 //! recipients. The received text is stored and delivered unchanged; the gateway's additions are stored beside
 //! it.
 
@@ -25,16 +25,16 @@ use entente_domain::refusal::{Code, Refusal};
 pub(crate) use crate::aee::envelopes::noting::note;
 pub use crate::aee::envelopes::noting::note_refusal;
 pub(crate) use crate::aee::envelopes::references::{Referred, referred};
-pub use crate::aee::envelopes::rows::Kept;
+pub use crate::aee::envelopes::rows::StoredEnvelope;
 pub(crate) use crate::aee::envelopes::rows::{Stub, agreed, insert, load, load_all, stubs};
 pub use crate::aee::envelopes::threads::{Leaf, thread};
 pub(crate) use crate::aee::envelopes::untimed::remembered;
-use crate::aee::post;
-use crate::aee::post::{Original, Parcel, Post, Signatures, Way};
-use crate::aee::rulebook;
-use crate::aee::rulebook::Rulebook;
+use crate::aee::ingest;
+use crate::aee::ingest::{Disposition, Ingest, Original, PreparedEnvelope, Signatures};
+use crate::aee::policy_snapshot;
+use crate::aee::policy_snapshot::PolicySnapshot;
 use crate::aee::voices::{Voices, speaks_for};
-use crate::aee::{answers, approvals, buses, envelope_keys, mailboxes, pairs, redactions, refutations};
+use crate::aee::{answers, approvals, buses, envelope_keys, exchanges, mailboxes, redactions, refutations};
 use crate::{AppError, Caller, Ctx, Outcome, not_found};
 
 /// Maximum number of envelopes accepted at once.
@@ -57,8 +57,8 @@ pub struct Accepted {
 /// # Errors
 /// The domain rules' refusals (`entente_domain::aee::envelopes`); [`Code::FromMismatch`],
 /// [`Code::UnknownRecipient`], [`Code::DuplicateId`], with the first receipt if it was the same envelope.
-pub async fn accept(ctx: &Ctx, caller: &Caller, post: &Post, bytes: &[u8]) -> Outcome<Accepted> {
-    let mut taken = accept_all(ctx, caller, post, &[bytes]).await?;
+pub async fn accept(ctx: &Ctx, caller: &Caller, ingest: &Ingest, bytes: &[u8]) -> Outcome<Accepted> {
+    let mut taken = accept_all(ctx, caller, ingest, &[bytes]).await?;
     taken.pop().unwrap_or_else(|| Err(AppError::Inconsistent("an envelope got no answer".to_owned())))
 }
 
@@ -69,7 +69,7 @@ pub async fn accept(ctx: &Ctx, caller: &Caller, post: &Post, bytes: &[u8]) -> Ou
 pub async fn accept_all(
     ctx: &Ctx,
     caller: &Caller,
-    post: &Post,
+    ingest: &Ingest,
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
@@ -81,7 +81,7 @@ pub async fn accept_all(
             break;
         }
         let texts: Vec<&[u8]> = left.iter().filter_map(|at| all.get(*at).copied()).collect();
-        for (at, answer) in left.into_iter().zip(round(ctx, caller, post, &texts).await?) {
+        for (at, answer) in left.into_iter().zip(round(ctx, caller, ingest, &texts).await?) {
             answers[at] = answer;
         }
     }
@@ -95,17 +95,22 @@ pub async fn accept_all(
 
 /// Evaluates envelopes by the cached policy snapshot and submits those that pass; if the policy has changed,
 /// their results are `Overtaken` and the snapshot is reloaded.
-async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcome<Vec<Outcome<Accepted>>> {
-    let book = rulebook::at_hand(ctx).await?;
+async fn round(
+    ctx: &Ctx,
+    caller: &Caller,
+    ingest: &Ingest,
+    all: &[&[u8]],
+) -> Outcome<Vec<Outcome<Accepted>>> {
+    let book = policy_snapshot::at_hand(ctx).await?;
     let mut bundles = Vec::with_capacity(all.len());
     let mut judged = Vec::with_capacity(all.len());
     for bytes in all {
         judged.push(prepare(ctx, caller, &book, bytes).await.map(|prepared| {
-            bundles.push(prepared.parcels);
+            bundles.push(prepared.prepared_envelopes);
             prepared.reply
         }));
     }
-    let mut receipts = post.hand_in(bundles).await.into_iter();
+    let mut receipts = ingest.hand_in(bundles).await.into_iter();
     let answer = |judged: Outcome<Option<String>>| {
         let reply = judged?;
         let receipt =
@@ -115,7 +120,7 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
     let mut answers: Vec<Outcome<Accepted>> = judged.into_iter().map(answer).collect();
     // An envelope refused before it reached a writer may have been refused by outdated rules.
     if answers.iter().any(|answer| matches!(answer, Err(AppError::Refused(_) | AppError::Overtaken)))
-        && rulebook::latest(ctx).await?.version != book.version
+        && policy_snapshot::latest(ctx).await?.version != book.version
     {
         for answer in answers.iter_mut().filter(|answer| matches!(answer, Err(AppError::Refused(_)))) {
             *answer = Err(AppError::Overtaken);
@@ -127,14 +132,14 @@ async fn round(ctx: &Ctx, caller: &Caller, post: &Post, all: &[&[u8]]) -> Outcom
 /// An envelope that may be submitted.
 struct Prepared {
     /// The envelope, and others that are committed with it.
-    parcels: Vec<Parcel>,
+    prepared_envelopes: Vec<PreparedEnvelope>,
     /// The server's own answer, if the envelope is for the server.
     reply: Option<String>,
 }
 
-impl From<Parcel> for Prepared {
-    fn from(parcel: Parcel) -> Self {
-        Self { parcels: vec![parcel], reply: None }
+impl From<PreparedEnvelope> for Prepared {
+    fn from(prepared: PreparedEnvelope) -> Self {
+        Self { prepared_envelopes: vec![prepared], reply: None }
     }
 }
 
@@ -151,10 +156,10 @@ fn refuse_broadcast(envelope: &Envelope, body: &str) -> Result<(), Refusal> {
 
 /// Evaluates an envelope without looking at others; returns the prepared envelope, and the server's own
 /// answer if the envelope is for the server.
-async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> Outcome<Prepared> {
+async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]) -> Outcome<Prepared> {
     let envelope = read(bytes)?;
     let now = ctx.now();
-    let settings = &ctx.settings.post;
+    let settings = &ctx.settings.ingest;
     // Before anything else is done with it (AEE §11.2).
     let verified = verify(ctx, &envelope).await?;
     vouch(ctx, caller, &envelope, &verified).await?;
@@ -178,7 +183,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
     warnings.extend(misfit);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    let mut parcel = Parcel {
+    let mut prepared = PreparedEnvelope {
         judged: Some(book.version),
         digest: sha256(&body),
         hash: hash(&envelope.members),
@@ -189,33 +194,33 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &Rulebook, bytes: &[u8]) -> O
         deadline,
         warnings,
         original: None,
-        way: Way::Deliver,
+        disposition: Disposition::Deliver,
         made: None,
         refutation: None,
         envelope,
     };
-    if parcel.envelope.recipient != settings.entity {
-        approvals::park(ctx, &mut parcel).await?;
-        return Ok(redactions::instead(ctx, parcel, &passage.redact)?.into());
+    if prepared.envelope.recipient != settings.entity {
+        approvals::park(ctx, &mut prepared).await?;
+        return Ok(redactions::instead(ctx, prepared, &passage.redact)?.into());
     }
-    parcel.way = Way::Keep;
-    if parcel.envelope.kind != EnvelopeType::Task {
+    prepared.disposition = Disposition::Keep;
+    if prepared.envelope.kind != EnvelopeType::Task {
         let mut conn = ctx.pool.acquire().await?;
-        return Ok(redactions::passed_back(ctx, &mut conn, book, parcel).await?.into());
+        return Ok(redactions::passed_back(ctx, &mut conn, book, prepared).await?.into());
     }
-    answered(ctx, caller, parcel).await
+    answered(ctx, caller, prepared).await
 }
 
 /// Applies rules and schemas to an envelope, regardless of its sender.
 async fn pass(
     ctx: &Ctx,
-    book: &Rulebook,
+    book: &PolicySnapshot,
     envelope: &Envelope,
     verified: &Verified,
 ) -> Outcome<(policy::Passage, Option<Warning>)> {
     let signed = verified.by == Voucher::Sig;
     let link = (envelope.sender.as_str(), envelope.recipient.as_str());
-    let passage = post::passage(ctx, book, link, &envelope.purpose, signed)?;
+    let passage = ingest::passage(ctx, book, link, &envelope.purpose, signed)?;
     Ok((passage, book.fits(ctx, envelope).await?))
 }
 
@@ -223,26 +228,32 @@ async fn pass(
 pub(crate) async fn judged(
     ctx: &Ctx,
     conn: &mut sqlx::PgConnection,
-    book: &Rulebook,
-    parcel: Parcel,
-) -> Outcome<Parcel> {
-    let envelope = &parcel.envelope;
-    refuse_broadcast(envelope, &parcel.body)?;
-    let (passage, misfit) = pass(ctx, book, envelope, &parcel.verified).await?;
-    let mut warnings = parcel.warnings.clone();
+    book: &PolicySnapshot,
+    prepared: PreparedEnvelope,
+) -> Outcome<PreparedEnvelope> {
+    let envelope = &prepared.envelope;
+    refuse_broadcast(envelope, &prepared.body)?;
+    let (passage, misfit) = pass(ctx, book, envelope, &prepared.verified).await?;
+    let mut warnings = prepared.warnings.clone();
     warnings.extend(misfit);
-    let effective = passage.believed(parcel.effective);
+    let effective = passage.believed(prepared.effective);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
-    let parcel = Parcel { effective, warnings, ..parcel };
-    if parcel.envelope.recipient == ctx.settings.post.entity {
-        return redactions::passed_back(ctx, conn, book, Parcel { way: Way::Keep, ..parcel }).await;
+    let prepared = PreparedEnvelope { effective, warnings, ..prepared };
+    if prepared.envelope.recipient == ctx.settings.ingest.entity {
+        return redactions::passed_back(
+            ctx,
+            conn,
+            book,
+            PreparedEnvelope { disposition: Disposition::Keep, ..prepared },
+        )
+        .await;
     }
-    redactions::instead(ctx, parcel, &passage.redact)
+    redactions::instead(ctx, prepared, &passage.redact)
 }
 
 /// Prepares a task for the server with its answer and the notices to others.
-async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prepared> {
-    let entity = &ctx.settings.post.entity;
+async fn answered(ctx: &Ctx, caller: &Caller, mut asked: PreparedEnvelope) -> Outcome<Prepared> {
+    let entity = &ctx.settings.ingest.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
     let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
     letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
@@ -250,26 +261,29 @@ async fn answered(ctx: &Ctx, caller: &Caller, mut asked: Parcel) -> Outcome<Prep
     let reply = if answer.repeats {
         let short =
             letters::Letter { payload: answers::without_envelope(letter.payload.clone()), ..letter.clone() };
-        Parcel::repeating(write(letter)?).or_else(|_too_much| Parcel::own(write(short)?))?
+        PreparedEnvelope::repeating(write(letter)?)
+            .or_else(|_too_much| PreparedEnvelope::own(write(short)?))?
     } else {
-        Parcel::own(write(letter)?)?
+        PreparedEnvelope::own(write(letter)?)?
     };
     let original = Original::of(&asked.envelope);
     asked.refutation = answer.refutation;
-    let mut prepared = Prepared { parcels: vec![asked], reply: Some(reply.body.clone()) };
+    let mut prepared = Prepared { prepared_envelopes: vec![asked], reply: Some(reply.body.clone()) };
     // An answer that only repeats a stored envelope is returned but not stored, so that asking is cheap.
     if !answer.repeats {
-        prepared.parcels.push(Parcel { way: Way::Keep, ..reply });
+        prepared.prepared_envelopes.push(PreparedEnvelope { disposition: Disposition::Keep, ..reply });
     }
     for notice in answer.notices {
-        prepared.parcels.push(Parcel { original: Some(original.clone()), ..Parcel::own(notice)? });
+        prepared
+            .prepared_envelopes
+            .push(PreparedEnvelope { original: Some(original.clone()), ..PreparedEnvelope::own(notice)? });
     }
     Ok(prepared)
 }
 
 async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
     let Some(sig) = Sig::read(&envelope.members)? else {
-        if ctx.settings.post.signatures == Signatures::Always {
+        if ctx.settings.ingest.signatures == Signatures::Always {
             return Err(policy::unsigned().into());
         }
         return Ok(Verified::by(Voucher::Token));
@@ -281,7 +295,7 @@ async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
 /// Requires that `from` is the caller's (AEE §11.5), or that the envelope is signed and the caller is its
 /// relay.
 async fn vouch(ctx: &Ctx, caller: &Caller, envelope: &Envelope, verified: &Verified) -> Outcome<()> {
-    let settings = &ctx.settings.post;
+    let settings = &ctx.settings.ingest;
     let own = envelope.sender == caller.principal() && caller.is_itself();
     if envelope.sender != settings.entity
         && (own || speaks_for(&mut *ctx.pool.acquire().await?, caller, &envelope.sender).await?)
@@ -330,7 +344,7 @@ fn deadline(asked: Option<u64>, most: std::time::Duration, now: Timestamp) -> (O
 ///
 /// # Errors
 /// The envelope does not exist, or the caller is no party to it.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<StoredEnvelope> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let kept = load(&mut conn, id).await?.ok_or_else(|| not_found("envelope"))?;
@@ -345,7 +359,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: &str) -> Outcome<Kept> {
 /// Whether an entity accepted by `is_theirs` is the sender, or the recipient of a delivered envelope.
 ///
 /// Held and redacted envelopes belong to their sender; others are a party to those in their mailbox.
-pub(crate) fn between(is_theirs: impl Fn(&str) -> bool, kept: &Kept) -> bool {
+pub(crate) fn between(is_theirs: impl Fn(&str) -> bool, kept: &StoredEnvelope) -> bool {
     is_theirs(&kept.sender) || (kept.is_handed_out() && is_theirs(&kept.recipient))
 }
 
@@ -354,7 +368,7 @@ pub(crate) async fn seen_by(
     conn: &mut sqlx::PgConnection,
     is_theirs: impl Fn(&str) -> bool,
     id: &str,
-) -> Outcome<Option<Kept>> {
+) -> Outcome<Option<StoredEnvelope>> {
     let Some(kept) = load(conn, id).await? else { return Ok(None) };
     if between(&is_theirs, &kept) {
         return Ok(Some(kept));
@@ -371,12 +385,12 @@ pub(crate) async fn seen_by(
 /// # Errors
 /// A database error.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
+    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.ingest.memory()) else { return Ok(0) };
     let mut tx = ctx.pool.begin().await?;
     let (gone, untimed) = rows::delete(&mut tx, before, limit).await?;
     untimed::remember(&mut tx, &untimed).await?;
     mailboxes::forget(&mut tx, &gone).await?;
-    pairs::forget(&mut tx, &gone).await?;
+    exchanges::forget(&mut tx, &gone).await?;
     refutations::forget(&mut tx, &gone).await?;
     tx.commit().await?;
     Ok(gone.len() as u64)

@@ -16,13 +16,13 @@ use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 
-use crate::aee::envelopes::Kept;
+use crate::aee::envelopes::StoredEnvelope;
 pub(crate) use crate::aee::mailboxes::rows::{
     Item, find, forget, held_by, holders, lock, locked, moved, open_row, put, take_out,
 };
 use crate::aee::mailboxes::rows::{after, lock_rows, mark, next};
 use crate::aee::voices::speaks_for;
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{Caller, Ctx, Outcome, not_found};
 
 /// Maximum number of seconds that a picked item is held.
@@ -49,7 +49,7 @@ pub struct Letter {
     /// Time until which the item is held for its picker.
     pub held_until: Option<Timestamp>,
     /// The envelope.
-    pub envelope: Kept,
+    pub envelope: StoredEnvelope,
 }
 
 /// Items to acknowledge.
@@ -139,8 +139,8 @@ pub async fn wait(
 ) -> Outcome<(Mailbox, Vec<Letter>)> {
     let until = Instant::now() + patience;
     // Register before the first read, so that no notification in between is lost.
-    let mut listener = ctx.feed.bells().listener();
-    listener.add(Touch::Mailbox(entity.to_owned()));
+    let mut listener = ctx.feed.wakeups().listener();
+    listener.add(WakeKey::Mailbox(entity.to_owned()));
     loop {
         let found = read(ctx, caller, entity, after, limit).await?;
         if !found.1.is_empty() || timeout_at(until, listener.rung()).await.is_err() {
@@ -176,7 +176,7 @@ pub async fn put_back(ctx: &Ctx, entity: &str, letters: &[Letter]) -> Outcome<()
     let free = rows::free(&mut conn, entity, &seqs, until).await?;
     drop(conn);
     tracing::info!(envelopes = free, "what was picked came back: whoever picked it had hung up");
-    ctx.feed.ring(Touch::Mailbox(entity.to_owned()));
+    ctx.feed.wake(WakeKey::Mailbox(entity.to_owned()));
     Ok(())
 }
 

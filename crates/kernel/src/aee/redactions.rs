@@ -10,29 +10,36 @@ use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Priority, policy};
 use entente_domain::clock::Timestamp;
 use sqlx::PgConnection;
 
-use crate::aee::post::{Original, Parcel, Way};
-use crate::aee::rulebook::Rulebook;
-use crate::aee::{envelopes, pairs};
+use crate::aee::ingest::{Disposition, Original, PreparedEnvelope};
+use crate::aee::policy_snapshot::PolicySnapshot;
+use crate::aee::{envelopes, exchanges};
 use crate::{Ctx, Outcome};
 
 /// Adds the redacted envelope to be forwarded, if anything is removed; a held envelope is forwarded later
 /// (`approvals.rs`).
-pub(crate) fn instead(ctx: &Ctx, mut parcel: Parcel, without: &[String]) -> Outcome<Parcel> {
-    if without.is_empty() || parcel.way == Way::Hold {
-        return Ok(parcel);
+pub(crate) fn instead(
+    ctx: &Ctx,
+    mut prepared: PreparedEnvelope,
+    without: &[String],
+) -> Outcome<PreparedEnvelope> {
+    if without.is_empty() || prepared.disposition == Disposition::Hold {
+        return Ok(prepared);
     }
-    let envelope = &parcel.envelope;
+    let envelope = &prepared.envelope;
     let letter = Instead {
         original: envelope,
-        sender: &ctx.settings.post.entity,
+        sender: &ctx.settings.ingest.entity,
         recipient: &envelope.recipient,
         reply_to: envelope.reply_to.as_deref(),
         without,
     };
-    let made = Parcel { deadline: parcel.deadline, ..handed_on(ctx, letter, parcel.effective, ctx.now())? };
-    parcel.way = Way::Withhold;
-    parcel.made = Some(Box::new(made));
-    Ok(parcel)
+    let made = PreparedEnvelope {
+        deadline: prepared.deadline,
+        ..handed_on(ctx, letter, prepared.effective, ctx.now())?
+    };
+    prepared.disposition = Disposition::Withhold;
+    prepared.made = Some(Box::new(made));
+    Ok(prepared)
 }
 
 /// Builds the redacted form of a task that was accepted earlier, for one recipient.
@@ -42,12 +49,12 @@ pub(crate) fn stand_in(
     recipient: &str,
     without: &[String],
     now: Timestamp,
-) -> Outcome<Parcel> {
-    let sender = &ctx.settings.post.entity;
+) -> Outcome<PreparedEnvelope> {
+    let sender = &ctx.settings.ingest.entity;
     let letter = Instead { original: task, sender, recipient, reply_to: task.reply_to.as_deref(), without };
     let original = Some(Original { kept: true, ..Original::of(task) });
     let made = handed_on(ctx, letter, receipt.effective_priority, now)?;
-    Ok(Parcel { deadline: receipt.deadline, original, ..made })
+    Ok(PreparedEnvelope { deadline: receipt.deadline, original, ..made })
 }
 
 /// Builds the redacted form of an envelope that is accepted together with it.
@@ -56,9 +63,13 @@ pub(crate) fn handed_on(
     letter: Instead<'_>,
     effective: Priority,
     now: Timestamp,
-) -> Outcome<Parcel> {
+) -> Outcome<PreparedEnvelope> {
     let original = Some(Original::of(letter.original));
-    Ok(Parcel { effective, original, ..Parcel::repeating(letter.write(now, &*ctx.chance)?)? })
+    Ok(PreparedEnvelope {
+        effective,
+        original,
+        ..PreparedEnvelope::repeating(letter.write(now, &*ctx.chance)?)?
+    })
 }
 
 /// Adds the forwarded answer to an envelope that answers one of the gateway's derived tasks.
@@ -67,19 +78,19 @@ pub(crate) fn handed_on(
 pub(crate) async fn passed_back(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    book: &Rulebook,
-    answer: Parcel,
-) -> Outcome<Parcel> {
+    book: &PolicySnapshot,
+    answer: PreparedEnvelope,
+) -> Outcome<PreparedEnvelope> {
     let envelope = &answer.envelope;
     let Some(asked) = envelope.reply_to.as_deref().filter(|_| envelope.kind != EnvelopeType::Event) else {
         return Ok(answer);
     };
-    let entity = &ctx.settings.post.entity;
+    let entity = &ctx.settings.ingest.entity;
     let own = envelopes::load(conn, asked).await?;
     let own = own.filter(|kept| kept.sender == *entity && kept.kind == EnvelopeType::Task);
     let Some(original) = own.and_then(|kept| kept.original_id) else { return Ok(answer) };
     // Only the respondents of the task count; answers of others are accepted but answer nothing.
-    let asked_of = pairs::of(conn, &[asked]).await?;
+    let asked_of = exchanges::of(conn, &[asked]).await?;
     let original = envelopes::load(conn, &original).await?;
     let Some(original) = original.filter(|_| asked_of.iter().any(|pair| pair.respondent == envelope.sender))
     else {
@@ -95,5 +106,5 @@ pub(crate) async fn passed_back(
         without: &passage.redact,
     };
     let made = handed_on(ctx, letter, passage.believed(answer.effective), ctx.now())?;
-    Ok(Parcel { made: Some(Box::new(made)), ..answer })
+    Ok(PreparedEnvelope { made: Some(Box::new(made)), ..answer })
 }

@@ -1,5 +1,5 @@
 //! Rules about the envelopes that may pass between entities (AEE §11.5). Table `aee_rules`; their meaning is in
-//! `domain/src/envelopes/policy.rs`.
+//! `domain/src/aee/envelopes/policy.rs`.
 
 use entente_domain::aee::envelopes::policy::{RULES, Rule};
 use entente_domain::clock::Timestamp;
@@ -11,8 +11,8 @@ use entente_domain::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::aee::rulebook;
-use crate::log::lines::Line;
+use crate::aee::policy_snapshot;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome, not_found, refuse};
 
 /// A rule with its name.
@@ -47,8 +47,8 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
     caller.require(Scope::Admin)?;
     check_name("name", &name)?;
     let rule = rule.check()?.rule;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let known = load(&mut tx).await?;
     if let Some(same) = known.iter().find(|one| one.name == name && one.rule == rule) {
         return Ok(same.clone());
@@ -58,14 +58,14 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
             format!("There are {RULES} rules, as many as there may be. Take some away, or say more in one.");
         return Err(refuse(Code::Unprocessable, message));
     }
-    let named = Named { name, rule, updated_by: caller.principal().to_owned(), updated_at: line.now() };
+    let named = Named { name, rule, updated_by: caller.principal().to_owned(), updated_at: log.now() };
     save(&mut tx, &named).await?;
-    rulebook::bump(&mut tx).await?;
+    policy_snapshot::bump(&mut tx).await?;
     let payload = json!({ "name": named.name, "rule": named.rule });
-    line.record(ctx, Draft::of(Kind::EnvelopeRuleSet, caller.principal(), payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::EnvelopeRuleSet, caller.principal(), payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(named)
 }
 
@@ -75,16 +75,16 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
 /// Fails if the scope `admin` is missing, or if there is no such rule.
 pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     if !delete(&mut tx, name).await? {
         return Err(not_found("rule"));
     }
-    rulebook::bump(&mut tx).await?;
-    line.record(ctx, Draft::of(Kind::EnvelopeRuleRemoved, caller.principal(), json!({ "name": name })));
-    line.save(&mut tx).await?;
+    policy_snapshot::bump(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::EnvelopeRuleRemoved, caller.principal(), json!({ "name": name })));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 

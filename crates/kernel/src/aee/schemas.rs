@@ -1,4 +1,4 @@
-//! Published schemas of payloads (AEE §9.3). Table `aee_schemas`; `domain/src/envelopes/schemas.rs` defines valid
+//! Published schemas of payloads (AEE §9.3). Table `aee_schemas`; `domain/src/aee/envelopes/schemas.rs` defines valid
 //! schemas.
 //!
 //! The first principal to publish an intent's schema owns it and may change it; an admin may change any, and owns it
@@ -15,9 +15,9 @@ use entente_domain::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::aee::rulebook;
-use crate::log::lines::Line;
-use crate::{AppError, Caller, Ctx, Outcome, aside, not_found, refuse, unknown};
+use crate::aee::policy_snapshot;
+use crate::log::writer::IntentLog;
+use crate::{AppError, Caller, Ctx, Outcome, not_found, refuse, run_blocking, unknown};
 
 /// A published schema, or one of the protocol's own.
 #[derive(Debug, Clone)]
@@ -85,10 +85,10 @@ pub async fn publish(
             ));
         }
     }
-    let (read, text) = aside(move || (Schema::read(text.as_bytes()), text)).await?;
+    let (read, text) = run_blocking(move || (Schema::read(text.as_bytes()), text)).await?;
     read?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let before = find(&mut tx, &subject).await?;
     match &before {
         Some(before) => require_owner(caller, before)?,
@@ -98,14 +98,14 @@ pub async fn publish(
     if let Some(before) = before.filter(|before| before.text == text && before.strictness == strictness) {
         return Ok(before);
     }
-    let updated = Some((caller.principal().to_owned(), line.now()));
+    let updated = Some((caller.principal().to_owned(), log.now()));
     let published = Published { subject, text, strictness, updated };
-    let version = rulebook::bump(&mut tx).await?;
-    save(&mut tx, &published, caller.principal(), (line.now(), version)).await?;
-    line.record(ctx, Draft::of(Kind::EnvelopeSchemaPublished, caller.principal(), described(&published)));
-    line.save(&mut tx).await?;
+    let version = policy_snapshot::bump(&mut tx).await?;
+    save(&mut tx, &published, caller.principal(), (log.now(), version)).await?;
+    log.record(ctx, Draft::of(Kind::EnvelopeSchemaPublished, caller.principal(), event_payload(&published)));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(published)
 }
 
@@ -115,20 +115,20 @@ pub async fn publish(
 /// Fails if the scope is missing, if there is no such schema, or if it belongs to another principal.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, subject: &Subject) -> Outcome<()> {
     caller.require(Scope::MailWrite)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let before = find(&mut tx, subject).await?.ok_or_else(|| not_found("schema"))?;
     require_owner(caller, &before)?;
     delete(&mut tx, subject).await?;
-    rulebook::bump(&mut tx).await?;
-    line.record(ctx, Draft::of(Kind::EnvelopeSchemaWithdrawn, caller.principal(), described(&before)));
-    line.save(&mut tx).await?;
+    policy_snapshot::bump(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::EnvelopeSchemaWithdrawn, caller.principal(), event_payload(&before)));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 
-fn described(published: &Published) -> serde_json::Value {
+fn event_payload(published: &Published) -> serde_json::Value {
     let Subject { purpose, kind } = &published.subject;
     json!({ "intent": purpose, "type": kind, "policy": published.strictness })
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use entente_domain::aee::envelopes::approvals::is_person;
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use sqlx::PgConnection;
 
 use crate::{AppError, Caller, Outcome, unknown};
@@ -54,7 +54,7 @@ fn covers(caller: &Caller, entity: &str) -> bool {
 }
 
 /// Loads the kinds of those names that are principals.
-async fn kinds(conn: &mut PgConnection, names: &[&str]) -> Outcome<HashMap<String, Kind>> {
+async fn kinds(conn: &mut PgConnection, names: &[&str]) -> Outcome<HashMap<String, PrincipalKind>> {
     if names.is_empty() {
         return Ok(HashMap::new());
     }
@@ -62,8 +62,8 @@ async fn kinds(conn: &mut PgConnection, names: &[&str]) -> Outcome<HashMap<Strin
         "-- principals::kinds\n SELECT id, kind FROM principals WHERE id = ANY($1)",
         names as &[&str]
     );
-    let kind = |id: String, kind: &str| -> Result<(String, Kind), AppError> {
-        Ok((id, Kind::parse(kind).ok_or_else(|| unknown("principal kind", kind))?))
+    let kind = |id: String, kind: &str| -> Result<(String, PrincipalKind), AppError> {
+        Ok((id, PrincipalKind::parse(kind).ok_or_else(|| unknown("principal kind", kind))?))
     };
     rows.fetch_all(conn).await?.into_iter().map(|row| kind(row.id, &row.kind)).collect()
 }

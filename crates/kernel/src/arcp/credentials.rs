@@ -30,8 +30,10 @@ use sqlx::PgConnection;
 
 use crate::{AppError, Ctx, Outcome};
 
-pub use admin::{Filter, Listed, list, retry};
-pub use provisioners::{Answer, Minted, Order, Provisioner, Provisioners, Target, Trouble, Upstream};
+pub use admin::{CredentialFilter, Listed, list, retry};
+pub use provisioners::{
+    Answer, Minted, Order, Provisioner, ProvisionerError, Provisioners, Target, Upstream,
+};
 pub use revoking::{Due, claim, record, tidy};
 pub(crate) use rotating::{Rotation, prior, renew, turn_over};
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::arcp::jobs::rows::{column, number, on_lost};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome};
 
 /// Default limit of lost workers per job.
@@ -164,7 +164,7 @@ pub async fn register(
 ) -> Outcome<Known> {
     caller.require(Scope::JobsWork)?;
     check(name, version)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let before = known(&mut tx, &[name]).await?.remove(name);
     if let Some(agent) = &before {
         require_owner(caller, name, agent)?;
@@ -177,20 +177,20 @@ pub async fn register(
         return before.ok_or_else(|| crate::not_found("agent"));
     }
     let owner = before.as_ref().map_or(caller.agent.as_str(), |agent| agent.owner.as_str());
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     if is_default {
         undo_default(&mut tx, name).await?;
     }
-    save(&mut tx, (name, version), owner, is_default, &terms, line.now()).await?;
+    save(&mut tx, (name, version), owner, is_default, &terms, log.now()).await?;
     let payload = json!({
         "agent": format!("{name}@{version}"), "owner": owner, "default": is_default, "on_lost": terms.on_lost,
         "max_attempts": terms.max_attempts, "max_runtime_sec": terms.max_runtime, "requires_model_use": terms.needs_model,
     });
-    line.record(ctx, Draft::of(Kind::VersionRegistered, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::VersionRegistered, &caller.agent, payload));
+    log.save(&mut tx).await?;
     let after = known(&mut tx, &[name]).await?.remove(name);
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     after.ok_or_else(|| crate::not_found("agent"))
 }
 

@@ -1,10 +1,10 @@
 //! Jobs (ARCP §7 to §10), from acceptance to their single end. `entente_domain::arcp::jobs` defines the valid
 //! transitions; this module checks callers and records the results.
 //!
-//! `works.rs` commits submissions and reports in groups. `submit.rs` accepts jobs, `claims.rs` gives them to
+//! `writer.rs` commits submissions and reports in groups. `submit.rs` accepts jobs, `claims.rs` gives them to
 //! workers, `beats.rs` extends claims, `reports.rs` takes reports, `authority.rs` authorises operations,
 //! `delegation.rs` creates children, `cancel.rs` and `time.rs` end jobs, `reading.rs` reads them,
-//! `results.rs` reassembles streamed results. Changes of single jobs go through `hold.rs`. Tables: `jobs` and
+//! `results.rs` reassembles streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and
 //! `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`; `job_budgets` and
 //! `job_reservations` in `budgets.rs`.
 
@@ -15,7 +15,7 @@ mod budgets;
 mod cancel;
 mod claims;
 mod delegation;
-mod hold;
+mod locked;
 pub(crate) mod log;
 mod preparing;
 mod reading;
@@ -26,7 +26,7 @@ pub(crate) mod rows;
 mod streaming;
 mod submit;
 mod time;
-mod works;
+mod writer;
 mod writes;
 
 use std::time::Duration;
@@ -39,14 +39,14 @@ pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
 pub use log::Stored;
-pub use reading::{Description, Filter, describe, events, list};
+pub use reading::{Description, JobFilter, describe, events, list};
 pub use reports::{Denied, End, EventAsk, Reported};
 pub use results::{Piece, Result, pieces, result};
 pub use rotation::{Rotated, rotate};
-pub use streaming::{Spot, everything, look_around, start_of_everything};
+pub use streaming::{JobEventPosition, everything, look_around, start_of_everything};
 pub use submit::{Origin, Submitted};
-pub use time::{forget_keys, pass_time};
-pub use works::Works;
+pub use time::{expire_due, forget_keys};
+pub use writer::JobWriter;
 pub(crate) use writes::drop_preparing;
 
 /// Visibility of other principals' jobs (ARCP-W-10.9); defaults to one's own jobs only.

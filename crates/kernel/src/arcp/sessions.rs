@@ -27,7 +27,7 @@ use tokio::time::sleep;
 
 use crate::arcp::credentials;
 use crate::arcp::sessions::rows::Session;
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{Caller, Ctx, Outcome, Tx, idempotency};
 
 pub use follows::{Followed, Since, follow, followed, observed, plan, unfollow};
@@ -178,7 +178,7 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
     rows::take_up(&mut tx, &session).await?;
     tx.commit().await?;
     // The previous connection reads that it is no longer the current one.
-    ctx.feed.ring(Touch::Session(id));
+    ctx.feed.wake(WakeKey::Session(id));
     Ok(session.entered(token))
 }
 

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::arcp::inventory;
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{AppError, Caller, Ctx, Outcome, not_found, unknown};
 
 /// Maximum number of jobs that one worker may hold at once.
@@ -276,7 +276,7 @@ pub async fn direct(ctx: &Ctx, caller: &Caller, id: WorkerId, directive: Directi
     .fetch_optional(&ctx.pool)
     .await?;
     let worker = row.map(Worker::try_from).transpose()?.ok_or_else(|| not_found("worker"))?;
-    ctx.feed.ring(Touch::Worker(id));
+    ctx.feed.wake(WakeKey::Worker(id));
     Ok(worker)
 }
 

@@ -4,7 +4,7 @@
 use entente_domain::aee::envelopes::letters::Letter;
 use entente_domain::aee::envelopes::receipt::{Verified, Voucher};
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, read};
-use entente_domain::bridges::{self as law, Jobs};
+use entente_domain::bridges::{self as domain, Jobs};
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
 use entente_domain::refusal::Refusal;
@@ -12,14 +12,14 @@ use entente_domain::traces::Trace;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::carrying::{Carrier, STRETCH};
+use super::carrying::{BridgeRun, STRETCH};
 use super::rows::{self, Carried, Open, Source};
 use crate::aee::envelopes;
-use crate::aee::envelopes::Kept;
-use crate::aee::post;
-use crate::aee::post::Parcel;
-use crate::aee::rulebook;
-use crate::aee::rulebook::Rulebook;
+use crate::aee::envelopes::StoredEnvelope;
+use crate::aee::ingest;
+use crate::aee::ingest::PreparedEnvelope;
+use crate::aee::policy_snapshot;
+use crate::aee::policy_snapshot::PolicySnapshot;
 use crate::arcp::jobs;
 use crate::arcp::jobs::Stored;
 use crate::{AppError, Outcome};
@@ -28,35 +28,35 @@ use crate::{AppError, Outcome};
 const EVENTS: i64 = 64;
 
 /// Reports new job events to the senders of the tasks.
-pub(super) async fn bring(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
-    let mut conn = carrier.ctx.pool.acquire().await?;
-    let news = rows::news(&mut conn, &carrier.kept.name, i64::from(STRETCH)).await?;
+pub(super) async fn bring(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
+    let mut conn = run.ctx.pool.acquire().await?;
+    let news = rows::news(&mut conn, &run.kept.name, i64::from(STRETCH)).await?;
     drop(conn);
     for source in &news {
-        tell(carrier, bridge, source).await?;
+        tell(run, bridge, source).await?;
     }
     Ok(news.len() as u64)
 }
 
 /// Reports the next events of one job.
-async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
-    let (ctx, name) = (carrier.ctx, &carrier.kept.name);
+async fn tell(run: &BridgeRun<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
+    let (ctx, name) = (run.ctx, &run.kept.name);
     let mut tx = ctx.pool.begin().await?;
     let Some(open) = rows::lock(&mut tx, name, source).await? else { return Ok(()) };
     let events = jobs::log::after(&mut tx, open.job_id, open.told, (EVENTS, jobs::log::BYTES)).await?;
     let Some(last) = events.last() else { return Ok(()) };
     let goes_on = !last.is_terminal();
     let now = ctx.now();
-    let book = rulebook::latest(ctx).await?;
-    let mut parcels = Vec::new();
+    let book = policy_snapshot::latest(ctx).await?;
+    let mut prepared_envelopes = Vec::new();
     // A task that is no longer stored has no sender to report to.
     if let Some(task) = envelopes::load(&mut tx, source).await? {
         for event in &events {
-            let Some((source, parcel)) = letter(carrier, bridge, &task, &open, event)? else { continue };
-            parcels.extend(admitted(carrier, &book, Source::Event(&source), parcel, &mut tx).await?);
+            let Some((source, prepared)) = letter(run, bridge, &task, &open, event)? else { continue };
+            prepared_envelopes.extend(admitted(run, &book, Source::Event(&source), prepared, &mut tx).await?);
         }
     }
-    let put = post::put(ctx, &mut tx, &mut post::Known::new(), &parcels, now).await?;
+    let put = ingest::put(ctx, &mut tx, &mut ingest::Known::new(), &prepared_envelopes, now).await?;
     for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
         // The task has already ended, or there is no mailbox for the report.
         tracing::debug!(bridge = name, error = %refused, "what became of a job was told to nobody");
@@ -69,36 +69,36 @@ async fn tell(carrier: &Carrier<'_>, bridge: &Jobs, source: &str) -> Outcome<()>
 
 /// Builds the envelope for an event, if it has one, with the name of its source.
 fn letter(
-    carrier: &Carrier<'_>,
+    run: &BridgeRun<'_>,
     bridge: &Jobs,
-    task: &Kept,
+    task: &StoredEnvelope,
     open: &Open,
     event: &Stored,
-) -> Outcome<Option<(String, Parcel)>> {
+) -> Outcome<Option<(String, PreparedEnvelope)>> {
     let job = open.job_id.to_string();
-    let Some(said) = law::answer(&job, &event.type_, event.kind.as_deref(), &event.body)? else {
+    let Some(said) = domain::answer(&job, &event.type_, event.kind.as_deref(), &event.body)? else {
         return Ok(None);
     };
     let source = format!("{job}/{}", event.job_seq);
-    let parcel = parcel(carrier, bridge, task, said, (&source, event.ts), Some(&job))?;
-    Ok(Some((source, parcel)))
+    let prepared = prepared(run, bridge, task, said, (&source, event.ts), Some(&job))?;
+    Ok(Some((source, prepared)))
 }
 
 /// Admits an envelope by this server's rules, once; `None` if it was sent before or is refused.
 pub(super) async fn admitted(
-    carrier: &Carrier<'_>,
-    book: &Rulebook,
+    run: &BridgeRun<'_>,
+    book: &PolicySnapshot,
     source: Source<'_>,
-    parcel: Parcel,
+    prepared: PreparedEnvelope,
     conn: &mut PgConnection,
-) -> Outcome<Option<Parcel>> {
-    let (ctx, bridge) = (carrier.ctx, carrier.kept.name.as_str());
-    let target = parcel.envelope.id.clone();
+) -> Outcome<Option<PreparedEnvelope>> {
+    let (ctx, bridge) = (run.ctx, run.kept.name.as_str());
+    let target = prepared.envelope.id.clone();
     if !rows::carried(conn, &Carried { bridge, source, target: &target, at: ctx.now(), job: None }).await? {
         return Ok(None);
     }
-    let parcel = match envelopes::judged(ctx, conn, book, parcel).await {
-        Ok(parcel) => parcel,
+    let prepared = match envelopes::judged(ctx, conn, book, prepared).await {
+        Ok(prepared) => prepared,
         Err(AppError::Refused(refusal)) => {
             tracing::info!(bridge, error = %refusal, "what was to be carried may not pass");
             return Ok(None);
@@ -106,26 +106,26 @@ pub(super) async fn admitted(
         Err(failure) => return Err(failure),
     };
     // The gateway's replacement counts as the bridge's output too, so that no other bridge carries it.
-    if let Some(made) = &parcel.made {
-        let (source, target) = (Source::Made(&parcel.envelope.id), made.envelope.id.as_str());
+    if let Some(made) = &prepared.made {
+        let (source, target) = (Source::Made(&prepared.envelope.id), made.envelope.id.as_str());
         rows::carried(conn, &Carried { bridge, source, target, at: ctx.now(), job: None }).await?;
     }
-    Ok(Some(parcel))
+    Ok(Some(prepared))
 }
 
 /// Builds an envelope from the entity that was asked to the sender, with an id derived from the event.
 ///
 /// It is sent with the permissions of the bridge's key, and judged like any other answer.
-pub(super) fn parcel(
-    carrier: &Carrier<'_>,
+pub(super) fn prepared(
+    run: &BridgeRun<'_>,
     bridge: &Jobs,
-    task: &Kept,
+    task: &StoredEnvelope,
     (kind, payload): (EnvelopeType, Value),
     (source, at): (&str, Timestamp),
     job: Option<&str>,
-) -> Outcome<Parcel> {
-    let id = law::envelope_id(&carrier.kept.salt, source, at);
-    let gateway = task.sender == carrier.ctx.settings.post.entity;
+) -> Outcome<PreparedEnvelope> {
+    let id = domain::envelope_id(&run.kept.salt, source, at);
+    let gateway = task.sender == run.ctx.settings.ingest.entity;
     let letter = Letter {
         kind,
         sender: &bridge.entity,
@@ -139,11 +139,11 @@ pub(super) fn parcel(
         payload,
         trace: trace(task, &id),
     };
-    let of = json!({ "bridge": carrier.kept.name, "job_id": job });
-    let instead = law::omitted("job_id", job.unwrap_or_default());
+    let of = json!({ "bridge": run.kept.name, "job_id": job });
+    let instead = domain::omitted("job_id", job.unwrap_or_default());
     let written = written(&letter, (&id, at), &of, instead)?;
-    let principal = Some(carrier.kept.created_by.clone());
-    Ok(Parcel { principal, verified: Verified::by(Voucher::Token), ..written })
+    let principal = Some(run.kept.created_by.clone());
+    Ok(PreparedEnvelope { principal, verified: Verified::by(Voucher::Token), ..written })
 }
 
 /// Writes an envelope that a server as strict as this one accepts; `instead` replaces a payload that is too
@@ -155,24 +155,24 @@ pub(super) fn written(
     (id, at): (&str, Timestamp),
     of: &Value,
     instead: Value,
-) -> Outcome<Parcel> {
+) -> Outcome<PreparedEnvelope> {
     let write = |letter: Letter<'_>| -> Result<Envelope, Refusal> {
         let mut envelope = letter.write_as(id.to_owned(), at)?;
         envelope.members.insert("entente".to_owned(), of.clone());
         Ok(envelope)
     };
     if let Ok(envelope) = write(letter.clone()) {
-        let whole = Parcel::own(envelope)?;
+        let whole = PreparedEnvelope::own(envelope)?;
         if read(whole.body.as_bytes()).is_ok() {
             return Ok(whole);
         }
     }
-    Parcel::own(write(Letter { payload: instead, ..letter.clone() })?)
+    PreparedEnvelope::own(write(Letter { payload: instead, ..letter.clone() })?)
 }
 
 /// Returns the task's trace with a span derived from the answer's id, so that writing the answer again gives
 /// the same trace.
-fn trace(task: &Kept, id: &str) -> Option<Trace> {
+fn trace(task: &StoredEnvelope, id: &str) -> Option<Trace> {
     let noted = read(task.body.as_bytes()).ok()?.trace?.trace_id?;
     let trace_id = u128::from_str_radix(&noted, 16).ok().filter(|_| noted.len() == 32)?;
     let span = sha256(id).first_chunk().map_or(1, |bytes| u64::from_be_bytes(*bytes));

@@ -7,21 +7,21 @@ use entente_domain::bridges::Bridge;
 use entente_domain::canonical::sha256;
 use entente_domain::refusal::{Code, Refusal};
 
-use super::{Kept, answers, exports, jobs, may, mirrors, rows};
-use crate::arcp::jobs::Works;
-use crate::openintent::messages::sends::Sends;
+use super::{BridgeRecord, answers, exports, jobs, may, mirrors, rows};
+use crate::arcp::jobs::JobWriter;
+use crate::openintent::messages::writer::MessageWriter;
 use crate::webhooks::endpoints;
-use crate::{AppError, Caller, Ctx, Outcome, rounds};
+use crate::{AppError, Caller, Ctx, Outcome, due};
 
 /// Maximum number of items that a bridge carries in one step.
 pub(super) const STRETCH: u32 = 32;
 
 /// One run of a bridge, with everything it needs.
-pub(super) struct Carrier<'a> {
+pub(super) struct BridgeRun<'a> {
     pub ctx: &'a Ctx,
-    pub works: &'a Works,
-    pub sends: &'a Sends,
-    pub kept: &'a Kept,
+    pub job_writer: &'a JobWriter,
+    pub message_writer: &'a MessageWriter,
+    pub kept: &'a BridgeRecord,
     /// The caller that the bridge acts as.
     pub caller: Caller,
 }
@@ -30,13 +30,18 @@ pub(super) struct Carrier<'a> {
 ///
 /// # Errors
 /// A database error.
-pub async fn step(ctx: &Ctx, works: &Works, sends: &Sends) -> Outcome<u64> {
+pub async fn step(ctx: &Ctx, job_writer: &JobWriter, message_writer: &MessageWriter) -> Outcome<u64> {
     let due = rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await?;
-    rounds::round(due.into_iter().map(|name| one(ctx, works, sends, name))).await
+    due::run_each(due.into_iter().map(|name| one(ctx, job_writer, message_writer, name))).await
 }
 
 /// Runs one bridge, unless another server is running it.
-async fn one(ctx: &Ctx, works: &Works, sends: &Sends, name: String) -> Outcome<u64> {
+async fn one(
+    ctx: &Ctx,
+    job_writer: &JobWriter,
+    message_writer: &MessageWriter,
+    name: String,
+) -> Outcome<u64> {
     let lock = sha256(format!("bridge\0{name}"));
     let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
     // An advisory lock that is only tried: a row lock would hold back everybody's horizon (`places.rs`)
@@ -46,7 +51,7 @@ async fn one(ctx: &Ctx, works: &Works, sends: &Sends, name: String) -> Outcome<u
         return Ok(0);
     }
     let Some(kept) = rows::find(&mut guard, &name).await? else { return Ok(0) };
-    let done = match carry(ctx, works, sends, &kept).await {
+    let done = match carry(ctx, job_writer, message_writer, &kept).await {
         Err(AppError::Refused(refusal)) if refusal.code != Code::Unavailable => {
             rest(ctx, &kept, Some(&refusal)).await?;
             Ok(0)
@@ -62,24 +67,29 @@ async fn one(ctx: &Ctx, works: &Works, sends: &Sends, name: String) -> Outcome<u
     done
 }
 
-async fn carry(ctx: &Ctx, works: &Works, sends: &Sends, kept: &Kept) -> Outcome<u64> {
+async fn carry(
+    ctx: &Ctx,
+    job_writer: &JobWriter,
+    message_writer: &MessageWriter,
+    kept: &BridgeRecord,
+) -> Outcome<u64> {
     let caller = powers(ctx, kept).await?;
-    let carrier = Carrier { ctx, works, sends, kept, caller };
+    let run = BridgeRun { ctx, job_writer, message_writer, kept, caller };
     let mut conn = ctx.pool.acquire().await?;
-    may(ctx, &mut conn, &carrier.caller, &kept.bridge, ctx.now()).await?;
+    may(ctx, &mut conn, &run.caller, &kept.bridge, ctx.now()).await?;
     drop(conn);
     match &kept.bridge {
         Bridge::Jobs(bridge) => {
-            let begun = jobs::begin(&carrier, bridge).await?;
-            Ok(begun + answers::bring(&carrier, bridge).await? + jobs::call_off(&carrier, bridge).await?)
+            let begun = jobs::begin(&run, bridge).await?;
+            Ok(begun + answers::bring(&run, bridge).await? + jobs::call_off(&run, bridge).await?)
         }
-        Bridge::Mirror(bridge) => mirrors::show(&carrier, bridge).await,
-        Bridge::Export(bridge) => exports::send(&carrier, bridge).await,
+        Bridge::Mirror(bridge) => mirrors::show(&run, bridge).await,
+        Bridge::Export(bridge) => exports::send(&run, bridge).await,
     }
 }
 
 /// Returns the caller with the bridge's key, or with the key it was rotated to.
-async fn powers(ctx: &Ctx, kept: &Kept) -> Outcome<Caller> {
+async fn powers(ctx: &Ctx, kept: &BridgeRecord) -> Outcome<Caller> {
     let now = ctx.now();
     let mut grants = endpoints::grants(&mut *ctx.pool.acquire().await?, &[kept.key_id], now).await?;
     let Some(grant) = grants.remove(&kept.key_id) else {
@@ -90,7 +100,7 @@ async fn powers(ctx: &Ctx, kept: &Kept) -> Outcome<Caller> {
 }
 
 /// Stores why a bridge is paused, or that it is not; a paused bridge is retried and resumes by itself.
-async fn rest(ctx: &Ctx, kept: &Kept, why: Option<&Refusal>) -> Outcome<()> {
+async fn rest(ctx: &Ctx, kept: &BridgeRecord, why: Option<&Refusal>) -> Outcome<()> {
     let said = why.map(|refusal| refusal.message.as_str());
     if kept.problem.as_deref() == said {
         return Ok(());
@@ -107,6 +117,6 @@ async fn rest(ctx: &Ctx, kept: &Kept, why: Option<&Refusal>) -> Outcome<()> {
 /// # Errors
 /// A database error.
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.post.memory()) else { return Ok(0) };
+    let Some(before) = ctx.now().checked_sub_signed(ctx.settings.ingest.memory()) else { return Ok(0) };
     rows::forget(&mut *ctx.pool.acquire().await?, before, limit).await
 }

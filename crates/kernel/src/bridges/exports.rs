@@ -6,7 +6,7 @@
 use entente_domain::aee::envelopes::letters::Letter;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority};
-use entente_domain::bridges::{self as law, Export};
+use entente_domain::bridges::{self as domain, Export};
 use entente_domain::cursors::Since;
 use entente_domain::openintent::messages::{Message, MessageType};
 use entente_domain::refusal::Code;
@@ -14,57 +14,62 @@ use serde_json::{Value, from_str, json};
 use sqlx::PgConnection;
 
 use super::answers::{admitted, written};
-use super::carrying::{Carrier, STRETCH};
+use super::carrying::{BridgeRun, STRETCH};
 use super::rows::{self, Source};
 use super::{Bridge, Place};
-use crate::aee::pairs;
-use crate::aee::post;
-use crate::aee::post::Parcel;
-use crate::aee::rulebook;
-use crate::aee::rulebook::Rulebook;
+use crate::aee::exchanges;
+use crate::aee::ingest;
+use crate::aee::ingest::PreparedEnvelope;
+use crate::aee::policy_snapshot;
+use crate::aee::policy_snapshot::PolicySnapshot;
 use crate::openintent::messages;
-use crate::openintent::messages::Filter;
+use crate::openintent::messages::MessageFilter;
 use crate::{AppError, Outcome};
 
 /// Sends the next page of messages.
-pub(super) async fn send(carrier: &Carrier<'_>, export: &Export) -> Outcome<u64> {
-    let from = u32::try_from(carrier.kept.place.number).unwrap_or(u32::MAX);
-    let filter = Filter { since: Some(Since::Number(from)), to: None, limit: STRETCH };
-    let page = messages::list(carrier.ctx, &carrier.caller, export.channel_id, &filter).await?;
-    let book = rulebook::latest(carrier.ctx).await?;
+pub(super) async fn send(run: &BridgeRun<'_>, export: &Export) -> Outcome<u64> {
+    let from = u32::try_from(run.kept.place.number).unwrap_or(u32::MAX);
+    let filter = MessageFilter { since: Some(Since::Number(from)), to: None, limit: STRETCH };
+    let page = messages::list(run.ctx, &run.caller, export.channel_id, &filter).await?;
+    let book = policy_snapshot::latest(run.ctx).await?;
     for message in &page.messages {
-        send_one(carrier, export, &book, message).await?;
+        send_one(run, export, &book, message).await?;
     }
     let Since::Number(reached) = Since::parse(&page.next)? else { return Ok(0) };
     if reached <= from {
         return Ok(0);
     }
     let place = Place::number(i64::from(reached));
-    rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &place).await?;
+    rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &place).await?;
     Ok(u64::from(reached - from))
 }
 
-async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, message: &Message) -> Outcome<()> {
-    let ctx = carrier.ctx;
+async fn send_one(
+    run: &BridgeRun<'_>,
+    export: &Export,
+    book: &PolicySnapshot,
+    message: &Message,
+) -> Outcome<()> {
+    let ctx = run.ctx;
     let mut tx = ctx.pool.begin().await?;
     let place = Place::number(i64::from(message.number));
-    if shown(carrier, &mut tx, message).await? {
-        rows::advance(&mut tx, carrier.kept, &place).await?;
+    if shown(run, &mut tx, message).await? {
+        rows::advance(&mut tx, run.kept, &place).await?;
         tx.commit().await?;
         return Ok(());
     }
     let task = match message.correlation_id {
-        Some(request) => rows::target(&mut tx, &carrier.kept.name, &request.to_string()).await?,
+        Some(request) => rows::target(&mut tx, &run.kept.name, &request.to_string()).await?,
         None => None,
     };
     let waiting = match &task {
         Some(task) => open_pairs(&mut tx, task).await?,
         None => Vec::new(),
     };
-    let parcel = parcel(carrier, export, message, task.as_deref())?;
-    let (now, id, source) = (ctx.now(), parcel.envelope.id.clone(), message.id.to_string());
-    let parcel = admitted(carrier, book, Source::Message(&source), parcel, &mut tx).await?;
-    let put = post::put(ctx, &mut tx, &mut post::Known::new(), parcel.as_slice(), now).await?;
+    let prepared = prepared(run, export, message, task.as_deref())?;
+    let (now, id, source) = (ctx.now(), prepared.envelope.id.clone(), message.id.to_string());
+    let prepared = admitted(run, book, Source::Message(&source), prepared, &mut tx).await?;
+    let put = ingest::put(ctx, &mut tx, &mut ingest::Known::new(), prepared.as_slice(), now).await?;
     for refusal in put.answers.iter().filter_map(|answer| match answer {
         Err(AppError::Refused(refusal)) => Some(refusal),
         _ => None,
@@ -74,13 +79,13 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
         if matches!(refusal.code, Code::UnknownRecipient | Code::NoRecipient) {
             return Err(AppError::Refused(refusal.clone()));
         }
-        tracing::info!(bridge = carrier.kept.name, error = %refusal, "a message was not sent on");
+        tracing::info!(bridge = run.kept.name, error = %refusal, "a message was not sent on");
     }
     let sent = put.answers.first().is_some_and(Result::is_ok);
     let ended: Vec<_> =
         waiting.into_iter().filter(|_| sent).map(|(task, who)| (task, who, id.clone())).collect();
-    pairs::close(&mut tx, &ended).await?;
-    rows::advance(&mut tx, carrier.kept, &place).await?;
+    exchanges::close(&mut tx, &ended).await?;
+    rows::advance(&mut tx, run.kept, &place).await?;
     tx.commit().await?;
     put.announce(ctx);
     Ok(())
@@ -88,38 +93,38 @@ async fn send_one(carrier: &Carrier<'_>, export: &Export, book: &Rulebook, messa
 
 /// Whether a bridge posted the message: this is recorded, or the bridge named in the message is about to
 /// record it.
-async fn shown(carrier: &Carrier<'_>, conn: &mut PgConnection, message: &Message) -> Outcome<bool> {
+async fn shown(run: &BridgeRun<'_>, conn: &mut PgConnection, message: &Message) -> Outcome<bool> {
     if !rows::made(conn, &[&message.id.to_string()]).await?.is_empty() {
         return Ok(true);
     }
-    let named = message.metadata.as_ref().and_then(|metadata| law::made_by(metadata.as_str()));
+    let named = message.metadata.as_ref().and_then(|metadata| domain::made_by(metadata.as_str()));
     let Some(named) = named else { return Ok(false) };
     let bridge = rows::find(conn, &named).await?.filter(|bridge| bridge.agent == message.sender);
     let channel = message.channel_id;
     Ok(bridge.is_some_and(|one| {
-        one.name != carrier.kept.name
+        one.name != run.kept.name
             && matches!(&one.bridge, Bridge::Mirror(mirror) if mirror.channel_id == channel)
     }))
 }
 
 /// Returns the open exchanges of a task and locks them, so that only one answer ends each.
 async fn open_pairs(conn: &mut PgConnection, task: &str) -> Outcome<Vec<(String, String)>> {
-    let of = pairs::of(conn, &[task]).await?;
+    let of = exchanges::of(conn, &[task]).await?;
     let named: Vec<(&str, &str)> = of.iter().map(|pair| (task, pair.respondent.as_str())).collect();
-    let locked = pairs::lock(conn, &named).await?;
+    let locked = exchanges::lock(conn, &named).await?;
     let open = locked.into_iter().filter(|(_, pair)| pair.status == PairStatus::Open);
     Ok(open.map(|(named, _)| named).collect())
 }
 
 /// Builds the envelope of a message, with an id derived from the message's.
-fn parcel(
-    carrier: &Carrier<'_>,
+fn prepared(
+    run: &BridgeRun<'_>,
     export: &Export,
     message: &Message,
     answers: Option<&str>,
-) -> Outcome<Parcel> {
+) -> Outcome<PreparedEnvelope> {
     let kind = Export::kind(message.message_type, answers.is_some());
-    let id = law::envelope_id(&carrier.kept.salt, &message.id.to_string(), message.created_at);
+    let id = domain::envelope_id(&run.kept.salt, &message.id.to_string(), message.created_at);
     let asked = match message.message_type {
         MessageType::Request => Some(message.id),
         MessageType::Response => message.correlation_id,
@@ -139,10 +144,9 @@ fn parcel(
         payload,
         trace: None,
     };
-    let instead = law::omitted("message_id", &message.id.to_string());
-    let of =
-        json!({ "bridge": carrier.kept.name, "channel_id": message.channel_id, "message_id": message.id });
-    let parcel = written(&letter, (&id, message.created_at), &of, instead)?;
+    let instead = domain::omitted("message_id", &message.id.to_string());
+    let of = json!({ "bridge": run.kept.name, "channel_id": message.channel_id, "message_id": message.id });
+    let prepared = written(&letter, (&id, message.created_at), &of, instead)?;
     let deadline = message.expires_at.filter(|_| kind == EnvelopeType::Task);
-    Ok(Parcel { deadline, ..parcel })
+    Ok(PreparedEnvelope { deadline, ..prepared })
 }

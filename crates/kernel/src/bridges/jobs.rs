@@ -8,34 +8,34 @@ use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::letters::failure;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::arcp::jobs::ask::Submit;
-use entente_domain::bridges::{self as law, Jobs};
+use entente_domain::bridges::{self as domain, Jobs};
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 
-use super::answers::{admitted, parcel};
-use super::carrying::{Carrier, STRETCH};
+use super::answers::{admitted, prepared};
+use super::carrying::{BridgeRun, STRETCH};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
 use crate::aee::envelopes;
-use crate::aee::envelopes::Kept;
-use crate::aee::{mailboxes, pairs, post, rulebook};
+use crate::aee::envelopes::StoredEnvelope;
+use crate::aee::{exchanges, ingest, mailboxes, policy_snapshot};
 use crate::arcp::jobs;
 use crate::arcp::jobs::{Canceller, Origin};
 use crate::{AppError, Caller, Outcome};
 
 /// Creates jobs for the next page of tasks.
-pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
-    let mut conn = carrier.ctx.pool.acquire().await?;
-    let from = carrier.kept.place.number;
+pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
+    let mut conn = run.ctx.pool.acquire().await?;
+    let from = run.kept.place.number;
     let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
     let letters = envelopes::load_all(&mut conn, &ids).await?;
     let made = rows::of_bridges(&mut conn, &letters).await?;
-    let waiting = pairs::of(&mut conn, &ids).await?;
+    let waiting = exchanges::of(&mut conn, &ids).await?;
     drop(conn);
-    let now = carrier.ctx.now();
+    let now = run.ctx.now();
     let waits = |id: &str| {
         waiting.iter().any(|pair| {
             pair.task_id == id && pair.respondent == bridge.entity && pair.status_at(now) == PairStatus::Open
@@ -50,30 +50,30 @@ pub(super) async fn begin(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> 
                 && waits(&letter.id)
         });
         match letter {
-            Some(task) => begin_one(carrier, bridge, one, task).await?,
-            None => rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &one.place).await?,
+            Some(task) => begin_one(run, bridge, one, task).await?,
+            None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &one.place).await?,
         }
     }
     Ok(found.len() as u64)
 }
 
-async fn begin_one(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept) -> Outcome<()> {
+async fn begin_one(run: &BridgeRun<'_>, bridge: &Jobs, at: &Found, task: &StoredEnvelope) -> Outcome<()> {
     let asked = Submit {
         agent: bridge.agent.clone(),
-        input: Some(law::input(bridge.input, &task.body)?),
+        input: Some(domain::input(bridge.input, &task.body)?),
         lease_request: bridge.lease.clone(),
         lease_constraints: None,
-        idempotency_key: Some(law::key(&carrier.kept.name, &task.id)),
-        max_runtime_sec: law::runtime(task.receipt.received_at, task.receipt.deadline),
+        idempotency_key: Some(domain::key(&run.kept.name, &task.id)),
+        max_runtime_sec: domain::runtime(task.receipt.received_at, task.receipt.deadline),
         parent_job_id: None,
         delegate_id: None,
         intent_id: None,
     };
-    let submitter = on_behalf(carrier, task);
-    match carrier.works.submit(&submitter, asked, Origin::Rest).await {
-        Ok(submitted) => note(carrier, bridge, at, task, submitted.job.id).await,
+    let submitter = on_behalf(run, task);
+    match run.job_writer.submit(&submitter, asked, Origin::Rest).await {
+        Ok(submitted) => note(run, bridge, at, task, submitted.job.id).await,
         Err(AppError::Refused(refusal)) if passing(&refusal) => Err(AppError::Refused(refusal)),
-        Err(AppError::Refused(refusal)) => refuse(carrier, bridge, at, task, &refusal).await,
+        Err(AppError::Refused(refusal)) => refuse(run, bridge, at, task, &refusal).await,
         Err(failure) => Err(failure),
     }
 }
@@ -84,62 +84,69 @@ fn passing(refusal: &Refusal) -> bool {
 }
 
 /// Returns the bridge's caller, with the task's trace.
-fn on_behalf(carrier: &Carrier<'_>, task: &Kept) -> Caller {
+fn on_behalf(run: &BridgeRun<'_>, task: &StoredEnvelope) -> Caller {
     let noted =
         entente_domain::aee::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
-    let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*carrier.ctx.chance));
-    carrier.caller.clone().traced(trace)
+    let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*run.ctx.chance));
+    run.caller.clone().traced(trace)
 }
 
 /// Records the task's job, and takes the task out of the mailbox.
-async fn note(carrier: &Carrier<'_>, bridge: &Jobs, at: &Found, task: &Kept, job: JobId) -> Outcome<()> {
-    let ctx = carrier.ctx;
+async fn note(
+    run: &BridgeRun<'_>,
+    bridge: &Jobs,
+    at: &Found,
+    task: &StoredEnvelope,
+    job: JobId,
+) -> Outcome<()> {
+    let ctx = run.ctx;
     let mut tx = ctx.pool.begin().await?;
     let (target, now) = (job.to_string(), ctx.now());
-    let (bridge_name, source) = (&carrier.kept.name, Source::Letter(&task.id));
+    let (bridge_name, source) = (&run.kept.name, Source::Letter(&task.id));
     let carried = Carried { bridge: bridge_name, source, target: &target, at: now, job: Some(job) };
     rows::carried(&mut tx, &carried).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
-    rows::advance(&mut tx, carrier.kept, &at.place).await?;
+    rows::advance(&mut tx, run.kept, &at.place).await?;
     tx.commit().await?;
     Ok(())
 }
 
 /// Answers a task that cannot become a job with the reason.
 async fn refuse(
-    carrier: &Carrier<'_>,
+    run: &BridgeRun<'_>,
     bridge: &Jobs,
     at: &Found,
-    task: &Kept,
+    task: &StoredEnvelope,
     refusal: &Refusal,
 ) -> Outcome<()> {
-    let ctx = carrier.ctx;
+    let ctx = run.ctx;
     let now = ctx.now();
     let payload = failure(refusal.code.fault().wire(), &refusal.message, false);
     // Dated by the task's arrival, so that a retry writes the same envelope.
     let source = format!("{}/refused", task.id);
     let when = task.receipt.received_at;
-    let answer = parcel(carrier, bridge, task, (EnvelopeType::Error, payload), (&source, when), None)?;
-    let book = rulebook::latest(ctx).await?;
+    let answer = prepared(run, bridge, task, (EnvelopeType::Error, payload), (&source, when), None)?;
+    let book = policy_snapshot::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
     // Recorded under the task's id, so that the task is not turned into a job later.
-    let answer = admitted(carrier, &book, Source::Letter(&task.id), answer, &mut tx).await?;
+    let answer = admitted(run, &book, Source::Letter(&task.id), answer, &mut tx).await?;
     // Locks both mailboxes at once, in the global order: the answer's recipient, and this one.
     let own = [bridge.entity.as_str()];
-    let put = post::put_beside(ctx, &mut tx, &mut post::Known::new(), (answer.as_slice(), &own), now).await?;
+    let put =
+        ingest::put_beside(ctx, &mut tx, &mut ingest::Known::new(), (answer.as_slice(), &own), now).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
-    rows::advance(&mut tx, carrier.kept, &at.place).await?;
+    rows::advance(&mut tx, run.kept, &at.place).await?;
     tx.commit().await?;
     put.announce(ctx);
     Ok(())
 }
 
 /// Cancels jobs whose tasks expired or were answered by somebody else.
-pub(super) async fn call_off(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u64> {
-    let (ctx, caller) = (carrier.ctx, &carrier.caller);
+pub(super) async fn call_off(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
+    let (ctx, caller) = (run.ctx, &run.caller);
     let mut conn = ctx.pool.acquire().await?;
     let now = ctx.now();
-    let stale = rows::stale(&mut conn, &carrier.kept.name, &bridge.entity, now, i64::from(STRETCH)).await?;
+    let stale = rows::stale(&mut conn, &run.kept.name, &bridge.entity, now, i64::from(STRETCH)).await?;
     drop(conn);
     for one in &stale {
         let job = jobs::describe(ctx, caller, one.job_id).await?.job;
@@ -152,7 +159,7 @@ pub(super) async fn call_off(carrier: &Carrier<'_>, bridge: &Jobs) -> Outcome<u6
             // report.
             Err(AppError::Refused(_)) => {
                 let mut conn = ctx.pool.acquire().await?;
-                rows::tell(&mut conn, &carrier.kept.name, &one.source, one.told, false).await?;
+                rows::tell(&mut conn, &run.kept.name, &one.source, one.told, false).await?;
             }
             Err(failure) => return Err(failure),
         }

@@ -4,7 +4,7 @@
 //! A message is sent under an idempotency key derived from the envelope. If the server dies before it records
 //! the message, the next attempt sends it again and gets the same message.
 
-use entente_domain::bridges::{self as law, Mirror};
+use entente_domain::bridges::{self as domain, Mirror};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES};
 use entente_domain::openintent::messages::{Draft, MessageType};
@@ -12,20 +12,20 @@ use entente_domain::payload::{Payload, scan};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::Kept as Bridge;
-use super::carrying::{Carrier, STRETCH};
+use super::BridgeRecord as Bridge;
+use super::carrying::{BridgeRun, STRETCH};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
 use crate::aee::envelopes;
-use crate::aee::envelopes::Kept;
-use crate::openintent::messages::sends::Command;
-use crate::openintent::visits::home;
+use crate::aee::envelopes::StoredEnvelope;
+use crate::openintent::channel_access::home;
+use crate::openintent::messages::writer::Command;
 use crate::{AppError, Outcome};
 
 /// Mirrors the next page of envelopes.
-pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64> {
-    let mut conn = carrier.ctx.pool.acquire().await?;
-    let (from, most) = (&carrier.kept.place, i64::from(STRETCH));
+pub(super) async fn show(run: &BridgeRun<'_>, mirror: &Mirror) -> Outcome<u64> {
+    let mut conn = run.ctx.pool.acquire().await?;
+    let (from, most) = (&run.kept.place, i64::from(STRETCH));
     let found = match (&mirror.entity, &mirror.bus) {
         (Some(entity), _) => finds::items(&mut conn, entity, from.number, most).await?,
         (None, Some(bus)) => finds::sent(&mut conn, bus, from, most).await?,
@@ -38,38 +38,38 @@ pub(super) async fn show(carrier: &Carrier<'_>, mirror: &Mirror) -> Outcome<u64>
     for one in &found {
         let letter = letters.get(&one.envelope_id).filter(|letter| !made.contains(&letter.id));
         match letter {
-            Some(letter) => show_one(carrier, mirror, one, letter).await?,
-            None => rows::advance(&mut *carrier.ctx.pool.acquire().await?, carrier.kept, &one.place).await?,
+            Some(letter) => show_one(run, mirror, one, letter).await?,
+            None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &one.place).await?,
         }
     }
     Ok(found.len() as u64)
 }
 
-async fn show_one(carrier: &Carrier<'_>, mirror: &Mirror, at: &Found, letter: &Kept) -> Outcome<()> {
-    let ctx = carrier.ctx;
-    let key = law::key(&carrier.kept.name, &letter.id);
+async fn show_one(run: &BridgeRun<'_>, mirror: &Mirror, at: &Found, letter: &StoredEnvelope) -> Outcome<()> {
+    let ctx = run.ctx;
+    let key = domain::key(&run.kept.name, &letter.id);
     let once = Idempotency::new(&key, "mirror", letter.id.as_bytes())?;
     let command = Command {
         channel_id: mirror.channel_id,
         intent_id: home(ctx, mirror.channel_id).await?,
-        draft: draft(carrier.kept, letter)?,
-        principal: carrier.caller.principal().to_owned(),
+        draft: draft(run.kept, letter)?,
+        principal: run.caller.principal().to_owned(),
         once: Some(once),
         objection: None,
         trace: None,
     };
-    let target = match carrier.sends.send(command).await {
+    let target = match run.message_writer.send(command).await {
         Ok(message) => message.id.to_string(),
         Err(AppError::Refused(refusal)) if of_the_letter(&refusal) => {
-            tracing::info!(bridge = carrier.kept.name, error = %refusal, "an envelope was not shown");
+            tracing::info!(bridge = run.kept.name, error = %refusal, "an envelope was not shown");
             format!("refused: {}", refusal.code.wire())
         }
         Err(failure) => return Err(failure),
     };
     let mut tx = ctx.pool.begin().await?;
-    let (bridge, source, at_time) = (&carrier.kept.name, Source::Letter(&letter.id), ctx.now());
+    let (bridge, source, at_time) = (&run.kept.name, Source::Letter(&letter.id), ctx.now());
     rows::carried(&mut tx, &Carried { bridge, source, target: &target, at: at_time, job: None }).await?;
-    rows::advance(&mut tx, carrier.kept, &at.place).await?;
+    rows::advance(&mut tx, run.kept, &at.place).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -82,11 +82,11 @@ fn of_the_letter(refusal: &Refusal) -> bool {
     )
 }
 
-fn draft(bridge: &Bridge, letter: &Kept) -> Outcome<Draft> {
-    let whole = law::mirrored(&letter.body)?;
+fn draft(bridge: &Bridge, letter: &StoredEnvelope) -> Outcome<Draft> {
+    let whole = domain::mirrored(&letter.body)?;
     let fits = whole.as_str().len() <= PAYLOAD_BYTES && scan(whole.as_str().as_bytes()).is_ok();
     let payload =
-        if fits { whole } else { Payload::stored(law::omitted("envelope_id", &letter.id).to_string())? };
+        if fits { whole } else { Payload::stored(domain::omitted("envelope_id", &letter.id).to_string())? };
     let metadata = json!({ "bridge": bridge.name, "envelope_id": letter.id }).to_string();
     debug_assert!(metadata.len() <= METADATA_BYTES, "a name and an id");
     Ok(Draft {

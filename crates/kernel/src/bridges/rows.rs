@@ -7,7 +7,7 @@ use entente_domain::ids::{ChannelId, JobId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Kept, Place};
+use super::{BridgeRecord, Place};
 use crate::Outcome;
 use crate::aee::envelopes;
 
@@ -25,8 +25,8 @@ struct Row {
 }
 
 impl Row {
-    fn kept(self) -> Outcome<Kept> {
-        Ok(Kept {
+    fn kept(self) -> Outcome<BridgeRecord> {
+        Ok(BridgeRecord {
             name: self.name,
             bridge: serde_json::from_str(&self.bridge)?,
             created_by: self.created_by,
@@ -54,12 +54,12 @@ macro_rules! select {
 }
 
 /// Loads all bridges.
-pub(super) async fn all(conn: &mut PgConnection) -> Outcome<Vec<Kept>> {
+pub(super) async fn all(conn: &mut PgConnection) -> Outcome<Vec<BridgeRecord>> {
     let rows = select!("aee_bridges::all", "ORDER BY b.name").fetch_all(conn).await?;
     rows.into_iter().map(Row::kept).collect()
 }
 
-pub(super) async fn find(conn: &mut PgConnection, name: &str) -> Outcome<Option<Kept>> {
+pub(super) async fn find(conn: &mut PgConnection, name: &str) -> Outcome<Option<BridgeRecord>> {
     let row = select!("aee_bridges::find", "WHERE b.name = $1", name).fetch_optional(conn).await?;
     row.map(Row::kept).transpose()
 }
@@ -95,7 +95,7 @@ pub(super) struct Whence<'a> {
 }
 
 /// Inserts or updates a bridge.
-pub(super) async fn put(conn: &mut PgConnection, kept: &Kept, from: &Whence<'_>) -> Outcome<()> {
+pub(super) async fn put(conn: &mut PgConnection, kept: &BridgeRecord, from: &Whence<'_>) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridges::put
          INSERT INTO aee_bridges (name, bridge, created_by, created_at, key_id, agent, entity, bus, channel_id, place,
@@ -151,7 +151,7 @@ pub(super) async fn this(conn: &mut PgConnection) -> Outcome<i64> {
 }
 
 /// Stores a bridge's position, which never goes back.
-pub(super) async fn advance(conn: &mut PgConnection, kept: &Kept, place: &Place) -> Outcome<()> {
+pub(super) async fn advance(conn: &mut PgConnection, kept: &BridgeRecord, place: &Place) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridges::advance
          UPDATE aee_bridges SET place = $3, place_id = $4, problem = NULL
@@ -260,12 +260,12 @@ pub(super) async fn made(conn: &mut PgConnection, targets: &[&str]) -> Outcome<V
 /// Returns those of these envelopes that bridges made, or that replace one that a bridge made.
 pub(super) async fn of_bridges(
     conn: &mut PgConnection,
-    letters: &HashMap<String, envelopes::Kept>,
+    letters: &HashMap<String, envelopes::StoredEnvelope>,
 ) -> Outcome<HashSet<String>> {
     let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
     let asked: Vec<&str> = letters.keys().map(String::as_str).chain(origins).collect();
     let made: HashSet<String> = made(conn, &asked).await?.into_iter().collect();
-    let is_made = |letter: &&envelopes::Kept| {
+    let is_made = |letter: &&envelopes::StoredEnvelope| {
         made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
     };
     Ok(letters.values().filter(is_made).map(|letter| letter.id.clone()).collect())

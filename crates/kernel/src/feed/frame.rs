@@ -9,10 +9,10 @@ use entente_domain::ids::IntentId;
 use entente_domain::log::events::Event;
 use entente_domain::log::receipts::Receipt;
 use entente_domain::openintent::channels::Channel;
-use entente_domain::openintent::intents::Turn;
+use entente_domain::openintent::intents::StateChange;
 use entente_domain::openintent::messages::Message;
 
-use super::Place;
+use super::GlobalPosition;
 
 /// The family of subscription paths that a stream was opened on; event names differ between them (OI-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum Record {
         /// The event.
         event: Event,
         /// The intent before and after, if the event changed it.
-        turn: Option<Arc<Turn>>,
+        change: Option<Arc<StateChange>>,
     },
     /// A message's status changed.
     Receipt {
@@ -100,18 +100,18 @@ impl Record {
 
 /// A stream's resume token, sent as `id:`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+pub enum ResumeToken {
     /// A position in one intent's log.
-    Line(i64),
+    IntentLog(i64),
     /// A position among all intents.
-    House(Place),
+    Global(GlobalPosition),
 }
 
 /// A record with its resume token and encodings.
 #[derive(Debug)]
 pub struct Frame {
     /// The resume token after it.
-    pub mark: Mark,
+    pub mark: ResumeToken,
     /// The record.
     pub record: Record,
     encodings: [OnceLock<Bytes>; Wire::KINDS],
@@ -120,7 +120,7 @@ pub struct Frame {
 impl Frame {
     /// Creates a frame without encodings.
     #[must_use]
-    pub fn new(mark: Mark, record: Record) -> Self {
+    pub fn new(mark: ResumeToken, record: Record) -> Self {
         Self { mark, record, encodings: Default::default() }
     }
 

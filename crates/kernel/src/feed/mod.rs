@@ -5,12 +5,12 @@
 //! a convenience; the database is authoritative, and a missed or repeated publication does no harm. This
 //! module knows no SQL and no HTTP.
 
+pub mod changes;
 pub mod streams;
-pub mod turns;
 
-mod bells;
 mod frame;
 mod topic;
+mod wakeups;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use entente_domain::ids::IntentId;
 use tokio::sync::Notify;
 
-pub use bells::{Bells, Listener, Touch};
-pub use frame::{Family, Frame, Mark, Record, Wire};
+pub use frame::{Family, Frame, Record, ResumeToken, Wire};
 pub use topic::{Follower, Glance, Topic};
+pub use wakeups::{Listener, WakeKey, Wakeups};
 
 /// Locks per map of topics: more than cores, so that writers of different intents do not contend.
 const SHARDS: usize = 16;
@@ -31,7 +31,7 @@ const SHARDS: usize = 16;
 /// Transactions lock all their intents before their first write, so this order agrees with every intent's own
 /// (ARCHITECTURE.md, "One order").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct GlobalPosition {
     /// The writing transaction.
     pub xid: i64,
     /// The intent.
@@ -43,24 +43,24 @@ pub struct Place {
 /// The topic of one intent's log.
 pub type IntentTopic = Topic<i64>;
 /// The topic of all intents.
-pub type HouseTopic = Topic<Place>;
+pub type GlobalTopic = Topic<GlobalPosition>;
 
 /// The live feed of one server.
 #[derive(Debug)]
 pub struct Feed {
     intents: Vec<Mutex<HashMap<IntentId, Weak<IntentTopic>>>>,
-    house: Arc<HouseTopic>,
+    global: Arc<GlobalTopic>,
     /// Signals a commit while all intents are followed.
     activity: Notify,
     /// Signals a commit while there are receivers of webhooks.
     stir: Notify,
-    stirring: AtomicBool,
+    webhook_wakeup_enabled: AtomicBool,
     /// Whether other servers share the database and need wake-ups.
     has_peers: AtomicBool,
-    touched: Mutex<HashSet<Touch>>,
+    touched: Mutex<HashSet<WakeKey>>,
     touch: Notify,
     /// Wake-ups for jobs, sessions and work.
-    bells: Arc<Bells>,
+    wakeups: Arc<Wakeups>,
     /// Followed intents with committed records that were not published here.
     stale: Mutex<HashSet<IntentId>>,
     staleness: Notify,
@@ -78,14 +78,14 @@ impl Feed {
     pub fn new() -> Self {
         Self {
             intents: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            house: Arc::new(Topic::new()),
+            global: Arc::new(Topic::new()),
             activity: Notify::new(),
             stir: Notify::new(),
-            stirring: AtomicBool::new(false),
+            webhook_wakeup_enabled: AtomicBool::new(false),
             has_peers: AtomicBool::new(false),
             touched: Mutex::default(),
             touch: Notify::new(),
-            bells: Arc::default(),
+            wakeups: Arc::default(),
             stale: Mutex::default(),
             staleness: Notify::new(),
         }
@@ -109,20 +109,20 @@ impl Feed {
     }
 
     /// Follows all intents from a position.
-    pub fn follow_house(&self, place: Place) -> Follower<Place> {
-        let follower = Topic::follow(&self.house, place);
+    pub fn follow_global(&self, place: GlobalPosition) -> Follower<GlobalPosition> {
+        let follower = Topic::follow(&self.global, place);
         self.activity.notify_one();
         follower
     }
 
     /// Returns the topic of all intents; its only writer is `kernel::streams::tail`.
-    pub fn house(&self) -> &HouseTopic {
-        &self.house
+    pub fn global(&self) -> &GlobalTopic {
+        &self.global
     }
 
     /// Whether anybody follows all intents.
-    pub fn house_is_followed(&self) -> bool {
-        Arc::strong_count(&self.house) > 1
+    pub fn globally_followed(&self) -> bool {
+        Arc::strong_count(&self.global) > 1
     }
 
     /// Resolves at a commit while all intents are followed, or when somebody starts to follow them.
@@ -137,13 +137,13 @@ impl Feed {
         if let Some(topic) = self.topic(intent) {
             for record in records() {
                 let seq = record.seq();
-                topic.publish(seq - 1, seq, Some(Arc::new(Frame::new(Mark::Line(seq), record))));
+                topic.publish(seq - 1, seq, Some(Arc::new(Frame::new(ResumeToken::IntentLog(seq), record))));
             }
         }
     }
 
     /// Announces a commit for an intent without its records; followers read them from the database.
-    pub fn news(&self, intent: IntentId) {
+    pub fn notify_committed(&self, intent: IntentId) {
         self.signal(intent);
         self.look_at(intent);
     }
@@ -158,11 +158,11 @@ impl Feed {
     }
 
     fn signal(&self, intent: IntentId) {
-        self.tell_peers(Touch::Intent(intent));
+        self.tell_peers(WakeKey::Intent(intent));
         self.wake_readers();
     }
 
-    fn tell_peers(&self, what: Touch) {
+    fn tell_peers(&self, what: WakeKey) {
         if self.has_peers.load(Ordering::Relaxed) {
             self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
             self.touch.notify_one();
@@ -170,14 +170,14 @@ impl Feed {
     }
 
     /// Wakes the tasks waiting for this key, here and on other servers.
-    pub fn ring(&self, what: Touch) {
-        self.bells.ring(&what);
+    pub fn wake(&self, what: WakeKey) {
+        self.wakeups.ring(&what);
         self.tell_peers(what);
     }
 
     /// Returns the wake-up registry.
-    pub fn bells(&self) -> &Arc<Bells> {
-        &self.bells
+    pub fn wakeups(&self) -> &Arc<Wakeups> {
+        &self.wakeups
     }
 
     /// Whether other servers share the database.
@@ -187,22 +187,22 @@ impl Feed {
 
     /// Wakes the readers of all logs, if there are any.
     fn wake_readers(&self) {
-        if self.house_is_followed() {
+        if self.globally_followed() {
             self.activity.notify_one();
         }
-        if self.stirring.load(Ordering::Relaxed) {
+        if self.webhook_wakeup_enabled.load(Ordering::Relaxed) {
             self.stir.notify_one();
         }
     }
 
-    /// Resolves at the next commit, if enabled by [`Self::set_stirring`].
-    pub async fn stirred(&self) {
+    /// Resolves at the next commit, if enabled by [`Self::set_webhook_wakeup`].
+    pub async fn webhook_wakeup(&self) {
         self.stir.notified().await;
     }
 
     /// Sets whether there are receivers of webhooks.
-    pub fn set_stirring(&self, matters: bool) {
-        self.stirring.store(matters, Ordering::Relaxed);
+    pub fn set_webhook_wakeup(&self, matters: bool) {
+        self.webhook_wakeup_enabled.store(matters, Ordering::Relaxed);
     }
 
     /// Waits until followed intents have committed records that were not published here; takes and returns
@@ -244,12 +244,12 @@ impl Feed {
     }
 
     /// Takes the keys touched since other servers were last notified.
-    pub fn take_touched(&self) -> HashSet<Touch> {
+    pub fn take_touched(&self) -> HashSet<WakeKey> {
         std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until there are keys to notify other servers of, and takes them.
-    pub async fn touched(&self) -> HashSet<Touch> {
+    pub async fn touched(&self) -> HashSet<WakeKey> {
         loop {
             self.touch.notified().await;
             let touched = self.take_touched();

@@ -17,12 +17,12 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
 use entente_domain::refusal::{Code, Refusal};
 
-use crate::access::seats;
-use crate::feed::{Follower, Frame, Glance, Mark, Place, Record};
-use crate::log::places;
-use crate::log::places::Stretch;
+use crate::access::membership;
+use crate::feed::{Follower, Frame, Glance, GlobalPosition, Record, ResumeToken};
+use crate::log::reader;
+use crate::log::reader::LogPage;
+use crate::openintent::channel_access::visit;
 use crate::openintent::portfolios;
-use crate::openintent::visits::visit;
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
 pub use filling::{fill, look_around, tail};
@@ -60,8 +60,8 @@ pub enum End {
 
 #[derive(Debug)]
 enum Source {
-    Line { follower: Follower<i64>, intent: IntentId },
-    House { follower: Follower<Place>, past: HashSet<i64> },
+    IntentLog { follower: Follower<i64>, intent: IntentId },
+    Global { follower: Follower<GlobalPosition>, past: HashSet<i64> },
 }
 
 /// A subscription with its position.
@@ -74,7 +74,7 @@ pub struct Stream {
     /// Frames to return, stored here because the caller may drop the waiting future at any moment.
     seen: Vec<Arc<Frame>>,
     /// Position at which both lists were last empty.
-    settled: Option<Mark>,
+    settled: Option<ResumeToken>,
 }
 
 impl Stream {
@@ -83,11 +83,16 @@ impl Stream {
     /// # Errors
     /// Fails if the subject does not exist or is not readable, or if the resume token belongs to another kind of
     /// stream.
-    pub async fn open(ctx: &Ctx, caller: Caller, subject: Subject, resume: Option<Mark>) -> Outcome<Self> {
+    pub async fn open(
+        ctx: &Ctx,
+        caller: Caller,
+        subject: Subject,
+        resume: Option<ResumeToken>,
+    ) -> Outcome<Self> {
         let (intent, channel) = match subject {
             Subject::Intent(intent) => (intent, None),
             Subject::Channel(channel) => {
-                (crate::openintent::visits::home(ctx, channel).await?, Some(channel))
+                (crate::openintent::channel_access::home(ctx, channel).await?, Some(channel))
             }
             Subject::Portfolio(portfolio) => {
                 caller.require(Scope::IntentsRead)?;
@@ -110,29 +115,29 @@ impl Stream {
             visit.viewer(&caller, ctx.settings.strict).require(&visit.channel)?;
         } else {
             caller.require(Scope::IntentsRead)?;
-            seats::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
+            membership::require(&mut conn, &caller.agent, intent, Level::Read, now).await?;
         }
         let end =
-            crate::log::lines::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
+            crate::log::writer::tails(&mut conn, &[intent]).await?.first().map_or(0, |(_, tail)| tail.seq);
         let position = match resume {
             None => end,
             // A token beyond the end comes from a database that was restored: continue at the end.
-            Some(Mark::Line(seq)) => seq.clamp(0, end),
-            Some(Mark::House(_)) => return Err(foreign_mark()),
+            Some(ResumeToken::IntentLog(seq)) => seq.clamp(0, end),
+            Some(ResumeToken::Global(_)) => return Err(foreign_mark()),
         };
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
-        Ok(Self::new(Source::Line { follower, intent }, Sight::new(caller, view)))
+        Ok(Self::new(Source::IntentLog { follower, intent }, Sight::new(caller, view)))
     }
 
     /// Opens a stream over all intents.
-    async fn everywhere(ctx: &Ctx, sight: Sight, resume: Option<Mark>) -> Outcome<Self> {
+    async fn everywhere(ctx: &Ctx, sight: Sight, resume: Option<ResumeToken>) -> Outcome<Self> {
         let (place, past) = match resume {
-            None => places::now(ctx).await?,
-            Some(Mark::House(place)) => (place, HashSet::new()),
-            Some(Mark::Line(_)) => return Err(foreign_mark()),
+            None => reader::now(ctx).await?,
+            Some(ResumeToken::Global(place)) => (place, HashSet::new()),
+            Some(ResumeToken::IntentLog(_)) => return Err(foreign_mark()),
         };
-        Ok(Self::new(Source::House { follower: ctx.feed.follow_house(place), past }, sight))
+        Ok(Self::new(Source::Global { follower: ctx.feed.follow_global(place), past }, sight))
     }
 
     fn new(source: Source, sight: Sight) -> Self {
@@ -141,16 +146,16 @@ impl Stream {
 
     /// Returns the current position of the follower.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> ResumeToken {
         match &self.source {
-            Source::Line { follower, .. } => Mark::Line(follower.position),
-            Source::House { follower, .. } => Mark::House(follower.position),
+            Source::IntentLog { follower, .. } => ResumeToken::IntentLog(follower.position),
+            Source::Global { follower, .. } => ResumeToken::Global(follower.position),
         }
     }
 
     /// Ends the stream and returns a resume token: everything before it was returned, or was invisible to the caller.
     #[must_use]
-    pub fn leave(self) -> Mark {
+    pub fn leave(self) -> ResumeToken {
         let settled = self.unseen.is_empty() && self.seen.is_empty();
         self.settled.filter(|_| !settled).unwrap_or_else(|| self.mark())
     }
@@ -190,29 +195,33 @@ impl Stream {
     async fn advance(&mut self, ctx: &Ctx) -> Result<(), End> {
         let grant = &self.sight.caller.grant;
         match &mut self.source {
-            Source::Line { follower, intent, .. } => match follower.glance() {
+            Source::IntentLog { follower, intent, .. } => match follower.glance() {
                 Glance::Frames(frames) => self.unseen.extend(frames),
                 Glance::UpToDate => news(follower, grant).await,
                 Glance::Behind => {
-                    let stretch = Box::pin(places::line(ctx, *intent, follower.position)).await?;
-                    let Stretch { records, reached } = stretch;
+                    let stretch = Box::pin(reader::line(ctx, *intent, follower.position)).await?;
+                    let LogPage { records, reached } = stretch;
                     caught_up(ctx, &records);
-                    self.unseen
-                        .extend(records.into_iter().map(|(seq, r)| Arc::new(Frame::new(Mark::Line(seq), r))));
+                    self.unseen.extend(
+                        records
+                            .into_iter()
+                            .map(|(seq, r)| Arc::new(Frame::new(ResumeToken::IntentLog(seq), r))),
+                    );
                     follower.position = reached;
                     follower.topic().start_at(reached);
                 }
             },
-            Source::House { follower, .. } => match follower.glance() {
+            Source::Global { follower, .. } => match follower.glance() {
                 Glance::Frames(frames) => self.unseen.extend(frames),
                 Glance::UpToDate => news(follower, grant).await,
                 Glance::Behind => {
-                    let stretch = Box::pin(places::house(ctx, follower.position)).await?;
-                    let Stretch { records, reached } = stretch;
+                    let stretch = Box::pin(reader::global(ctx, follower.position)).await?;
+                    let LogPage { records, reached } = stretch;
                     caught_up(ctx, &records);
                     let stuck = records.is_empty() && reached == follower.position;
-                    self.unseen
-                        .extend(records.into_iter().map(|(at, r)| Arc::new(Frame::new(Mark::House(at), r))));
+                    self.unseen.extend(
+                        records.into_iter().map(|(at, r)| Arc::new(Frame::new(ResumeToken::Global(at), r))),
+                    );
                     follower.position = reached;
                     if stuck {
                         news(follower, grant).await;
@@ -224,7 +233,7 @@ impl Stream {
     }
 
     async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
-        if let (Source::House { past, .. }, Mark::House(place)) = (&self.source, frame.mark)
+        if let (Source::Global { past, .. }, ResumeToken::Global(place)) = (&self.source, frame.mark)
             && past.contains(&place.xid)
         {
             return Ok(false);

@@ -13,14 +13,14 @@ use entente_domain::arcp::sessions::tokens;
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::clock::{self, Timestamp};
 use entente_domain::identity::keys::{Key, Presented, Scope};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
 
 use crate::identity::caller::{Memory, unauthenticated};
 use crate::identity::keys;
 use crate::identity::keys::{Found, find_by_public_ids};
 use crate::refused::Refused;
-use crate::{AppError, Ctx, Grant, Outcome, aside};
+use crate::{AppError, Ctx, Grant, Outcome, run_blocking};
 
 /// Prefix of the public part of a seeded key; no other key can have it.
 const SEEDED: &str = "seed:";
@@ -118,7 +118,7 @@ async fn is_secret_of(ctx: &Ctx, presented: &str, digest: &Digest, found: &Found
     }
     let _turn = ctx.grants.old_keys.enter().await?;
     let (secret, hash) = (presented.to_owned(), found.secret_hash.clone());
-    if !aside(move || verify(&secret, &hash)).await? {
+    if !run_blocking(move || verify(&secret, &hash)).await? {
         return Ok(false);
     }
     keys::keep_digest(ctx, found.key.id, digest).await?;
@@ -185,7 +185,7 @@ fn vouched_for(ctx: &Ctx, principal: String, expires_at: Timestamp) -> Arc<Grant
         last_used_at: None,
         authority: None,
     };
-    Arc::new(Grant::new(key, Kind::Agent, 0))
+    Arc::new(Grant::new(key, PrincipalKind::Agent, 0))
 }
 
 /// Returns the public part to look a presented key up by; `None` when it cannot be a key of this server.
@@ -215,7 +215,8 @@ pub(crate) fn verify(secret: &str, hash: &str) -> bool {
 /// Hashes a password with argon2id; it is slow by design, so it runs on a blocking thread, few at a time.
 pub(crate) async fn hash_password(ctx: &Ctx, password: String) -> Outcome<String> {
     let _turn = ctx.grants.passwords.enter().await?;
-    let hashed = aside(move || Argon2::default().hash_password(password.as_bytes()).map(|h| h.to_string()));
+    let hashed =
+        run_blocking(move || Argon2::default().hash_password(password.as_bytes()).map(|h| h.to_string()));
     hashed.await?.map_err(|e| AppError::Inconsistent(format!("hashing a password: {e}")))
 }
 

@@ -2,7 +2,7 @@
 
 use entente_domain::identity::authority;
 use entente_domain::identity::authority::Authority;
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::refusal::{Code, Refusal};
 
 use crate::Caller;
@@ -14,7 +14,7 @@ impl Caller {
     /// # Errors
     /// [`Code::NotThePrincipal`].
     pub fn require_person(&self) -> Result<(), Refusal> {
-        let fault = if self.grant.kind != Kind::Human {
+        let fault = if self.grant.kind != PrincipalKind::Human {
             "this key is not a person's. Agents and services cannot decide, whatever their scopes"
         } else if !self.is_itself() {
             "this request speaks for somebody else. Decide as yourself: with your own key, and without X-Agent-ID"

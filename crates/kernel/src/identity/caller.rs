@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::{Key, Scope};
-use entente_domain::identity::principals::{Kind, check_name};
+use entente_domain::identity::principals::{PrincipalKind, check_name};
 use entente_domain::rate::{Allowance, Verdict, judge};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
@@ -38,7 +38,7 @@ pub struct Grant {
     /// The key's record.
     pub key: Key,
     /// The kind of its principal.
-    pub kind: Kind,
+    pub kind: PrincipalKind,
     /// The key's latest change that this grant includes.
     changed_seq: i64,
     void: CancellationToken,
@@ -51,7 +51,7 @@ pub struct Grant {
 impl Grant {
     /// Creates a grant for a key that was just verified.
     #[must_use]
-    pub fn new(key: Key, kind: Kind, changed_seq: i64) -> Self {
+    pub fn new(key: Key, kind: PrincipalKind, changed_seq: i64) -> Self {
         Self {
             key,
             kind,
@@ -335,7 +335,7 @@ impl Caller {
     /// [`Code::MayNotActAs`]; with `strict`, a service that names no agent at all (OI-2.7).
     pub fn speaker(&self, member: &str, name: Option<&str>, strict: bool) -> Result<String, Refusal> {
         let Some(name) = name else {
-            if strict && !self.named && self.grant.kind == Kind::Service {
+            if strict && !self.named && self.grant.kind == PrincipalKind::Service {
                 return Err(Refusal::field(
                     Code::InvalidRequest,
                     member,

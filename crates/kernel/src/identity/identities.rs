@@ -4,7 +4,7 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::agent_keys::{AgentKey, End};
-use entente_domain::identity::identities as law;
+use entente_domain::identity::identities as domain;
 use entente_domain::identity::identities::{Challenge, Identity, KeyAsk};
 use entente_domain::identity::keys::Scope;
 use entente_domain::identity::signatures::PublicKey;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::identity::principals;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, agents, idempotency, not_found, unknown};
 
 /// Begins the registration of a key and returns the challenge that the agent has to sign.
@@ -30,27 +30,27 @@ pub async fn begin(
     once: Option<&Idempotency>,
 ) -> Outcome<Challenge> {
     require_self(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let known = load(&mut tx, agent_id).await?;
     if known.is_none() {
         require_known(&mut tx, agent_id).await?;
     }
-    let challenge = law::challenge(agent_id, known.as_ref(), &ask, now, &*ctx.chance)?;
+    let challenge = domain::challenge(agent_id, known.as_ref(), &ask, now, &*ctx.chance)?;
     save_challenge(&mut tx, &challenge).await?;
     let payload = json!({
         "agent_id": agent_id, "public_key": challenge.public_key, "did": challenge.public_key.did(),
         "expires_at": challenge.expires_at,
     });
-    line.record(ctx, Draft::of(Kind::IdentityChallengeIssued, agent_id, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::IdentityChallengeIssued, agent_id, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &challenge, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(challenge)
 }
 
@@ -67,28 +67,28 @@ pub async fn complete(
     once: Option<&Idempotency>,
 ) -> Outcome<Identity> {
     require_self(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let known = load(&mut tx, agent_id).await?;
     let open = open_challenge(&mut tx, agent_id).await?;
     if known.is_none() && open.is_none() {
         require_known(&mut tx, agent_id).await?;
     }
-    let identity = law::complete(known.as_ref(), open.as_ref(), challenge, signature, now)?;
+    let identity = domain::complete(known.as_ref(), open.as_ref(), challenge, signature, now)?;
     delete_challenge(&mut tx, agent_id).await?;
     save(&mut tx, &identity).await?;
     let payload = identity.last().map(|key| {
         json!({ "agent_id": agent_id, "public_key": key.public_key, "did": key.public_key.did(), "key_expires_at": key.expires_at })
     });
-    line.record(ctx, Draft::of(Kind::IdentityRegistered, agent_id, payload.unwrap_or_default()));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::IdentityRegistered, agent_id, payload.unwrap_or_default()));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &identity, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(identity)
 }
 
@@ -129,7 +129,7 @@ pub async fn verify(
     let known = load(&mut connection, agent_id).await?.ok_or_else(|| not_found("identity"))?;
     payload.values().try_for_each(entente_domain::canonical::exact)?;
     let at = ctx.now();
-    let fault = law::check(&known, payload, signature, known.present(at)).err();
+    let fault = domain::check(&known, payload, signature, known.present(at)).err();
     let last = known.last().ok_or_else(|| AppError::Inconsistent(format!("`{agent_id}` has no key")))?;
     Ok(Verdict { public_key: last.public_key, fault, at })
 }
@@ -146,26 +146,26 @@ pub async fn rotate(
     once: Option<&Idempotency>,
 ) -> Outcome<Identity> {
     require_self(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let known = load(&mut tx, agent_id).await?.ok_or_else(|| not_found("identity"))?;
     let signature = body.get("signature").cloned();
-    let rotation = law::rotate(&known, &body, now)?;
+    let rotation = domain::rotate(&known, &body, now)?;
     save(&mut tx, &rotation.identity).await?;
     // The event includes the signature: the log itself proves which key authorised the change.
     let payload = json!({
         "agent_id": agent_id, "statement": rotation.statement, "signature": signature,
         "did": rotation.identity.last().map(|key| key.public_key.did()), "new_key_proved": rotation.new_key_proved,
     });
-    line.record(ctx, Draft::of(Kind::IdentityRotated, agent_id, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::IdentityRotated, agent_id, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &rotation.identity, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(rotation.identity)
 }
 
@@ -179,18 +179,18 @@ pub async fn rotate(
 pub async fn revoke(ctx: &Ctx, caller: &Caller, agent_id: &str, reason: Option<&str>) -> Outcome<Identity> {
     agents::require_keeper(ctx, caller, agent_id)?;
     entente_domain::access::check_reason(reason)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let known = load(&mut tx, agent_id).await?.ok_or_else(|| not_found("identity"))?;
-    let Some(next) = law::revoke(&known, line.now()) else { return Ok(known) };
+    let Some(next) = domain::revoke(&known, log.now()) else { return Ok(known) };
     save(&mut tx, &next).await?;
     let payload = json!({
         "agent_id": agent_id, "public_key": next.last().map(|key| key.public_key), "reason": reason,
     });
-    line.record(ctx, Draft::of(Kind::IdentityRevoked, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::IdentityRevoked, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(next)
 }
 
@@ -301,7 +301,7 @@ async fn open_challenge(conn: &mut PgConnection, agent_id: &str) -> Outcome<Opti
         agent_id: row.agent_id,
         public_key: stored_key(row.public_key)?,
         key_expires_at: row.key_expires_at,
-        bytes: crate::log::lines::digest(row.challenge)?,
+        bytes: crate::log::writer::digest(row.challenge)?,
         expires_at: row.expires_at,
     }))
 }

@@ -8,10 +8,10 @@ mod writes;
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::authority::{Authority, Basis};
-use entente_domain::identity::keys as law;
+use entente_domain::identity::keys as domain;
 use entente_domain::identity::keys::{Dialect, Key, KeyAsk, Presented, Scope};
 use entente_domain::identity::people::{check_label, may_let_in};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::log::events::{Draft, Kind as EventKind};
 use entente_domain::refusal::Code;
@@ -24,7 +24,7 @@ use crate::identity::keys::writes::end_key;
 pub use crate::identity::keys::writes::save_uses;
 pub(crate) use crate::identity::keys::writes::{end_labelled, insert, keep_digest};
 use crate::identity::principals;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// Default number of seconds that an old key keeps working after its rotation.
@@ -64,28 +64,28 @@ pub async fn create(
     caller.grant.key.may_make(&ask, principal_id)?;
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     let whom = principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
     check_label(whom.kind, ask.label.as_deref())?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let id = KeyId::mint(line.now(), &*ctx.chance);
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let id = KeyId::mint(log.now(), &*ctx.chance);
     let mut key =
-        law::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, line.now())?;
-    key.authority = (whom.kind == Kind::Human).then(|| caller.hands_on(principal_id));
+        domain::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, log.now())?;
+    key.authority = (whom.kind == PrincipalKind::Human).then(|| caller.hands_on(principal_id));
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
         "authority": key.authority,
     });
-    line.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
-    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
+    insert(&mut tx, &key, &hashed, log.tail.seq).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &key, key.created_at).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
@@ -105,15 +105,15 @@ pub async fn rotate(
 ) -> Outcome<NewKey> {
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     let Found { key: old, kind, .. } = reachable(&mut tx, caller, id).await?;
     caller.require_power_over(&old)?;
     may_let_in(caller.grant.kind, kind, Some(&old.scopes))?;
     if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewKey { key, secret: None });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     if !old.in_force(now) {
         let message = "This key is revoked or expired. Make a new one instead.";
         return Err(crate::refuse(Code::Unprocessable, message));
@@ -121,7 +121,7 @@ pub async fn rotate(
     let overlap_end = plus_seconds(now, overlap_seconds);
     let end = old.expires_at.map_or(overlap_end, |end| end.min(overlap_end));
     let itself = old.id == caller.grant.key.id;
-    let handed = (kind == Kind::Human).then(|| caller.hands_on(&old.principal_id));
+    let handed = (kind == PrincipalKind::Human).then(|| caller.hands_on(&old.principal_id));
     let key = Key {
         id: KeyId::mint(now, &*ctx.chance),
         public_id: presented.public_id.clone(),
@@ -137,10 +137,10 @@ pub async fn rotate(
         "key_id": key.id, "principal_id": key.principal_id, "rotated_from": id, "old_key_ends_at": end,
         "authority": key.authority,
     });
-    line.record(ctx, Draft::of(EventKind::KeyRotated, caller.principal(), payload));
-    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
-    end_key(&mut tx, id, Some(end), None, line.tail.seq).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(EventKind::KeyRotated, caller.principal(), payload));
+    insert(&mut tx, &key, &hashed, log.tail.seq).await?;
+    end_key(&mut tx, id, Some(end), None, log.tail.seq).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &key, now).await?;
     tx.commit().await?;
     forget(ctx).await;
@@ -154,17 +154,17 @@ pub async fn rotate(
 /// # Errors
 /// The key does not exist or belongs to another principal.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let key = reachable(&mut tx, caller, id).await?.key;
     if key.revoked_at.is_some() {
         return Ok(key);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id });
-    line.record(ctx, Draft::of(EventKind::KeyRevoked, caller.principal(), payload));
-    end_key(&mut tx, id, key.expires_at, Some(now), line.tail.seq).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(EventKind::KeyRevoked, caller.principal(), payload));
+    end_key(&mut tx, id, key.expires_at, Some(now), log.tail.seq).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
     forget(ctx).await;
     Ok(Key { revoked_at: Some(now), ..key })
@@ -174,7 +174,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
 ///
 /// If this fails, the watch of this server retries shortly.
 async fn forget(ctx: &Ctx) {
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     if let Err(e) = refresh(ctx).await {
         tracing::warn!(error = %e, "keys that changed are not forgotten yet");
     }
@@ -245,7 +245,7 @@ pub(crate) struct Found {
     /// SHA-256 of the secret; absent if an earlier release made the key and it was not presented since.
     pub secret_sha256: Option<Vec<u8>>,
     /// Kind of its principal.
-    pub kind: Kind,
+    pub kind: PrincipalKind,
     /// Number of its last change in the order of all key changes.
     pub changed_seq: i64,
 }
@@ -257,9 +257,9 @@ impl TryFrom<Row> for Found {
         let scopes =
             row.scopes.iter().map(|scope| Scope::parse(scope).ok_or_else(|| unknown("scope", scope)));
         let dialect = row.dialect.map(|word| Dialect::parse(&word).ok_or_else(|| unknown("dialect", &word)));
-        let kind = Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?;
+        let kind = PrincipalKind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?;
         let authority = match row.basis {
-            _ if kind != Kind::Human => None,
+            _ if kind != PrincipalKind::Human => None,
             Some(basis) => Some(authority(&basis, row.let_in_by)?),
             // A seeded key has this basis, whichever release stored it.
             None => is_seeded(&row.public_id).then(Authority::seeded),

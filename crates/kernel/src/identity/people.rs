@@ -16,13 +16,13 @@ use std::net::IpAddr;
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::authority::{Authority, Basis, let_in_by};
-use entente_domain::identity::keys as law;
+use entente_domain::identity::keys as domain;
 use entente_domain::identity::keys::{Key, KeyAsk, Presented, Scope};
 use entente_domain::identity::people::{
     BROWSER, BROWSER_SECONDS, PROGRAM, PROGRAM_SECONDS, TERMINAL, TERMINAL_SECONDS, Ticket, check_path,
     may_let_in,
 };
-use entente_domain::identity::principals::{HOUSE, Kind, Principal};
+use entente_domain::identity::principals::{Principal, PrincipalKind, SYSTEM};
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::log::events::{Draft, Kind as EventKind};
 use entente_domain::refusal::{Code, Refusal};
@@ -32,9 +32,9 @@ use sqlx::PgConnection;
 use crate::identity::authentication::{Hashed, hash, hash_password, verify};
 use crate::identity::keys::{NewKey, Secret, insert};
 use crate::identity::principals;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::refused::Refused;
-use crate::{AppError, Caller, Ctx, Outcome, aside, idempotency, not_found};
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
 
 use crate::identity::people::passwords::{Known, password_of};
 pub use links::tidy;
@@ -87,20 +87,20 @@ pub async fn link(
     require_power(caller, principal_id, ask.admin)?;
     check_path(&ask.leads_to)?;
     let ticket = Ticket::mint(&*ctx.chance);
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     person(&mut tx, caller.grant.kind, principal_id).await?;
     if let Some(expires_at) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(NewLink { path: None, expires_at });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let key = &caller.grant.key;
     let (by, let_in_by) = (caller.principal(), let_in_by(key, principal_id));
     let by = (by, Some(key.id), let_in_by.as_deref());
-    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, principal_id, &ask, by).await?;
-    line.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &expires_at, line.now()).await?;
+    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, principal_id, &ask, by).await?;
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &expires_at, log.now()).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
@@ -110,22 +110,22 @@ pub async fn link(
 /// Returns database errors.
 pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     let ticket = Ticket::mint(&*ctx.chance);
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
     let developer = Principal {
         id: DEVELOPER.to_owned(),
-        kind: Kind::Human,
+        kind: PrincipalKind::Human,
         display_name: None,
-        created_by: HOUSE.to_owned(),
-        created_at: line.now(),
+        created_by: SYSTEM.to_owned(),
+        created_at: log.now(),
     };
     principals::insert(&mut tx, &developer).await?;
     let ask = LinkAsk { admin: true, leads_to: "/inbox".to_owned(), seconds: BROWSER_SECONDS };
-    let by = (HOUSE, None, Some(HOUSE));
-    let expires_at = links::keep(ctx, &mut tx, &mut line, &ticket, DEVELOPER, &ask, by).await?;
-    line.save(&mut tx).await?;
+    let by = (SYSTEM, None, Some(SYSTEM));
+    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, DEVELOPER, &ask, by).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
@@ -149,19 +149,19 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr
         return Err(nobody());
     }
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     // The password may have changed during the check.
     let current = password_of(&mut tx, name).await?;
     let Some(known) = current.filter(|now| found.is_some_and(|then| then.hash == now.hash)) else {
         return Err(nobody());
     };
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
-    let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, line.now());
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+    let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, log.now());
     let how = (&presented, &hashed, "password", known.authority());
-    let key = open(ctx, &mut tx, &mut line, &known.principal_id, ask, how).await?;
-    line.save(&mut tx).await?;
+    let key = open(ctx, &mut tx, &mut log, &known.principal_id, ask, how).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
@@ -189,17 +189,17 @@ pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
     // Everybody who presents the link waits here, for the lock of the system log.
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
-    let link = links::waiting(&mut tx, &digest, line.now()).await?;
-    links::use_up(&mut tx, &digest, line.now()).await?;
-    let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, line.now());
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+    let link = links::waiting(&mut tx, &digest, log.now()).await?;
+    links::use_up(&mut tx, &digest, log.now()).await?;
+    let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, log.now());
     let authority = Authority { basis: Basis::OneTimeLink, let_in_by: link.let_in_by };
     let how = (&presented, &hashed, "link", authority);
-    let key = open(ctx, &mut tx, &mut line, &link.principal_id, ask, how).await?;
-    line.save(&mut tx).await?;
+    let key = open(ctx, &mut tx, &mut log, &link.principal_id, ask, how).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok((NewKey { key, secret: Some(Secret(presented.reveal())) }, link.leads_to))
 }
 
@@ -218,7 +218,7 @@ pub enum For {
 /// Fails if the caller is not a person, or uses another key than a browser's.
 pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     let key = &caller.grant.key;
-    if caller.grant.kind != Kind::Human || key.label.as_deref() != Some(BROWSER) {
+    if caller.grant.kind != PrincipalKind::Human || key.label.as_deref() != Some(BROWSER) {
         return Err(Refusal::new(
             Code::Forbidden,
             "Keys of their own are made by a person who is logged in.",
@@ -227,19 +227,19 @@ pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     }
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let (label, seconds) = match what {
         For::Terminal => (TERMINAL, TERMINAL_SECONDS),
         For::Program => (PROGRAM, PROGRAM_SECONDS),
     };
     // The key may decide, but not administer.
-    let ask = ask(&scopes(false), label, seconds, line.now());
+    let ask = ask(&scopes(false), label, seconds, log.now());
     let how = (&presented, &hashed, "page", caller.hands_on(&key.principal_id));
-    let made = open(ctx, &mut tx, &mut line, &key.principal_id, ask, how).await?;
-    line.save(&mut tx).await?;
+    let made = open(ctx, &mut tx, &mut log, &key.principal_id, ask, how).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
 }
 
@@ -250,7 +250,7 @@ async fn fits(ctx: &Ctx, known: Option<&Known>, password: String) -> Outcome<boo
         return Ok(false);
     };
     let _turn = ctx.grants.passwords.enter().await?;
-    aside(move || verify(&password, &kept)).await
+    run_blocking(move || verify(&password, &kept)).await
 }
 
 /// Returns the error of every failed login.
@@ -281,10 +281,10 @@ fn require_power(caller: &Caller, principal_id: &str, admin: bool) -> Outcome<()
 }
 
 /// Loads a person by id, if a principal of the kind `by` may let that person in.
-async fn person(conn: &mut PgConnection, by: Kind, id: &str) -> Outcome<Principal> {
+async fn person(conn: &mut PgConnection, by: PrincipalKind, id: &str) -> Outcome<Principal> {
     let found = principals::find(conn, id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(by, found.kind, None)?;
-    if found.kind == Kind::Human {
+    if found.kind == PrincipalKind::Human {
         return Ok(found);
     }
     let message = "Only people log in. Make a key for an agent or a service.";
@@ -295,19 +295,20 @@ async fn person(conn: &mut PgConnection, by: Kind, id: &str) -> Outcome<Principa
 async fn open(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    line: &mut Line,
+    log: &mut IntentLog,
     principal_id: &str,
     ask: KeyAsk,
     (presented, hashed, by, authority): (&Presented, &Hashed, &str, Authority),
 ) -> Outcome<Key> {
-    let id = KeyId::mint(line.now(), &*ctx.chance);
-    let mut key = law::create(ask, presented.public_id.clone(), principal_id, principal_id, id, line.now())?;
+    let id = KeyId::mint(log.now(), &*ctx.chance);
+    let mut key =
+        domain::create(ask, presented.public_id.clone(), principal_id, principal_id, id, log.now())?;
     key.authority = Some(authority);
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
         "label": key.label, "opened_by": by, "authority": key.authority,
     });
-    line.record(ctx, Draft::of(EventKind::KeyCreated, principal_id, payload));
-    insert(conn, &key, hashed, line.tail.seq).await?;
+    log.record(ctx, Draft::of(EventKind::KeyCreated, principal_id, payload));
+    insert(conn, &key, hashed, log.tail.seq).await?;
     Ok(key)
 }

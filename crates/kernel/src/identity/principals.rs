@@ -3,14 +3,14 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::{Kind, Principal, check_name};
+use entente_domain::identity::principals::{Principal, PrincipalKind, check_name};
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind as EventKind};
 use entente_domain::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// Creates a principal.
@@ -22,7 +22,7 @@ pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
     id: String,
-    kind: Kind,
+    kind: PrincipalKind,
     display_name: Option<String>,
     once: Option<&Idempotency>,
 ) -> Outcome<Principal> {
@@ -31,11 +31,11 @@ pub async fn create(
     if let Some(name) = &display_name {
         check_name("display_name", name)?;
     }
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     if find(&mut tx, &id).await?.is_some() {
         // The id is not repeated: clients could mistake a part of it for another conflict (OI-3.5.3).
         return Err(crate::refuse(Code::AlreadyExists, "There is a principal with this id already."));
@@ -45,15 +45,15 @@ pub async fn create(
         kind,
         display_name,
         created_by: caller.principal().to_owned(),
-        created_at: line.now(),
+        created_at: log.now(),
     };
     insert(&mut tx, &principal).await?;
     let payload = json!({ "principal_id": principal.id, "kind": principal.kind });
-    line.record(ctx, Draft::of(EventKind::PrincipalCreated, caller.principal(), payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(EventKind::PrincipalCreated, caller.principal(), payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &principal, principal.created_at).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(principal)
 }
 
@@ -100,7 +100,7 @@ impl TryFrom<Row> for Principal {
 
     fn try_from(row: Row) -> Outcome<Self> {
         Ok(Self {
-            kind: Kind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
+            kind: PrincipalKind::parse(&row.kind).ok_or_else(|| unknown("principal kind", &row.kind))?,
             id: row.id,
             display_name: row.display_name,
             created_by: row.created_by,

@@ -2,10 +2,10 @@
 
 use entente_domain::canonical::sha256;
 use entente_domain::identity::authority::Authority;
-use entente_domain::identity::keys as law;
+use entente_domain::identity::keys as domain;
 use entente_domain::identity::keys::{Key, KeyAsk, Presented, Scope};
-use entente_domain::identity::principals::HOUSE;
-use entente_domain::identity::principals::{Kind, Principal};
+use entente_domain::identity::principals::SYSTEM;
+use entente_domain::identity::principals::{Principal, PrincipalKind};
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::log::events::{Draft, Kind as EventKind};
 use serde_json::json;
@@ -13,14 +13,14 @@ use serde_json::json;
 use crate::identity::authentication::{hash, seeded_id};
 use crate::identity::keys::{NewKey, Secret, end_labelled, find_by_public_ids, insert};
 use crate::identity::principals;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// A principal with a literal key, for local use (`entente dev --seed`).
 #[derive(Clone)]
 pub struct Seed {
     /// Kind of principal.
-    pub kind: Kind,
+    pub kind: PrincipalKind,
     /// Id of the principal.
     pub id: String,
     /// The literal key.
@@ -44,9 +44,15 @@ pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
         return Ok(None);
     }
     let presented = Presented::mint(&*ctx.chance);
-    let key =
-        plant(ctx, Kind::Service, "service.bootstrap", &presented.public_id, presented.reveal(), "bootstrap")
-            .await?;
+    let key = plant(
+        ctx,
+        PrincipalKind::Service,
+        "service.bootstrap",
+        &presented.public_id,
+        presented.reveal(),
+        "bootstrap",
+    )
+    .await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
@@ -57,7 +63,8 @@ pub async fn bootstrap(ctx: &Ctx) -> Outcome<Option<NewKey>> {
 pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     let presented = Presented::mint(&*ctx.chance);
     let key =
-        plant(ctx, Kind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev").await?;
+        plant(ctx, PrincipalKind::Service, "service.dev", &presented.public_id, presented.reveal(), "dev")
+            .await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
@@ -69,7 +76,8 @@ pub async fn development(ctx: &Ctx) -> Outcome<Option<NewKey>> {
 /// Returns database errors.
 pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
     let presented = Presented::mint(&*ctx.chance);
-    let key = plant(ctx, Kind::Agent, "agent.dev", &presented.public_id, presented.reveal(), "dev").await?;
+    let key = plant(ctx, PrincipalKind::Agent, "agent.dev", &presented.public_id, presented.reveal(), "dev")
+        .await?;
     Ok(key.map(|key| NewKey { key, secret: Some(Secret(presented.reveal())) }))
 }
 
@@ -79,7 +87,7 @@ pub async fn development_agents(ctx: &Ctx) -> Outcome<Option<NewKey>> {
 ///
 /// # Errors
 /// Returns database errors; fails if the id is malformed.
-pub async fn seed(ctx: &Ctx, kind: Kind, id: &str, secret: &str) -> Outcome<()> {
+pub async fn seed(ctx: &Ctx, kind: PrincipalKind, id: &str, secret: &str) -> Outcome<()> {
     entente_domain::identity::principals::check_name("seed", id)?;
     let public_id = seeded_id(&sha256(secret));
     plant(ctx, kind, id, &public_id, secret.to_owned(), "seed").await.map(|_key| ())
@@ -88,20 +96,20 @@ pub async fn seed(ctx: &Ctx, kind: Kind, id: &str, secret: &str) -> Outcome<()> 
 /// Creates a key in the name of the system, without a caller; `None` if the key exists already.
 async fn plant(
     ctx: &Ctx,
-    kind: Kind,
+    kind: PrincipalKind,
     principal_id: &str,
     public_id: &str,
     secret: String,
     label: &str,
 ) -> Outcome<Option<Key>> {
     let hashed = hash(&secret)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
-    let now = line.now();
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+    let now = log.now();
     if !find_by_public_ids(&mut tx, &[public_id]).await?.is_empty() {
         return Ok(None);
     }
-    let by = HOUSE.to_owned();
+    let by = SYSTEM.to_owned();
     let principal = Principal {
         id: principal_id.to_owned(),
         kind,
@@ -111,33 +119,33 @@ async fn plant(
     };
     principals::insert(&mut tx, &principal).await?;
     let seeded = label == "seed";
-    let service = kind == Kind::Service;
+    let service = kind == PrincipalKind::Service;
     let ask = KeyAsk {
         label: Some(label.to_owned()),
         scopes: (!seeded && service).then(|| Scope::ALL.to_vec()),
         act_as: match (kind, seeded) {
-            (Kind::Service, _) => vec!["*".to_owned()],
-            (Kind::Agent, false) => vec!["agent.*".to_owned()],
-            (Kind::Agent | Kind::Human, _) => Vec::new(),
+            (PrincipalKind::Service, _) => vec!["*".to_owned()],
+            (PrincipalKind::Agent, false) => vec!["agent.*".to_owned()],
+            (PrincipalKind::Agent | PrincipalKind::Human, _) => Vec::new(),
         },
         rate_per_second: seeded.then_some(0),
         ..KeyAsk::default()
     };
     let id = KeyId::mint(now, &*ctx.chance);
-    let mut key = law::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
+    let mut key = domain::create(ask, public_id.to_owned(), principal_id, &by, id, now)?;
     // The operator chose this literal key for a person, on the machine itself; no caller can.
-    key.authority = (kind == Kind::Human).then(Authority::seeded);
+    key.authority = (kind == PrincipalKind::Human).then(Authority::seeded);
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
         "authority": key.authority,
     });
-    line.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
+    log.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
     if label == "dev" {
         // Resources of an earlier run's key, such as webhooks, continue with this one.
-        key.rotated_from = end_labelled(&mut tx, principal_id, label, now, line.tail.seq).await?;
+        key.rotated_from = end_labelled(&mut tx, principal_id, label, now, log.tail.seq).await?;
     }
-    insert(&mut tx, &key, &hashed, line.tail.seq).await?;
-    line.save(&mut tx).await?;
+    insert(&mut tx, &key, &hashed, log.tail.seq).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
     Ok(Some(key))
 }

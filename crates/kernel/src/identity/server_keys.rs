@@ -92,7 +92,7 @@ async fn kept(conn: &mut PgConnection) -> Outcome<Option<Signer>> {
     .fetch_optional(conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let signer = Signer::from_seed(&crate::log::lines::digest(row.seed)?);
+    let signer = Signer::from_seed(&crate::log::writer::digest(row.seed)?);
     if signer.public_key().did() == row.did {
         return Ok(Some(signer));
     }

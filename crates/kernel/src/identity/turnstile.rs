@@ -28,7 +28,7 @@ pub struct Turnstile {
 
 /// A turn; dropping it admits the next task.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct Admission<'a> {
     _permit: SemaphorePermit<'a>,
     _place: Place<'a>,
 }
@@ -53,7 +53,7 @@ impl Turnstile {
     ///
     /// # Errors
     /// [`Code::Unavailable`] if too many wait already.
-    pub async fn enter(&self) -> Outcome<Turn<'_>> {
+    pub async fn enter(&self) -> Outcome<Admission<'_>> {
         let before = self.inside.fetch_add(1, Ordering::AcqRel);
         let place = Place(&self.inside);
         if before >= self.most {
@@ -64,7 +64,7 @@ impl Turnstile {
             return Err(refusal.into());
         }
         let permit = self.turns.acquire().await.map_err(|e| AppError::Unavailable(e.to_string()))?;
-        Ok(Turn { _permit: permit, _place: place })
+        Ok(Admission { _permit: permit, _place: place })
     }
 }
 

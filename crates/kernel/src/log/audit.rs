@@ -6,7 +6,7 @@ use entente_domain::ids::IntentId;
 use entente_domain::log::events::Event;
 
 use crate::log::events;
-use crate::log::events::Filter;
+use crate::log::events::EventFilter;
 use crate::pages::Page;
 use crate::{Caller, Ctx, Outcome};
 
@@ -14,8 +14,8 @@ use crate::{Caller, Ctx, Outcome};
 ///
 /// # Errors
 /// The scope `admin` is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page<Event>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &EventFilter) -> Outcome<Page<Event>> {
     caller.require(Scope::Admin)?;
     let mut connection = ctx.pool.acquire().await?;
-    events::page(&mut connection, caller, IntentId::HOUSE, filter).await
+    events::page(&mut connection, caller, IntentId::SYSTEM, filter).await
 }

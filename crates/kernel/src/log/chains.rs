@@ -11,17 +11,17 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::{CheckpointId, EventId, IntentId};
 use entente_domain::log::chains::{Break, verify, verify_end};
-use entente_domain::log::checkpoints as law;
+use entente_domain::log::checkpoints as domain;
 use entente_domain::log::checkpoints::{Checkpoint, Told};
 use entente_domain::log::events::{Kind, Sealed};
 use entente_domain::log::proofs;
 use sqlx::PgConnection;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::access::seats;
+use crate::access::membership;
 use crate::identity::{identities, server_keys};
 use crate::log::{checkpoints, events};
-use crate::{AppError, Caller, Ctx, Outcome, aside};
+use crate::{AppError, Caller, Ctx, Outcome, run_blocking};
 
 /// The result of verifying a stored log (OI-13.1).
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
     caller.require(Scope::IntentsRead)?;
     let turn = turn().await?;
     let mut tx = ctx.snapshot().await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let stored = read(ctx, &mut tx, intent_id).await?;
     tx.commit().await?;
     stored.judge(intent_id, turn).await
@@ -52,14 +52,14 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outco
 ///
 /// # Errors
 /// The scope `admin` is missing.
-pub async fn of_house(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
+pub async fn of_system(ctx: &Ctx, caller: &Caller) -> Outcome<Verification> {
     caller.require(Scope::Admin)?;
     let turn = turn().await?;
     let mut tx = ctx.snapshot().await?;
-    let stored = read(ctx, &mut tx, IntentId::HOUSE).await?;
+    let stored = read(ctx, &mut tx, IntentId::SYSTEM).await?;
     let missing = missing(&mut tx, &stored.events).await?;
     tx.commit().await?;
-    let mut found = stored.judge(IntentId::HOUSE, turn).await?;
+    let mut found = stored.judge(IntentId::SYSTEM, turn).await?;
     found.breaks.extend(missing);
     Ok(found)
 }
@@ -98,7 +98,7 @@ struct Stored {
 impl Stored {
     /// Verifies the log; it holds the permit until it is done, even if the request is gone.
     async fn judge(self, log: IntentId, turn: SemaphorePermit<'static>) -> Outcome<Verification> {
-        aside(move || {
+        run_blocking(move || {
             let _turn = turn;
             self.judged(log)
         })
@@ -113,7 +113,7 @@ impl Stored {
         }
         let checkpoint_count = self.checkpoints.len() + self.unread_checkpoints.len();
         breaks.extend(self.unread_checkpoints);
-        breaks.extend(law::verify(log, &self.events, &self.checkpoints, &self.trusted));
+        breaks.extend(domain::verify(log, &self.events, &self.checkpoints, &self.trusted));
         breaks.extend(proofs::verify(&self.events, &self.identities));
         Verification { events: self.events, checkpoint_count, breaks }
     }
@@ -121,7 +121,7 @@ impl Stored {
 
 async fn read(ctx: &Ctx, conn: &mut PgConnection, log: IntentId) -> Outcome<Stored> {
     let mut unread = Vec::new();
-    let end = match crate::log::lines::tails(conn, &[log]).await {
+    let end = match crate::log::writer::tails(conn, &[log]).await {
         Ok(mut found) => Some(found.pop().map_or((0, None), |(_, tail)| (tail.sequence, tail.head))),
         Err(AppError::Inconsistent(why)) => {
             let reason = format!("where the log ends cannot be read: {why}");
@@ -163,13 +163,13 @@ pub(crate) fn signers(events: &[Sealed]) -> Vec<&str> {
 
 /// Finds checkpoints recorded in the system log that are gone, belong to another log, have another root, or
 /// lack their last recorded signature, for instance after a change of witness.
-async fn missing(conn: &mut PgConnection, house: &[Sealed]) -> Outcome<Vec<Break>> {
+async fn missing(conn: &mut PgConnection, system_log: &[Sealed]) -> Outcome<Vec<Break>> {
     let mut told: BTreeMap<CheckpointId, (&Sealed, Told<'_>)> = BTreeMap::new();
-    for event in house.iter().filter(|event| !event.posted) {
+    for event in system_log.iter().filter(|event| !event.posted) {
         if event.event_type == Kind::CheckpointCreated.wire() {
-            told.extend(law::told(&event.payload).map(|(id, what)| (id, (event, what))));
+            told.extend(domain::told(&event.payload).map(|(id, what)| (id, (event, what))));
         } else if event.event_type == Kind::CheckpointAnchored.wire()
-            && let Some((id, signature)) = law::told_again(&event.payload)
+            && let Some((id, signature)) = domain::told_again(&event.payload)
             && let Some((teller, what)) = told.get_mut(&id)
         {
             (*teller, what.signature) = (event, signature);

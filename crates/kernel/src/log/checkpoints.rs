@@ -9,7 +9,7 @@ use entente_domain::canonical::{self, Digest};
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{CheckpointId, EventId, IntentId};
 use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope};
 use entente_domain::log::events::{Draft, Kind};
@@ -19,14 +19,14 @@ use entente_domain::traces::Trace;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
+use crate::access::membership;
 use crate::identity::server_keys;
 use crate::log::chains;
 use crate::log::checkpoints::rows::{Row, grown, insert, leaves, save_anchor};
 pub(crate) use crate::log::checkpoints::rows::{bare, load, of_log};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::intents;
-use crate::{AppError, Caller, Ctx, Outcome, aside, idempotency, not_found};
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
 
 /// Takes a checkpoint of an intent's log or of the system log (the nil intent), unless the log is damaged.
 ///
@@ -39,19 +39,19 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Checkpoint> {
     caller.require(Scope::Admin)?;
-    if log != IntentId::HOUSE {
+    if log != IntentId::SYSTEM {
         let mut connection = ctx.pool.acquire().await?;
         intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
     }
     let tree = whole(ctx, log).await?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
     let made = take(ctx, &mut tx, log, &tree, caller.principal(), caller.trace).await?;
     idempotency::keep(&mut tx, caller, once, &made, ctx.now()).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(made)
 }
 
@@ -83,14 +83,14 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             }
             Err(failure) => return Err(failure),
         };
-        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+        let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
         if grown(&mut tx, log).await? < every {
             // Another server already took it.
             continue;
         }
-        take(ctx, &mut tx, log, &tree, HOUSE, None).await?;
+        take(ctx, &mut tx, log, &tree, SYSTEM, None).await?;
         tx.commit().await?;
-        ctx.feed.news(IntentId::HOUSE);
+        ctx.feed.notify_committed(IntentId::SYSTEM);
         taken += 1;
     }
     Ok(taken)
@@ -103,7 +103,8 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
     let found = chains::of_log(ctx, log).await?;
     let Some(first) = found.breaks.first() else {
-        return aside(move || Tree::new(entente_domain::log::checkpoints::leaves(&found.events))).await;
+        return run_blocking(move || Tree::new(entente_domain::log::checkpoints::leaves(&found.events)))
+            .await;
     };
     let message = format!(
         "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",
@@ -115,29 +116,29 @@ async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
 async fn take(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    log: IntentId,
+    of: IntentId,
     tree: &Tree,
     actor: &str,
     trace: Option<Trace>,
 ) -> Outcome<Checkpoint> {
-    let mut line = Line::open(conn, IntentId::HOUSE, trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(conn, IntentId::SYSTEM, trace, ctx.now()).await?;
+    let now = log.now();
     let id = CheckpointId::mint(now, &*ctx.chance);
-    let made = Checkpoint::take(log, tree, id, now, &ctx.server_keys.signer)?;
+    let made = Checkpoint::take(of, tree, id, now, &ctx.server_keys.signer)?;
     insert(conn, &made).await?;
     let payload = json!({
         "checkpoint_id": made.checkpoint_id, "intent_id": made.intent_id, "scope": made.scope,
         "merkle_root": made.merkle_root, "event_count": made.event_count, "last_sequence": made.last_sequence,
         "signed_by": made.signed_by, "signature": made.signature,
     });
-    line.record(ctx, Draft::of(Kind::CheckpointCreated, actor, payload));
-    line.save(conn).await?;
+    log.record(ctx, Draft::of(Kind::CheckpointCreated, actor, payload));
+    log.save(conn).await?;
     Ok(made)
 }
 
 /// Filters for listing checkpoints.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct CheckpointFilter {
     /// Only checkpoints of this intent's log.
     pub intent_id: Option<IntentId>,
     /// Only checkpoints of this kind of log.
@@ -152,12 +153,12 @@ pub struct Filter {
 ///
 /// # Errors
 /// The scope is missing; the intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Checkpoint>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &CheckpointFilter) -> Outcome<Vec<Checkpoint>> {
     require_reader(caller)?;
     let mut connection = ctx.pool.acquire().await?;
     let (now, every) = (ctx.now(), caller.has(Scope::Admin));
     if let Some(intent) = filter.intent_id.filter(|_| !every) {
-        seats::require(&mut connection, &caller.agent, intent, Level::Read, now).await?;
+        membership::require(&mut connection, &caller.agent, intent, Level::Read, now).await?;
     }
     let rows = sqlx::query_as!(
         Row,
@@ -174,7 +175,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Ch
                 AND (e.expires_at IS NULL OR e.expires_at > $6))))
          ORDER BY k.id DESC LIMIT $7",
         filter.intent_id.map(IntentId::uuid),
-        filter.scope.map(|scope| scope == CheckpointScope::House),
+        filter.scope.map(|scope| scope == CheckpointScope::Server),
         filter.before.map(CheckpointId::uuid),
         every,
         caller.agent,
@@ -212,8 +213,10 @@ async fn visible(
         return Ok(found);
     }
     let intent = found.intent_id.ok_or_else(|| not_found("checkpoint"))?;
-    let seat = seats::seat(conn, &caller.agent, intent, now).await?;
-    seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found("checkpoint"))?;
+    let membership = membership::find(conn, &caller.agent, intent, now).await?;
+    membership
+        .filter(|membership| membership.access.reaches(Level::Read))
+        .ok_or_else(|| not_found("checkpoint"))?;
     Ok(found)
 }
 
@@ -312,9 +315,9 @@ pub struct AnchorAsk {
 /// invalid.
 pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk) -> Outcome<Checkpoint> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let anchored_at = rfc3339(ask.anchored_at.unwrap_or(line.now()));
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let anchored_at = rfc3339(ask.anchored_at.unwrap_or(log.now()));
     let anchor = Anchor { anchored_at, ..ask.anchor }.check()?;
     let found = load(&mut tx, id).await?.ok_or_else(|| not_found("checkpoint"))?;
     let signed = found.anchored(anchor, &ctx.server_keys.signer).map_err(|why| {
@@ -325,9 +328,9 @@ pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk
     })?;
     save_anchor(&mut tx, &signed).await?;
     let payload = json!({ "checkpoint_id": id, "anchor": signed.anchor, "signature": signed.signature });
-    line.record(ctx, Draft::of(Kind::CheckpointAnchored, caller.principal(), payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::CheckpointAnchored, caller.principal(), payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(signed)
 }

@@ -1,4 +1,4 @@
-//! Reads the log: lists of events; and appends clients' events. Writing is in `lines.rs`, verification in
+//! Reads the log: lists of events; and appends clients' events. Writing is in `writer.rs`, verification in
 //! `chains.rs`.
 
 use entente_domain::access::Level;
@@ -12,10 +12,10 @@ use entente_domain::log::proofs::judge_event;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::feed::Place;
+use crate::access::membership;
+use crate::feed::GlobalPosition;
 use crate::identity::identities;
-use crate::log::lines::{Line, digest};
+use crate::log::writer::{IntentLog, digest};
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::pages::{Measure, Page};
@@ -23,7 +23,7 @@ use crate::{AppError, Caller, Ctx, Outcome, idempotency};
 
 /// Filters for listing an intent's events.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct EventFilter {
     /// Only events of this type.
     pub event_type: Option<String>,
     /// Only events later than this.
@@ -40,10 +40,15 @@ pub struct Filter {
 ///
 /// # Errors
 /// The intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Page<Event>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    filter: &EventFilter,
+) -> Outcome<Page<Event>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     page(&mut connection, caller, intent_id, filter).await
 }
 
@@ -61,26 +66,26 @@ pub async fn append(
     caller.require(Scope::IntentsWrite)?;
     check_posted(&draft)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id, seat: &seat, agent: &draft.actor, deed: "log_event" };
+    let attempt = Attempt { intent_id, membership: &membership, agent: &draft.actor, operation: "log_event" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     if draft.proof.is_some() {
         let known = identities::load(&mut tx, &draft.actor).await?;
         draft.proof_verified =
-            judge_event(intent_id, &draft, known.as_ref(), line.now(), ctx.settings.strict)?;
+            judge_event(intent_id, &draft, known.as_ref(), log.now(), ctx.settings.strict)?;
     }
-    line.record(ctx, draft);
-    line.save(&mut tx).await?;
-    let Some(event) = line.recorded.pop() else {
+    log.record(ctx, draft);
+    log.save(&mut tx).await?;
+    let Some(event) = log.recorded.pop() else {
         return Err(AppError::Inconsistent("an event was not recorded".to_owned()));
     };
     idempotency::keep(&mut tx, caller, once, &event, event.created_at).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(event)
 }
 
@@ -144,8 +149,8 @@ impl Row {
         self.payload.len() + self.proof.as_ref().map_or(0, String::len)
     }
 
-    fn placed(self) -> Outcome<(Place, Event)> {
-        let place = Place { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq };
+    fn placed(self) -> Outcome<(GlobalPosition, Event)> {
+        let place = GlobalPosition { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq };
         Ok((place, Event::try_from(self)?))
     }
 }
@@ -179,7 +184,7 @@ pub(crate) async fn page(
     conn: &mut PgConnection,
     caller: &Caller,
     intent_id: IntentId,
-    filter: &Filter,
+    filter: &EventFilter,
 ) -> Outcome<Page<Event>> {
     filter.trace_id.as_deref().map_or(Ok(()), check_trace_id)?;
     let mut measure = Measure::of(caller);
@@ -302,7 +307,7 @@ pub(crate) async fn of_line(
     after: i64,
     end: i64,
     limit: i64,
-) -> Outcome<Vec<(Place, Event)>> {
+) -> Outcome<Vec<(GlobalPosition, Event)>> {
     let rows = select!(
         "events::of_line",
         "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
@@ -317,14 +322,14 @@ pub(crate) async fn of_line(
 }
 
 /// Loads the events of all logs after a position, written by transactions older than `horizon`.
-pub(crate) async fn of_house(
+pub(crate) async fn of_system(
     conn: &mut PgConnection,
-    place: Place,
+    place: GlobalPosition,
     horizon: i64,
     limit: i64,
-) -> Outcome<Vec<(Place, Event)>> {
+) -> Outcome<Vec<(GlobalPosition, Event)>> {
     let rows = select!(
-        "events::of_house",
+        "events::of_system",
         "WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
          ORDER BY xid, intent_id, seq LIMIT $5",
         place.xid,
@@ -339,7 +344,10 @@ pub(crate) async fn of_house(
 }
 
 /// Loads the events at these positions.
-pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Event)>> {
+pub(crate) async fn at(
+    conn: &mut PgConnection,
+    places: &[(IntentId, i64)],
+) -> Outcome<Vec<(GlobalPosition, Event)>> {
     let rows = select!(
         "events::at",
         "JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)

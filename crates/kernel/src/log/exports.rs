@@ -7,11 +7,11 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::log::export::Export;
 
-use crate::access::seats;
+use crate::access::membership;
 use crate::identity::identities;
 use crate::log::{chains, checkpoints, events};
 use crate::openintent::intents;
-use crate::{AppError, Caller, Ctx, Outcome, aside, not_found};
+use crate::{AppError, Caller, Ctx, Outcome, not_found, run_blocking};
 
 /// Returns an intent with its whole log, its checkpoints and the keys for its proofs, signed by the server.
 ///
@@ -21,10 +21,10 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Expo
     caller.require(Scope::IntentsRead)?;
     let turn = chains::turn().await?;
     let mut tx = ctx.snapshot().await?;
-    seats::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let log = events::all(&mut tx, id).await?;
-    let end = crate::log::lines::tails(&mut tx, &[id]).await?.pop();
+    let end = crate::log::writer::tails(&mut tx, &[id]).await?.pop();
     let stored = checkpoints::of_log(&mut tx, id).await?.into_iter();
     let taken = stored
         .map(|one| one.map_err(|fault| AppError::Inconsistent(fault.reason)))
@@ -38,7 +38,7 @@ pub async fn of_intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Expo
         None => export,
     };
     let keys = Arc::clone(&ctx.server_keys);
-    aside(move || {
+    run_blocking(move || {
         let _turn = turn;
         export.sealed(&keys.signer)
     })

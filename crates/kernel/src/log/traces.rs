@@ -1,5 +1,5 @@
 //! Traces (RFC-0020): the events of one trace on all intents that the caller can read. Table `events`; `caller.rs`
-//! determines a request's trace, and `lines.rs` writes it on the events.
+//! determines a request's trace, and `writer.rs` writes it on the events.
 
 use entente_domain::identity::keys::Scope;
 use entente_domain::log::events::{Event, check_trace_id};

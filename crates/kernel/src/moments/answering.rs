@@ -13,8 +13,8 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::rows::{self, Around, Kept, select};
-use super::{Reach, Shown, Turn, decider, get, role};
+use super::rows::{self, Around, StoredMoment, select};
+use super::{LockSet, MomentTx, MomentView, decider, get, role};
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
 /// Attempts of a refusal, which starts over when the same question is asked meanwhile.
@@ -39,31 +39,31 @@ pub async fn resolve(
     digest: &str,
     resolution: Resolution,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<MomentView> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept, same) = if resolution.kind() == ResolutionKind::Dialogue {
+    let (mut work, mut kept, same) = if resolution.kind() == ResolutionKind::Dialogue {
         take_same(ctx, caller, id, once).await?
     } else {
-        let (turn, kept) = Turn::take(ctx, caller, id, once).await?;
-        (turn, kept, Vec::new())
+        let (work, kept) = MomentTx::take(ctx, caller, id, once).await?;
+        (work, kept, Vec::new())
     };
     let decider = decider(caller);
-    kept.moment.may_decide(&decider, turn.now)?;
-    if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
-        return again(ctx, caller, turn, kept, &resolution).await;
+    kept.moment.may_decide(&decider, work.now)?;
+    if idempotency::find::<MomentId>(&mut work.tx, caller, once).await?.is_some() {
+        return again(ctx, caller, work, kept, &resolution).await;
     }
-    if !answer(ctx, caller, &mut turn, &mut kept, Some(digest), resolution).await? {
-        return turn.shown(ctx, caller, kept).await;
+    if !answer(ctx, caller, &mut work, &mut kept, Some(digest), resolution).await? {
+        return work.shown(ctx, caller, kept).await;
     }
     let by = caller.principal();
     for mut other in same {
-        let Some(moment) = other.moment.lose_cause("same_question_refused", turn.now) else { continue };
+        let Some(moment) = other.moment.lose_cause("same_question_refused", work.now) else { continue };
         other.moment = moment;
         let why = json!({ "reason": other.moment.end_reason, "refused": id });
-        turn.end(ctx, &mut other, Kind::MomentWithdrawn, by, &why, None).await?;
+        work.end(ctx, &mut other, Kind::MomentWithdrawn, by, &why, None).await?;
     }
-    idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
-    turn.shown(ctx, caller, kept).await
+    idempotency::keep(&mut work.tx, caller, once, &id, work.now).await?;
+    work.shown(ctx, caller, kept).await
 }
 
 /// Answers a locked question as the person asked; returns whether this was the first answer.
@@ -73,15 +73,15 @@ pub async fn resolve(
 pub(crate) async fn answer(
     ctx: &Ctx,
     caller: &Caller,
-    turn: &mut Turn,
-    kept: &mut Kept,
+    work: &mut MomentTx,
+    kept: &mut StoredMoment,
     digest: Option<&str>,
     resolution: Resolution,
 ) -> Outcome<bool> {
     let (decider, kind) = (decider(caller), resolution.kind());
     let digest = digest.or(kept.moment.digest.as_deref()).unwrap_or_default().to_owned();
     let answered =
-        kept.moment.resolve(&decider, &digest, resolution, circumstances(&kept.around), turn.now)?;
+        kept.moment.resolve(&decider, &digest, resolution, circumstances(&kept.around), work.now)?;
     kept.moment = match answered {
         Answered::First(moment) => moment,
         Answered::Again(_) => return Ok(false),
@@ -92,7 +92,7 @@ pub(crate) async fn answer(
         "resolved_via": decider.via, "key_id": decider.key_id, "authority": decider.authority,
     });
     let by = caller.principal();
-    turn.end(ctx, kept, event, by, &told, Some(by)).await?;
+    work.end(ctx, kept, event, by, &told, Some(by)).await?;
     Ok(true)
 }
 
@@ -109,22 +109,22 @@ async fn take_same(
     caller: &Caller,
     id: MomentId,
     once: Option<&Idempotency>,
-) -> Outcome<(Turn, Kept, Vec<Kept>)> {
+) -> Outcome<(MomentTx, StoredMoment, Vec<StoredMoment>)> {
     for _ in 0..TRIES {
         let mut conn = ctx.pool.acquire().await?;
         let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
         role(caller, &found.moment, ctx.now()).ok_or_else(|| not_found("moment"))?;
-        let mut reach = Reach::of(&mut conn, &found).await?;
+        let mut locks_needed = LockSet::of(&mut conn, &found).await?;
         for other in same(&mut conn, &found.moment, caller.principal()).await? {
-            reach.include(&mut conn, &other).await?;
+            locks_needed.include(&mut conn, &other).await?;
         }
         drop(conn);
-        reach.once(caller, once);
-        let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
-        let kept = turn.current(ctx, id).await?.ok_or_else(|| not_found("moment"))?;
-        let same = same(&mut turn.tx, &kept.moment, caller.principal()).await?;
-        if same.iter().all(|other| turn.reaches(&other.moment)) {
-            return Ok((turn, kept, same));
+        locks_needed.once(caller, once);
+        let mut work = MomentTx::begin(ctx, caller.trace, locks_needed).await?;
+        let kept = work.current(ctx, id).await?.ok_or_else(|| not_found("moment"))?;
+        let same = same(&mut work.tx, &kept.moment, caller.principal()).await?;
+        if same.iter().all(|other| work.reaches(&other.moment)) {
+            return Ok((work, kept, same));
         }
     }
     let message = "The agent asks faster than this can be refused. Nothing was changed; try again.";
@@ -133,7 +133,7 @@ async fn take_same(
 
 /// The agent's other open questions that repeat this one, to the original addressee or to the person
 /// answering.
-async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec<Kept>> {
+async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec<StoredMoment>> {
     let rows = select!(
         "moments::same",
         "WHERE m.agent_id = $1 AND (m.principal_id = ANY($2) OR m.escalate_to = ANY($2)) AND m.state = 'open'
@@ -145,7 +145,7 @@ async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec
     )
     .fetch_all(conn)
     .await?;
-    let others = rows.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    let others = rows.into_iter().map(StoredMoment::try_from).collect::<Outcome<Vec<StoredMoment>>>()?;
     Ok(others.into_iter().filter(|other| is_same(moment, &other.moment)).collect())
 }
 
@@ -153,12 +153,12 @@ async fn same(conn: &mut PgConnection, moment: &Moment, by: &str) -> Outcome<Vec
 async fn again(
     ctx: &Ctx,
     caller: &Caller,
-    turn: Turn,
-    kept: Kept,
+    work: MomentTx,
+    kept: StoredMoment,
     resolution: &Resolution,
-) -> Outcome<Shown> {
+) -> Outcome<MomentView> {
     let same = kept.moment.scrubbed_at.is_some() || kept.moment.is_retry(&decider(caller), resolution);
-    if same { turn.shown(ctx, caller, kept).await } else { Err(Idempotency::mismatch().into()) }
+    if same { work.shown(ctx, caller, kept).await } else { Err(Idempotency::mismatch().into()) }
 }
 
 /// Ends a deliberation and lifts the block set by the refusal; repeating it, as after a lost reply, changes
@@ -166,17 +166,17 @@ async fn again(
 ///
 /// # Errors
 /// The caller is not the person asked; the question still waits for its answer, or is over.
-pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
+pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<MomentView> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
-    kept.moment.may_decide(&decider(caller), turn.now)?;
+    let (mut work, mut kept) = MomentTx::take(ctx, caller, id, None).await?;
+    kept.moment.may_decide(&decider(caller), work.now)?;
     if kept.moment.state == MomentState::Closed {
-        return turn.shown(ctx, caller, kept).await;
+        return work.shown(ctx, caller, kept).await;
     }
-    kept.moment = kept.moment.close(&decider(caller), reason, turn.now)?;
+    kept.moment = kept.moment.close(&decider(caller), reason, work.now)?;
     let by = caller.principal();
-    turn.end(ctx, &mut kept, Kind::MomentClosed, by, &json!({}), Some(by)).await?;
-    turn.shown(ctx, caller, kept).await
+    work.end(ctx, &mut kept, Kind::MomentClosed, by, &json!({}), Some(by)).await?;
+    work.shown(ctx, caller, kept).await
 }
 
 /// Records that the person has seen the question; no effect when repeated, or for other callers that may see
@@ -184,17 +184,17 @@ pub async fn close(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<Stri
 ///
 /// # Errors
 /// The caller may not see the moment.
-pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
+pub async fn view(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<MomentView> {
     // Most views are not the first and need no lock.
     let found = get(ctx, caller, id).await?;
     if found.moment.view(&decider(caller), ctx.now()).is_none() {
         return Ok(found);
     }
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
-    if let Some(moment) = kept.moment.view(&decider(caller), turn.now) {
+    let (mut work, mut kept) = MomentTx::take(ctx, caller, id, None).await?;
+    if let Some(moment) = kept.moment.view(&decider(caller), work.now) {
         kept.moment = moment;
-        turn.record(ctx, Kind::MomentSeen, caller.principal(), &kept.moment, &json!({}))?;
-        turn.save(ctx, &mut kept).await?;
+        work.record(ctx, Kind::MomentSeen, caller.principal(), &kept.moment, &json!({}))?;
+        work.save(ctx, &mut kept).await?;
     }
-    turn.shown(ctx, caller, kept).await
+    work.shown(ctx, caller, kept).await
 }

@@ -8,10 +8,10 @@ use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::Kind as Being;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::log::events::Kind;
-use entente_domain::moments::{self as law, Brief, Moment, MomentAsk, MomentState};
+use entente_domain::moments::{self as domain, Brief, Moment, MomentAsk, MomentState};
 use entente_domain::openintent::intents::IntentStatus;
 use entente_domain::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::repeats::{judged, waiting};
-use super::rows::{self, Around, Kept};
-use super::{Reach, Remark, Shown, Turn, due_at, lists, words};
-use crate::access::seats;
+use super::rows::{self, Around, StoredMoment};
+use super::{LockSet, MomentTx, MomentView, Remark, due_at, lists, words};
+use crate::access::membership;
 use crate::arcp::jobs;
 use crate::identity::principals;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
@@ -44,7 +44,7 @@ pub struct Warning {
 #[derive(Debug, Clone)]
 pub struct Emitted {
     /// The moment as shown to its agent.
-    pub shown: Shown,
+    pub shown: MomentView,
     /// Warnings for its agent.
     pub warnings: Vec<Warning>,
     /// Whether it was asked before under the same idempotency key.
@@ -61,13 +61,13 @@ struct Done {
 /// Parties and circumstances of a new moment.
 struct Setting {
     ask: MomentAsk,
-    addressee: Being,
-    second: Option<Being>,
+    addressee: PrincipalKind,
+    second: Option<PrincipalKind>,
     around: Around,
     /// Claim under which the agent works on the job.
     claim: Option<Digest>,
     /// Intent that the agent needs access to.
-    seat: Option<IntentId>,
+    membership: Option<IntentId>,
 }
 
 /// Asks a person; `ask.agent_id` is replaced by the caller.
@@ -90,20 +90,20 @@ pub async fn emit(
         return repeated(&mut conn, caller, done, ctx.now()).await;
     }
     let setting = prepare(ctx, &mut conn, caller, ask).await?;
-    let mut reach = reach(caller, &setting, once);
+    let mut locks_needed = locks_needed(caller, &setting, once);
     if let Some(before) = superseded(&mut conn, &setting.ask).await? {
-        reach.include(&mut conn, &before).await?;
+        locks_needed.include(&mut conn, &before).await?;
     }
     drop(conn);
-    let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
-    if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
-        return repeated(&mut turn.tx, caller, done, turn.now).await;
+    let mut work = MomentTx::begin(ctx, caller.trace, locks_needed).await?;
+    if let Some(done) = idempotency::find::<Done>(&mut work.tx, caller, once).await? {
+        return repeated(&mut work.tx, caller, done, work.now).await;
     }
-    still(&mut turn, &setting).await?;
-    let (kept, warnings) = Box::pin(place(ctx, &mut turn, brief, setting, None)).await?;
+    still(&mut work, &setting).await?;
+    let (kept, warnings) = Box::pin(place(ctx, &mut work, brief, setting, None)).await?;
     let id = kept.moment.id;
-    idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: warnings.clone() }, turn.now).await?;
-    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings, repeated: false })
+    idempotency::keep(&mut work.tx, caller, once, &Done { id, warnings: warnings.clone() }, work.now).await?;
+    Ok(Emitted { shown: work.shown(ctx, caller, kept).await?, warnings, repeated: false })
 }
 
 /// Writes a question, under all its locks.
@@ -111,37 +111,37 @@ pub async fn emit(
 /// `until` is its expiry where the asker does not choose it (RFC-0025).
 async fn place(
     ctx: &Ctx,
-    turn: &mut Turn,
+    work: &mut MomentTx,
     brief: Brief,
     setting: Setting,
     until: Option<Timestamp>,
-) -> Outcome<(Kept, Vec<Warning>)> {
+) -> Outcome<(StoredMoment, Vec<Warning>)> {
     // Read again, under the lock of agent and person.
     let before = match setting.ask.supersedes {
-        Some(id) => turn.current(ctx, id).await?,
+        Some(id) => work.current(ctx, id).await?,
         None => None,
     };
-    let mut lints = judged(turn, &brief, &setting.ask).await?;
-    law::require_new(&brief, &waiting(turn, &setting.ask).await?)?;
+    let mut lints = judged(work, &brief, &setting.ask).await?;
+    domain::require_new(&brief, &waiting(work, &setting.ask).await?)?;
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
-    lints.extend(law::lint(&brief));
+    lints.extend(domain::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
     let Setting { ask, addressee, second, around, .. } = setting;
-    let id = MomentId::mint(turn.now, &*ctx.chance);
-    let mut moment = Moment::ask(ask, brief, (addressee, second), id, turn.now)?;
+    let id = MomentId::mint(work.now, &*ctx.chance);
+    let mut moment = Moment::ask(ask, brief, (addressee, second), id, work.now)?;
     moment.expires_at = until.or(moment.expires_at);
     let warnings = late(&moment, &around);
-    let mut kept = Kept::new(moment, lints, near_duplicate, around);
+    let mut kept = StoredMoment::new(moment, lints, near_duplicate, around);
     if let Some(job) = kept.moment.job_id {
-        turn.jobs.awaits(job, id);
+        work.jobs.awaits(job, id);
     }
     if let Some(mut before) = before {
-        before.moment = before.moment.supersede(&kept.moment, turn.now)?;
+        before.moment = before.moment.supersede(&kept.moment, work.now)?;
         let next = json!({ "superseded_by": id });
-        turn.record(ctx, Kind::MomentSuperseded, &kept.moment.agent_id, &before.moment, &next)?;
-        turn.save(ctx, &mut before).await?;
+        work.record(ctx, Kind::MomentSuperseded, &kept.moment.agent_id, &before.moment, &next)?;
+        work.save(ctx, &mut before).await?;
     }
-    opened(ctx, turn, &mut kept).await?;
+    opened(ctx, work, &mut kept).await?;
     Ok((kept, warnings))
 }
 
@@ -149,22 +149,22 @@ async fn place(
 /// refusal writes nothing.
 pub(crate) async fn put(
     ctx: &Ctx,
-    turn: &mut Turn,
+    work: &mut MomentTx,
     ask: MomentAsk,
     brief: &Value,
     until: Option<Timestamp>,
 ) -> Outcome<MomentId> {
     let brief = Brief::emitted(brief)?;
-    let addressee = being(&mut turn.tx, "principal_id", &ask.principal_id).await?;
+    let addressee = being(&mut work.tx, "principal_id", &ask.principal_id).await?;
     let second = match &ask.escalate_to {
-        Some(second) => Some(being(&mut turn.tx, "escalate_to", second).await?),
+        Some(second) => Some(being(&mut work.tx, "escalate_to", second).await?),
         None => None,
     };
-    superseded(&mut turn.tx, &ask).await?;
-    let seat = ask.intent_id;
-    let setting = Setting { ask, addressee, second, around: of_job(None), claim: None, seat };
-    still(turn, &setting).await?;
-    let (kept, _warnings) = Box::pin(place(ctx, turn, brief, setting, until)).await?;
+    superseded(&mut work.tx, &ask).await?;
+    let membership = ask.intent_id;
+    let setting = Setting { ask, addressee, second, around: of_job(None), claim: None, membership };
+    still(work, &setting).await?;
+    let (kept, _warnings) = Box::pin(place(ctx, work, brief, setting, until)).await?;
     Ok(kept.moment.id)
 }
 
@@ -186,38 +186,38 @@ pub async fn deliberate(
     }
     let setting = prepare(ctx, &mut conn, caller, ask).await?;
     drop(conn);
-    let mut turn = Turn::begin(ctx, caller.trace, reach(caller, &setting, once)).await?;
-    if let Some(done) = idempotency::find::<Done>(&mut turn.tx, caller, once).await? {
-        return repeated(&mut turn.tx, caller, done, turn.now).await;
+    let mut work = MomentTx::begin(ctx, caller.trace, locks_needed(caller, &setting, once)).await?;
+    if let Some(done) = idempotency::find::<Done>(&mut work.tx, caller, once).await? {
+        return repeated(&mut work.tx, caller, done, work.now).await;
     }
-    let id = MomentId::mint(turn.now, &*ctx.chance);
-    let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, turn.now)?;
-    still(&mut turn, &setting).await?;
+    let id = MomentId::mint(work.now, &*ctx.chance);
+    let begun = Moment::deliberate(setting.ask.clone(), setting.addressee, id, work.now)?;
+    still(&mut work, &setting).await?;
     // The domain rules check the text; as the first word it does not change the moment.
-    let (_, kind) = begun.word(law::Speaker::Agent(&caller.agent), text, turn.now)?;
-    let mut kept = Kept::new(begun, Vec::new(), false, setting.around);
-    opened(ctx, &mut turn, &mut kept).await?;
-    words::insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
-    idempotency::keep(&mut turn.tx, caller, once, &Done { id, warnings: Vec::new() }, turn.now).await?;
-    Ok(Emitted { shown: turn.shown(ctx, caller, kept).await?, warnings: Vec::new(), repeated: false })
+    let (_, kind) = begun.word(domain::Speaker::Agent(&caller.agent), text, work.now)?;
+    let mut kept = StoredMoment::new(begun, Vec::new(), false, setting.around);
+    opened(ctx, &mut work, &mut kept).await?;
+    words::insert(&mut work.tx, id, &caller.agent, kind, text, work.now).await?;
+    idempotency::keep(&mut work.tx, caller, once, &Done { id, warnings: Vec::new() }, work.now).await?;
+    Ok(Emitted { shown: work.shown(ctx, caller, kept).await?, warnings: Vec::new(), repeated: false })
 }
 
 /// Writes a new moment and its events.
-async fn opened(ctx: &Ctx, turn: &mut Turn, kept: &mut Kept) -> Outcome<()> {
+async fn opened(ctx: &Ctx, work: &mut MomentTx, kept: &mut StoredMoment) -> Outcome<()> {
     let agent = kept.moment.agent_id.clone();
     let question = kept.moment.state == MomentState::Open;
     let told = json!({ "question": question, "supersedes": kept.moment.supersedes });
-    turn.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told)?;
+    work.record(ctx, Kind::MomentOpened, &agent, &kept.moment, &told)?;
     let hatches = kept.moment.hatches;
     if kept.moment.has_calibration_note {
         ctx.metrics.calibration_notes.inc();
     }
     if question && !(hatches.free_text && hatches.dialogue) {
         let told = json!({ "hatches": hatches, "justification": kept.moment.hatch_justification });
-        turn.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told)?;
+        work.record(ctx, Kind::MomentHatchSuppressed, &agent, &kept.moment, &told)?;
     }
-    rows::insert(&mut turn.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
-    turn.touch(&kept.moment);
+    rows::insert(&mut work.tx, kept, due_at(&kept.moment, &ctx.settings.moments)).await?;
+    work.touch(&kept.moment);
     Ok(())
 }
 
@@ -245,13 +245,13 @@ async fn prepare(
         return Err(Refusal::field(Code::Unprocessable, "intent_id", "unknown", message).into());
     }
     // A job may write to its intent's log; other callers need access to the intent.
-    let seat = named.filter(|_| works_for.is_none());
-    if let Some(intent) = seat {
-        seats::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
+    let membership = named.filter(|_| works_for.is_none());
+    if let Some(intent) = membership {
+        membership::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
     }
     ask.intent_id = named.or(works_for);
     let around = of_job(job.as_ref());
-    Ok(Setting { ask, addressee, second, around, claim: job.as_ref().and_then(claim), seat })
+    Ok(Setting { ask, addressee, second, around, claim: job.as_ref().and_then(claim), membership })
 }
 
 /// Claim under which a job is worked on.
@@ -270,7 +270,7 @@ fn of_job(job: Option<&Job>) -> Around {
 }
 
 /// Kind of the named principal; a question goes to one person, never to a bus, role or group (§7.4).
-async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Being> {
+async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<PrincipalKind> {
     let found = principals::find(conn, name).await?;
     let kind = found.map(|principal| principal.kind).ok_or_else(|| {
         let message = format!(
@@ -283,7 +283,7 @@ async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Bei
 }
 
 /// The moment to be superseded.
-pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<Kept>> {
+pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<StoredMoment>> {
     let Some(id) = ask.supersedes else { return Ok(None) };
     let found = rows::load(conn, id).await?;
     // Another agent's moment counts as missing.
@@ -295,34 +295,34 @@ pub(crate) async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outc
 }
 
 /// Lock set of a new moment, without the one that it supersedes.
-fn reach(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> Reach {
+fn locks_needed(caller: &Caller, setting: &Setting, once: Option<&Idempotency>) -> LockSet {
     let ask = &setting.ask;
-    let mut reach = Reach::default();
-    reach.about(ask.intent_id, ask.job_id);
-    reach.between(&ask.agent_id, [Some(&ask.principal_id), ask.escalate_to.as_deref()]);
-    reach.once(caller, once);
-    reach
+    let mut locks_needed = LockSet::default();
+    locks_needed.about(ask.intent_id, ask.job_id);
+    locks_needed.between(&ask.agent_id, [Some(&ask.principal_id), ask.escalate_to.as_deref()]);
+    locks_needed.once(caller, once);
+    locks_needed
 }
 
 /// Requires, under the locks: room for one more question, access to the unresolved intent, an unchanged claim
 /// on the running job, and the state named in `valid_while`.
-async fn still(turn: &mut Turn, setting: &Setting) -> Outcome<()> {
-    lists::require_room(&mut turn.tx, &setting.ask, turn.now).await?;
-    if let Some(intent) = setting.seat {
-        seats::require(&mut turn.tx, &setting.ask.agent_id, intent, Level::Write, turn.now).await?;
+async fn still(work: &mut MomentTx, setting: &Setting) -> Outcome<()> {
+    lists::require_room(&mut work.tx, &setting.ask, work.now).await?;
+    if let Some(intent) = setting.membership {
+        membership::require(&mut work.tx, &setting.ask.agent_id, intent, Level::Write, work.now).await?;
     }
     let wanted = &setting.ask.valid_while;
     let mut intent_status: Option<IntentStatus> = None;
     if let Some(id) = setting.ask.intent_id {
         let intent =
-            crate::openintent::intents::load(&mut turn.tx, id).await?.ok_or_else(|| not_found("intent"))?;
+            crate::openintent::intents::load(&mut work.tx, id).await?.ok_or_else(|| not_found("intent"))?;
         if intent.status.is_terminal() {
             let message = "The intent is completed or abandoned; nothing is decided for it any more.";
             return Err(Refusal::new(Code::IntentResolved, message).into());
         }
         intent_status = Some(intent.status);
     }
-    let job = setting.ask.job_id.and_then(|id| turn.jobs.job(id));
+    let job = setting.ask.job_id.and_then(|id| work.jobs.job(id));
     let job_status = job.map(|job| job.status);
     let unlike = |wanted: &Option<String>, found: Option<&str>| {
         wanted.as_deref().is_some_and(|wanted| found != Some(wanted))
@@ -366,6 +366,6 @@ async fn repeated(conn: &mut PgConnection, caller: &Caller, done: Done, now: Tim
     let kept =
         kept.ok_or_else(|| AppError::Inconsistent(format!("{} is kept under a key and gone", done.id)))?;
     let words = words::load(conn, &[done.id]).await?.into_iter().map(|(_, word)| word).collect();
-    let shown = Shown::new(kept, words, caller, now).ok_or_else(|| not_found("moment"))?;
+    let shown = MomentView::new(kept, words, caller, now).ok_or_else(|| not_found("moment"))?;
     Ok(Emitted { shown, warnings: done.warnings, repeated: true })
 }

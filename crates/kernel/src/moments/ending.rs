@@ -14,12 +14,12 @@ use entente_runtime::metrics::MomentLabels;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::rows::{self, Kept, select};
-use super::turn::resume;
-use super::{Shown, Turn, described, due_at, kind_of_end, passed, words};
+use super::rows::{self, StoredMoment, select};
+use super::tx::resume;
+use super::{MomentTx, MomentView, due_at, event_payload, kind_of_end, passed, words};
 use crate::arcp::jobs;
-use crate::feed::Touch;
-use crate::log::lines::Line;
+use crate::feed::WakeKey;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome};
 
 /// Withdraws a question; repeating it, as after a lost reply, changes nothing.
@@ -28,16 +28,21 @@ use crate::{Caller, Ctx, Outcome};
 ///
 /// # Errors
 /// The question is not the caller's; it no longer waits for an answer.
-pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<String>) -> Outcome<Shown> {
+pub async fn withdraw(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: MomentId,
+    reason: Option<String>,
+) -> Outcome<MomentView> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
+    let (mut work, mut kept) = MomentTx::take(ctx, caller, id, None).await?;
     if kept.moment.state == MomentState::Withdrawn && kept.moment.agent_id == caller.agent {
-        return turn.shown(ctx, caller, kept).await;
+        return work.shown(ctx, caller, kept).await;
     }
-    kept.moment = kept.moment.withdraw(&caller.agent, reason, turn.now)?;
+    kept.moment = kept.moment.withdraw(&caller.agent, reason, work.now)?;
     let reason = json!({ "reason": "withdrawn" });
-    turn.end(ctx, &mut kept, Kind::MomentWithdrawn, &caller.agent, &reason, None).await?;
-    turn.shown(ctx, caller, kept).await
+    work.end(ctx, &mut kept, Kind::MomentWithdrawn, &caller.agent, &reason, None).await?;
+    work.shown(ctx, caller, kept).await
 }
 
 /// Acknowledges the answer or end of a question; repeating it changes nothing.
@@ -46,22 +51,22 @@ pub async fn withdraw(ctx: &Ctx, caller: &Caller, id: MomentId, reason: Option<S
 ///
 /// # Errors
 /// The question is not the caller's; there is nothing to acknowledge yet.
-pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
+pub async fn acknowledge(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<MomentView> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id, None).await?;
-    if let Some(moment) = kept.moment.acknowledge(&caller.agent, turn.now)? {
+    let (mut work, mut kept) = MomentTx::take(ctx, caller, id, None).await?;
+    if let Some(moment) = kept.moment.acknowledge(&caller.agent, work.now)? {
         kept.moment = moment;
-        turn.record(ctx, Kind::MomentAcknowledged, &caller.agent, &kept.moment, &json!({}))?;
-        if !turn.scrub(ctx, &mut kept, &caller.agent).await? {
-            turn.save(ctx, &mut kept).await?;
+        work.record(ctx, Kind::MomentAcknowledged, &caller.agent, &kept.moment, &json!({}))?;
+        if !work.scrub(ctx, &mut kept, &caller.agent).await? {
+            work.save(ctx, &mut kept).await?;
         }
     }
-    turn.shown(ctx, caller, kept).await
+    work.shown(ctx, caller, kept).await
 }
 
-impl Turn {
+impl MomentTx {
     /// Removes the contents of a moment if their retention is over; returns whether it did.
-    pub(super) async fn scrub(&mut self, ctx: &Ctx, kept: &mut Kept, actor: &str) -> Outcome<bool> {
+    pub(super) async fn scrub(&mut self, ctx: &Ctx, kept: &mut StoredMoment, actor: &str) -> Outcome<bool> {
         let due = due_at(&kept.moment, &ctx.settings.moments).is_some_and(|due| due <= self.now);
         let Some(moment) = Some(&kept.moment).filter(|_| due).and_then(|moment| moment.scrub(self.now))
         else {
@@ -80,14 +85,14 @@ impl Turn {
 /// Moments withdrawn with their intent, to be announced after the commit.
 pub(crate) struct Ended {
     jobs: jobs::Waiting,
-    touches: Vec<Touch>,
+    touches: Vec<WakeKey>,
 }
 
 impl Ended {
     /// Wakes their waiters.
     pub fn announce(&self, ctx: &Ctx) {
         self.jobs.announce(ctx);
-        self.touches.iter().for_each(|touch| ctx.feed.ring(touch.clone()));
+        self.touches.iter().for_each(|touch| ctx.feed.wake(touch.clone()));
     }
 }
 
@@ -99,17 +104,17 @@ impl Ended {
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<Ended> {
     let rows = select!(
         "moments::of_intent",
         "WHERE m.intent_id = $1 AND m.state IN ('open', 'deliberating') ORDER BY m.id",
-        line.intent_id.uuid()
+        log.intent_id.uuid()
     )
     .fetch_all(&mut *conn)
     .await?;
-    withdraw_all(conn, ctx, line, actor, rows, "intent_ended").await
+    withdraw_all(conn, ctx, log, actor, rows, "intent_ended").await
 }
 
 /// Withdraws the question that a suspended intent waits for (RFC-0025), after a change of the intent's
@@ -117,34 +122,34 @@ pub(crate) async fn end_of_intent(
 pub(crate) async fn end_of_suspension(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     id: MomentId,
 ) -> Outcome<Ended> {
     let rows = select!("moments::of_suspension", "WHERE m.id = $1", id.uuid()).fetch_all(&mut *conn).await?;
-    withdraw_all(conn, ctx, line, actor, rows, "suspension_ended").await
+    withdraw_all(conn, ctx, log, actor, rows, "suspension_ended").await
 }
 
 /// Withdraws these questions of the intent.
 async fn withdraw_all(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     rows: Vec<rows::Row>,
     why: &str,
 ) -> Outcome<Ended> {
-    let now = line.now();
+    let now = log.now();
     let mut ended = Vec::new();
     for row in rows {
-        let mut kept = Kept::try_from(row)?;
+        let mut kept = StoredMoment::try_from(row)?;
         let moment = passed(&kept, now).or_else(|| kept.moment.lose_cause(why, now));
         if let Some(moment) = moment {
             kept.moment = moment;
             ended.push(kept);
         }
     }
-    // Lock all jobs first, in the order of their ids, then the clock of changes (`Turn`).
+    // Lock all jobs first, in the order of their ids, then the clock of changes (`MomentTx`).
     let waited = ended.iter().map(|kept| &kept.moment).filter(|moment| moment.digest.is_some());
     let answered: BTreeMap<JobId, MomentId> =
         waited.filter_map(|moment| Some((moment.job_id?, moment.id))).collect();
@@ -157,10 +162,10 @@ async fn withdraw_all(
         let reason = json!({ "reason": moment.end_reason });
         let kind = kind_of_end(moment);
         ctx.metrics.moments.get_or_create(&MomentLabels { event: kind.wire() }).inc();
-        line.record(ctx, Draft::of(kind, actor, described(moment, &reason)));
-        let second = moment.escalation.as_ref().map(|one| Touch::Inbox(one.to.clone()));
-        touches.extend([Touch::Moment(moment.id), Touch::Inbox(moment.agent_id.clone())]);
-        touches.extend(second.into_iter().chain([Touch::Inbox(moment.principal_id.clone())]));
+        log.record(ctx, Draft::of(kind, actor, event_payload(moment, &reason)));
+        let second = moment.escalation.as_ref().map(|one| WakeKey::Inbox(one.to.clone()));
+        touches.extend([WakeKey::Moment(moment.id), WakeKey::Inbox(moment.agent_id.clone())]);
+        touches.extend(second.into_iter().chain([WakeKey::Inbox(moment.principal_id.clone())]));
     }
     resume(conn, &mut jobs, &answered).await?;
     jobs.save(ctx, conn).await?;

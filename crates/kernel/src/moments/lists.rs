@@ -12,9 +12,9 @@ use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::rows::{self, Kept, Row, select};
+use super::rows::{self, Row, StoredMoment, select};
 use super::visible::{Seen, seen};
-use super::{Role, Shown, role, words};
+use super::{MomentView, Role, role, words};
 use crate::{Caller, Ctx, Outcome};
 
 /// Rows read for a page with a filter, which may drop most of them.
@@ -22,7 +22,7 @@ const LOOKED: i64 = 500;
 
 /// Filter of a list of moments.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct MomentFilter {
     /// Only moments in this state.
     pub state: Option<MomentState>,
     /// Only moments addressed to this person.
@@ -41,7 +41,7 @@ pub struct Filter {
     pub before: Option<MomentId>,
 }
 
-impl Filter {
+impl MomentFilter {
     /// Whether it selects all visible moments.
     fn is_empty(&self) -> bool {
         let Self { state, principal, agent, class, job, intent, limit: _, before: _ } = self;
@@ -57,7 +57,11 @@ impl Filter {
 ///
 /// # Errors
 /// The caller lacks the scope.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<Shown>, Option<MomentId>)> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    filter: &MomentFilter,
+) -> Outcome<(Vec<MomentView>, Option<MomentId>)> {
     caller.require(Scope::MomentsRead)?;
     let limit = filter.limit.clamp(1, MOMENT_PAGE);
     let who = Seen::filtered(caller, filter.agent.as_deref(), filter.principal.as_deref(), ctx.now());
@@ -114,7 +118,7 @@ macro_rules! ids {
 async fn looked_at(
     conn: &mut PgConnection,
     who: Seen<'_>,
-    filter: &Filter,
+    filter: &MomentFilter,
     looked: i64,
 ) -> Outcome<Vec<Uuid>> {
     let before = filter.before.map_or(Uuid::max(), MomentId::uuid);
@@ -199,7 +203,7 @@ pub async fn inbox(
     caller: &Caller,
     limit: u32,
     after: Option<MomentId>,
-) -> Outcome<(Vec<Shown>, Option<MomentId>)> {
+) -> Outcome<(Vec<MomentView>, Option<MomentId>)> {
     caller.require(Scope::MomentsRead)?;
     let limit = limit.clamp(1, MOMENT_PAGE);
     // The caller's own questions do not wait for the caller.
@@ -235,7 +239,7 @@ async fn place(
     now: Timestamp,
 ) -> Outcome<(Option<Timestamp>, Uuid)> {
     let Some(id) = after else { return Ok((Some(Timestamp::UNIX_EPOCH), Uuid::nil())) };
-    let mine = |kept: &Kept| role(caller, &kept.moment, now) == Some(Role::Principal);
+    let mine = |kept: &StoredMoment| role(caller, &kept.moment, now) == Some(Role::Principal);
     let kept = rows::load(conn, id).await?.filter(mine).ok_or_else(|| {
         let message = "`cursor` is none of this inbox's. Begin without one.";
         Refusal::field(Code::InvalidRequest, "cursor", "value", message)
@@ -250,7 +254,7 @@ async fn page(
     mut rows: Vec<Row>,
     limit: u32,
     now: Timestamp,
-) -> Outcome<(Vec<Shown>, Option<MomentId>)> {
+) -> Outcome<(Vec<MomentView>, Option<MomentId>)> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| more).map(|last| MomentId::from(last.id));
@@ -258,10 +262,10 @@ async fn page(
     let spoken = words::spoken(conn, &ids).await?;
     let mut shown = Vec::new();
     for row in rows {
-        let kept = Kept::try_from(row)?;
+        let kept = StoredMoment::try_from(row)?;
         let said = spoken.get(&kept.moment.id).map_or(0, |one| one.count);
-        let bare = Shown::new(kept, Vec::new(), caller, now);
-        shown.extend(bare.map(|one| Shown { said, ..one }));
+        let bare = MomentView::new(kept, Vec::new(), caller, now);
+        shown.extend(bare.map(|one| MomentView { said, ..one }));
     }
     Ok((shown, next))
 }

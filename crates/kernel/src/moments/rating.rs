@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use entente_domain::identity::keys::Scope;
 use entente_domain::moments::rates::{Asked, Rates};
-use entente_domain::moments::{Hatches, ResolutionKind, rates as law};
+use entente_domain::moments::{Hatches, ResolutionKind, rates as domain};
 
 use super::visible::{Seen, seen};
 use crate::{Caller, Ctx, Outcome, unknown};
@@ -85,7 +85,7 @@ pub async fn rates(ctx: &Ctx, caller: &Caller, agent: Option<&str>) -> Outcome<V
     let rated = groups.into_iter().map(|((agent_id, decision_class), asked)| Rated {
         agent_id,
         decision_class,
-        rates: law::rates(&asked),
+        rates: domain::rates(&asked),
     });
     Ok(rated.collect())
 }

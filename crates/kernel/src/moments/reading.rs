@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::rows::{self, Kept, select};
+use super::rows::{self, StoredMoment, select};
 use super::visible::{Seen, seen};
-use super::{Shown, words};
-use crate::feed::Touch;
+use super::{MomentView, words};
+use crate::feed::WakeKey;
 use crate::{Caller, Ctx, Outcome, not_found};
 
 /// Byte limit of the words in one page of changes; the first moment is always complete.
@@ -25,12 +25,12 @@ const BLINK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The moment does not exist, or the caller may not see it.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: MomentId) -> Outcome<MomentView> {
     caller.require(Scope::MomentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let kept = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("moment"))?;
     let words = words::load(&mut conn, &[id]).await?.into_iter().map(|(_, word)| word).collect();
-    Shown::new(kept, words, caller, ctx.now()).ok_or_else(|| not_found("moment"))
+    MomentView::new(kept, words, caller, ctx.now()).ok_or_else(|| not_found("moment"))
 }
 
 /// Like [`get`], but waits for news until the time is up.
@@ -46,11 +46,11 @@ pub async fn wait(
     id: MomentId,
     seen: Option<i64>,
     patience: Duration,
-) -> Outcome<Shown> {
+) -> Outcome<MomentView> {
     let until = Instant::now() + patience;
     // Register before the first read, so that no notification in between is lost.
-    let mut listener = ctx.feed.bells().listener();
-    listener.add(Touch::Moment(id));
+    let mut listener = ctx.feed.wakeups().listener();
+    listener.add(WakeKey::Moment(id));
     let mut said = None;
     let mut over = false;
     loop {
@@ -82,7 +82,7 @@ pub async fn wait(
 ///
 /// # Errors
 /// The caller lacks the scope.
-pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outcome<Vec<Shown>> {
+pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outcome<Vec<MomentView>> {
     caller.require(Scope::MomentsRead)?;
     let who = Seen::of(caller, ctx.now());
     let mut conn = ctx.pool.acquire().await?;
@@ -97,7 +97,7 @@ pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outc
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut kept = rows.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    let mut kept = rows.into_iter().map(StoredMoment::try_from).collect::<Outcome<Vec<StoredMoment>>>()?;
     let mut ids: Vec<MomentId> = kept.iter().map(|kept| kept.moment.id).collect();
     let spoken = words::spoken(&mut conn, &ids).await?;
     let mut bytes = 0;
@@ -111,7 +111,7 @@ pub async fn changes(ctx: &Ctx, caller: &Caller, after: i64, limit: u32) -> Outc
     let mut words = words::of_each(&mut conn, &ids).await?;
     let each = kept.into_iter().filter_map(|kept| {
         let words = words.remove(&kept.moment.id).unwrap_or_default();
-        Shown::new(kept, words, caller, who.now)
+        MomentView::new(kept, words, caller, who.now)
     });
     Ok(each.collect())
 }
@@ -145,12 +145,12 @@ pub(crate) async fn awaited(conn: &mut PgConnection, job: JobId, now: Timestamp)
 ///
 /// # Errors
 /// The database query fails.
-pub async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> {
+pub async fn moved(ctx: &Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
     let (mut moments, mut parties): (Vec<Uuid>, Vec<&str>) = (Vec::new(), Vec::new());
     for touch in listened {
         match touch {
-            Touch::Moment(id) => moments.push(id.uuid()),
-            Touch::Inbox(party) => parties.push(party),
+            WakeKey::Moment(id) => moments.push(id.uuid()),
+            WakeKey::Inbox(party) => parties.push(party),
             _ => {}
         }
     }
@@ -160,7 +160,7 @@ pub async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> 
             sqlx::query!("-- moments::moved\n SELECT id, version FROM moments WHERE id = ANY($1)", &moments)
                 .fetch_all(&ctx.pool)
                 .await?;
-        found.extend(rows.into_iter().map(|row| (Touch::Moment(row.id.into()), row.version)));
+        found.extend(rows.into_iter().map(|row| (WakeKey::Moment(row.id.into()), row.version)));
     }
     if !parties.is_empty() {
         let rows = sqlx::query!(
@@ -174,7 +174,7 @@ pub async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> 
         )
         .fetch_all(&ctx.pool)
         .await?;
-        found.extend(rows.into_iter().map(|row| (Touch::Inbox(row.party), row.seq)));
+        found.extend(rows.into_iter().map(|row| (WakeKey::Inbox(row.party), row.seq)));
     }
     Ok(found)
 }

@@ -1,15 +1,19 @@
 //! Earlier questions of an agent that matter for a new one: refused ones and waiting ones. Read under the
-//! lock of agent and person (`turn.rs`).
+//! lock of agent and person (`tx.rs`).
 
 use entente_domain::ids::{IntentId, JobId};
-use entente_domain::moments::{self as law, Brief, Moment, MomentAsk, MomentState, Vetoed};
+use entente_domain::moments::{self as domain, Brief, Moment, MomentAsk, MomentState, Vetoed};
 
-use super::rows::{Kept, select};
-use super::{Turn, seen};
+use super::rows::{StoredMoment, select};
+use super::{MomentTx, seen};
 use crate::Outcome;
 
 /// Judges a question against the agent's refused ones.
-pub(super) async fn judged(turn: &mut Turn, brief: &Brief, ask: &MomentAsk) -> Outcome<Vec<law::Lint>> {
+pub(super) async fn judged(
+    work: &mut MomentTx,
+    brief: &Brief,
+    ask: &MomentAsk,
+) -> Outcome<Vec<domain::Lint>> {
     let asked: Vec<&str> = [Some(&ask.principal_id), ask.escalate_to.as_ref()]
         .into_iter()
         .flatten()
@@ -22,18 +26,18 @@ pub(super) async fn judged(turn: &mut Turn, brief: &Brief, ask: &MomentAsk) -> O
         ask.agent_id,
         &asked as &[&str]
     )
-    .fetch_all(&mut *turn.tx)
+    .fetch_all(&mut *work.tx)
     .await?;
-    let mut found = found.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    let mut found = found.into_iter().map(StoredMoment::try_from).collect::<Outcome<Vec<StoredMoment>>>()?;
     for kept in &mut found {
-        kept.moment = seen(kept, turn.now).unwrap_or_else(|| kept.moment.clone());
+        kept.moment = seen(kept, work.now).unwrap_or_else(|| kept.moment.clone());
     }
     let vetoes: Vec<Vetoed<'_>> = found.iter().filter_map(|kept| vetoed(&kept.moment)).collect();
-    Ok(law::judge(brief, ask.supersedes, ask.objection_response.as_deref(), &vetoes)?)
+    Ok(domain::judge(brief, ask.supersedes, ask.objection_response.as_deref(), &vetoes)?)
 }
 
 /// The agent's questions about the same job and intent that wait for the person asked.
-pub(super) async fn waiting(turn: &mut Turn, ask: &MomentAsk) -> Outcome<Vec<Moment>> {
+pub(super) async fn waiting(work: &mut MomentTx, ask: &MomentAsk) -> Outcome<Vec<Moment>> {
     let found = select!(
         "moments::asked_already",
         "WHERE m.state = 'open' AND m.agent_id = $1
@@ -44,11 +48,11 @@ pub(super) async fn waiting(turn: &mut Turn, ask: &MomentAsk) -> Outcome<Vec<Mom
         ask.job_id.map(JobId::uuid),
         ask.intent_id.map(IntentId::uuid)
     )
-    .fetch_all(&mut *turn.tx)
+    .fetch_all(&mut *work.tx)
     .await?;
-    let found = found.into_iter().map(Kept::try_from).collect::<Outcome<Vec<Kept>>>()?;
+    let found = found.into_iter().map(StoredMoment::try_from).collect::<Outcome<Vec<StoredMoment>>>()?;
     // Apply due ends, written or not: an ended question waits for no answer.
-    let now = turn.now;
+    let now = work.now;
     let current = found.into_iter().map(|kept| seen(&kept, now).unwrap_or(kept.moment));
     Ok(current.filter(|moment| moment.state == MomentState::Open).collect())
 }

@@ -31,7 +31,7 @@ pub struct Around {
 
 /// A stored moment with related data.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StoredMoment {
     pub moment: Moment,
     pub lints: Vec<Remark>,
     pub near_duplicate: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Kept {
     pub next_over_at: Option<Timestamp>,
 }
 
-impl Kept {
+impl StoredMoment {
     /// A moment that is not stored yet.
     pub fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
         let (malformed, unread, next_over_at) = (None, None, None);
@@ -184,7 +184,7 @@ impl Row {
     }
 }
 
-impl TryFrom<Row> for Kept {
+impl TryFrom<Row> for StoredMoment {
     type Error = AppError;
 
     fn try_from(row: Row) -> Outcome<Self> {
@@ -250,9 +250,9 @@ impl TryFrom<Row> for Kept {
 }
 
 /// Loads a moment by its id.
-pub(crate) async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<Kept>> {
+pub(crate) async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<StoredMoment>> {
     let row = select!("moments::load", "WHERE m.id = $1", id.uuid()).fetch_optional(conn).await?;
-    row.map(Kept::try_from).transpose()
+    row.map(StoredMoment::try_from).transpose()
 }
 
 fn column(idx: usize) -> i32 {
@@ -262,7 +262,7 @@ fn column(idx: usize) -> i32 {
 /// Inserts a new moment and assigns its change number.
 pub(super) async fn insert(
     conn: &mut PgConnection,
-    kept: &mut Kept,
+    kept: &mut StoredMoment,
     due_at: Option<Timestamp>,
 ) -> Outcome<()> {
     let moment = &kept.moment;
@@ -318,7 +318,7 @@ pub(super) async fn insert(
 /// Writes the mutable columns of a moment and assigns a new change number.
 pub(super) async fn update(
     conn: &mut PgConnection,
-    kept: &mut Kept,
+    kept: &mut StoredMoment,
     due_at: Option<Timestamp>,
 ) -> Outcome<()> {
     let moment = &kept.moment;
@@ -377,7 +377,7 @@ pub(super) async fn update(
 }
 
 /// The chain of moments superseded up to this one, latest first.
-pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec<Kept>> {
+pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec<StoredMoment>> {
     let rows = select!(
         "moments::before",
         "JOIN (WITH RECURSIVE chain (id, depth) AS (
@@ -388,7 +388,7 @@ pub(super) async fn before(conn: &mut PgConnection, id: MomentId) -> Outcome<Vec
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Kept::try_from).collect()
+    rows.into_iter().map(StoredMoment::try_from).collect()
 }
 
 /// Sets the time of a moment's next check.

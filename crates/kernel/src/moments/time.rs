@@ -3,39 +3,39 @@
 //! readers as soon as they are due; the sweep records them. Time never approves anything.
 
 use entente_domain::clock::Timestamp;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::MomentId;
 use sqlx::PgPool;
 
-use super::{Reach, Turn, due_at, rows};
-use crate::rounds::round;
+use super::{LockSet, MomentTx, due_at, rows};
+use crate::due::run_each;
 use crate::{Ctx, Outcome};
 
 /// Applies the due effects to up to `limit` moments and returns the number of changes.
 ///
 /// # Errors
 /// The database query fails.
-pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = due(&ctx.pool, ctx.now(), limit).await?;
     // Boxed: the future is large and part of every server's background tasks.
-    round(due.into_iter().map(|id| Box::pin(pass(ctx, id)))).await
+    run_each(due.into_iter().map(|id| Box::pin(pass(ctx, id)))).await
 }
 
 async fn pass(ctx: &Ctx, id: MomentId) -> Outcome<u64> {
     let mut conn = ctx.pool.acquire().await?;
     let Some(found) = rows::load(&mut conn, id).await? else { return Ok(0) };
-    let reach = Reach::of(&mut conn, &found).await?;
+    let locks_needed = LockSet::of(&mut conn, &found).await?;
     drop(conn);
-    let mut turn = Turn::begin(ctx, None, reach).await?;
+    let mut work = MomentTx::begin(ctx, None, locks_needed).await?;
     // Read again under the locks: another server may have been faster.
-    let Some(mut kept) = turn.current(ctx, id).await? else { return Ok(0) };
-    turn.scrub(ctx, &mut kept, HOUSE).await?;
-    let done = turn.has_changed();
+    let Some(mut kept) = work.current(ctx, id).await? else { return Ok(0) };
+    work.scrub(ctx, &mut kept, SYSTEM).await?;
+    let done = work.has_changed();
     if !done {
         // The due time was computed under other settings: store the actual one.
-        rows::put_off(&mut turn.tx, id, due_at(&kept.moment, &ctx.settings.moments)).await?;
+        rows::put_off(&mut work.tx, id, due_at(&kept.moment, &ctx.settings.moments)).await?;
     }
-    turn.conclude(ctx).await?;
+    work.conclude(ctx).await?;
     Ok(u64::from(done))
 }
 

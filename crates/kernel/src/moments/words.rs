@@ -15,7 +15,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Role, Shown, Turn, decider, role};
+use super::{MomentTx, MomentView, Role, decider, role};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, unknown};
 
 /// A contribution to the conversation.
@@ -46,29 +46,29 @@ pub async fn word(
     id: MomentId,
     text: &str,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<MomentView> {
     caller.require(Scope::MomentsWrite)?;
-    let (mut turn, mut kept) = Turn::take(ctx, caller, id, once).await?;
-    if idempotency::find::<MomentId>(&mut turn.tx, caller, once).await?.is_some() {
-        return turn.shown(ctx, caller, kept).await;
+    let (mut work, mut kept) = MomentTx::take(ctx, caller, id, once).await?;
+    if idempotency::find::<MomentId>(&mut work.tx, caller, once).await?.is_some() {
+        return work.shown(ctx, caller, kept).await;
     }
     let decider = decider(caller);
-    let speaker = match role(caller, &kept.moment, turn.now) {
+    let speaker = match role(caller, &kept.moment, work.now) {
         Some(Role::Agent) => Speaker::Agent(&caller.agent),
         _ => Speaker::Principal(&decider),
     };
-    let (moment, kind) = kept.moment.word(speaker, text, turn.now)?;
+    let (moment, kind) = kept.moment.word(speaker, text, work.now)?;
     // The agent's first word after an objection is always accepted: without it, it could never ask again.
     let is_owed = kept.moment.deliberated_at.is_none() && moment.deliberated_at.is_some();
     kept.moment = moment;
-    turn.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }))?;
-    turn.save(ctx, &mut kept).await?;
-    let place = insert(&mut turn.tx, id, &caller.agent, kind, text, turn.now).await?;
+    work.record(ctx, Kind::MomentWord, &caller.agent, &kept.moment, &json!({ "kind": kind }))?;
+    work.save(ctx, &mut kept).await?;
+    let place = insert(&mut work.tx, id, &caller.agent, kind, text, work.now).await?;
     if !is_owed {
         check_place(place)?;
     }
-    idempotency::keep(&mut turn.tx, caller, once, &id, turn.now).await?;
-    turn.shown(ctx, caller, kept).await
+    idempotency::keep(&mut work.tx, caller, once, &id, work.now).await?;
+    work.shown(ctx, caller, kept).await
 }
 
 /// Inserts a contribution and returns its position; the lock of the moment's log is held.

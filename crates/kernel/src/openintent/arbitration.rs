@@ -8,15 +8,15 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ArbitrationId, DecisionId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::arbitration as law;
+use entente_domain::openintent::arbitration as domain;
 use entente_domain::openintent::arbitration::{
     Arbitration, ArbitrationAsk, ArbitrationStatus, Decision, DecisionAsk,
 };
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// Requests arbitration on an intent.
@@ -32,23 +32,23 @@ pub async fn request(
 ) -> Outcome<Arbitration> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let made = law::request(ask, intent_id, &caller.agent, ArbitrationId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let made = domain::request(ask, intent_id, &caller.agent, ArbitrationId::mint(now, &*ctx.chance), now)?;
     insert(&mut tx, &made).await?;
     let payload = json!({
         "arbitration_id": made.id, "requester_id": made.requester_id, "reason": made.reason, "context": made.context,
         "options": made.options,
     });
-    line.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
@@ -64,7 +64,7 @@ pub async fn requests(
 ) -> Outcome<Vec<Arbitration>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     load(&mut connection, intent_id, None, status).await
 }
 
@@ -85,13 +85,13 @@ pub async fn decide(
 ) -> Outcome<Decision> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let made = law::decide(ask, intent_id, &caller.agent, DecisionId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let made = domain::decide(ask, intent_id, &caller.agent, DecisionId::mint(now, &*ctx.chance), now)?;
     if let Some(id) = made.arbitration_id {
         let pending = Some(ArbitrationStatus::Pending);
         let found = load(&mut tx, intent_id, Some(id), pending).await?.pop();
@@ -104,11 +104,11 @@ pub async fn decide(
         "outcome": made.outcome, "reasoning": made.reasoning, "evidence": made.evidence,
         "arbitration_id": made.arbitration_id,
     });
-    line.record(ctx, Draft::of(Kind::DecisionRecorded, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::DecisionRecorded, &caller.agent, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
@@ -119,7 +119,7 @@ pub async fn decide(
 pub async fn decisions(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Decision>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let rows = sqlx::query_as!(
         DecisionRow,
         "-- arbitration::decisions

@@ -7,14 +7,14 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{AttachmentId, IntentId};
 use entente_domain::limits::ATTACHMENTS;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::attachments as law;
+use entente_domain::openintent::attachments as domain;
 use entente_domain::openintent::attachments::{Attachment, AttachmentAsk};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
@@ -33,28 +33,29 @@ pub async fn add(
 ) -> Outcome<Attachment> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "add_attachment" };
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "add_attachment" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let there = count(&mut tx, intent_id).await?;
     let id = AttachmentId::mint(now, &*ctx.chance);
-    let made = law::add(ask, there, intent_id, &caller.agent, id, now)?;
-    line.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, told(&made)));
-    insert(&mut tx, &made, line.tail.seq).await?;
-    line.save(&mut tx).await?;
+    let made = domain::add(ask, there, intent_id, &caller.agent, id, now)?;
+    log.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, event_payload(&made)));
+    insert(&mut tx, &made, log.tail.seq).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
 /// Builds the event payload of a file, without its URL, because such URLs often give access to anybody.
-fn told(made: &Attachment) -> serde_json::Value {
+fn event_payload(made: &Attachment) -> serde_json::Value {
     json!({
         "attachment_id": made.id, "filename": made.filename, "mime_type": made.mime_type, "size": made.size,
         "content_hash": made.content_hash, "uploaded_by": made.uploaded_by,
@@ -68,7 +69,7 @@ fn told(made: &Attachment) -> serde_json::Value {
 pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Attachment>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let rows = sqlx::query_as!(
         Row,
         "-- attachments::list
@@ -88,22 +89,23 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
 pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: AttachmentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "remove_attachment" };
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "remove_attachment" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let found = load(&mut tx, intent_id, id).await?.ok_or_else(|| not_found("attachment"))?;
-    if found.uploaded_by != caller.agent && !seat.standing.reaches(Level::Admin) {
+    if found.uploaded_by != caller.agent && !membership.access.reaches(Level::Admin) {
         let message = "An attachment is taken off by whoever added it, and by the intent's admins.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     delete(&mut tx, id).await?;
     // The SDK has one event type for attachments, so removals are published under it as well.
     let payload = json!({ "attachment_id": id, "filename": found.filename, "removed": true });
-    line.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! Channels (RFC-0021 §1): opening, finding and changing them. The rows of the table `channels` are in
-//! `channels/rows.rs`, closing and purging in `channels/closing.rs`, messages in `sends.rs` and
+//! `channels/rows.rs`, closing and purging in `channels/closing.rs`, messages in `messages/writer` and
 //! `messages.rs`.
 
 mod closing;
@@ -8,10 +8,10 @@ mod rows;
 use entente_domain::access::Level;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::channels as law;
+use entente_domain::openintent::channels as domain;
 use entente_domain::openintent::channels::{Channel, ChannelAsk, ChannelChange, ChannelStatus, CloseReason};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
@@ -21,13 +21,13 @@ pub use closing::{close_idle, evict, purge};
 pub(crate) use closing::{close_of_intent, close_of_jobs, close_of_tasks};
 pub(crate) use rows::{Row, find_open, intents_with_member, load, load_all, remove_member};
 
-use crate::access::seats;
-use crate::access::seats::Seat;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::access::membership::Membership;
+use crate::log::writer::IntentLog;
+use crate::openintent::channel_access::{home, settle, visit};
 use crate::openintent::channels::closing::close;
 use crate::openintent::channels::rows::{insert, mark_deleted, update};
 use crate::openintent::tasks;
-use crate::openintent::visits::{home, settle, visit};
 use crate::{Caller, Ctx, Outcome, idempotency};
 
 /// Opens a channel on an intent.
@@ -45,16 +45,16 @@ pub async fn create(
     caller.require(Scope::ChannelsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let channel = open(&mut tx, ctx, &mut line, &seat, &agent, ask).await?;
-    line.save(&mut tx).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let channel = open(&mut tx, ctx, &mut log, &membership, &agent, ask).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &channel, channel.created_at).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(channel)
 }
 
@@ -62,26 +62,26 @@ pub async fn create(
 pub(crate) async fn open(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
-    seat: &Seat,
+    log: &mut IntentLog,
+    membership: &Membership,
     agent: &str,
     ask: ChannelAsk,
 ) -> Outcome<Channel> {
-    if seat.status.is_terminal() {
+    if membership.status.is_terminal() {
         return Err(Refusal::new(
             Code::IntentResolved,
             format!(
                 "The intent is {}; no channel can be opened on it any more (RFC-0021 §7.1).",
-                seat.status.as_str()
+                membership.status.as_str()
             ),
         )
         .into());
     }
-    let now = line.now();
+    let now = log.now();
     let id = ChannelId::mint(now, &*ctx.chance);
-    let channel = law::create(ask, line.intent_id, agent, seat.standing, id, now)?;
+    let channel = domain::create(ask, log.intent_id, agent, membership.access, id, now)?;
     check_task(conn, ctx, &channel).await?;
-    if let Some(open) = find_open(conn, line.intent_id, &channel.name).await? {
+    if let Some(open) = find_open(conn, log.intent_id, &channel.name).await? {
         if open.status_at(now) == ChannelStatus::Open {
             return Err(Refusal::new(
                 Code::DuplicateName,
@@ -90,10 +90,10 @@ pub(crate) async fn open(
             .into());
         }
         // It has expired, but no sweep has closed it yet.
-        close(conn, ctx, line, &open, CloseReason::TtlExpired, HOUSE).await?;
+        close(conn, ctx, log, &open, CloseReason::TtlExpired, SYSTEM).await?;
     }
     insert(conn, &channel).await?;
-    line.record(ctx, Draft::of(Kind::ChannelCreated, agent, described(&channel)));
+    log.record(ctx, Draft::of(Kind::ChannelCreated, agent, event_payload(&channel)));
     Ok(channel)
 }
 
@@ -117,7 +117,7 @@ async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Ou
 
 /// Filters for listing an intent's channels.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ChannelFilter {
     /// Only channels in this status.
     pub status: Option<ChannelStatus>,
     /// Maximum number of channels.
@@ -132,11 +132,16 @@ pub struct Filter {
 ///
 /// # Errors
 /// The intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Channel>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    filter: &ChannelFilter,
+) -> Outcome<Vec<Channel>> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
     let rows = sqlx::query_as!(
         Row,
         r#"-- channels::list
@@ -178,25 +183,25 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelCh
     let intent_id = home(ctx, id).await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let visit = visit(&mut tx, caller, id, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let (next, changed) = law::change(&visit.channel, change, visit.manages, line.now())?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (next, changed) = domain::change(&visit.channel, change, visit.manages, log.now())?;
     if changed.is_empty() {
         return Ok(visit.channel);
     }
     update(&mut tx, &next).await?;
     if next.status != visit.channel.status {
-        close(&mut tx, ctx, &mut line, &next, CloseReason::Requested, &caller.agent).await?;
+        close(&mut tx, ctx, &mut log, &next, CloseReason::Requested, &caller.agent).await?;
     }
     if changed != ["status"] {
-        let mut payload = described(&next);
+        let mut payload = event_payload(&next);
         if let Some(members) = payload.as_object_mut() {
             members.insert("updated".to_owned(), json!(changed));
         }
-        line.record(ctx, Draft::of(Kind::ChannelCreated, &caller.agent, payload));
+        log.record(ctx, Draft::of(Kind::ChannelCreated, &caller.agent, payload));
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(next)
 }
 
@@ -209,18 +214,18 @@ pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
     let intent_id = home(ctx, id).await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
     let visit = visit(&mut tx, caller, id, ctx.now()).await?;
-    law::require_manager(visit.manages)?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    domain::require_manager(visit.manages)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     // Even if it was closed before, because writers rely on every change to an intent advancing its log.
-    close(&mut tx, ctx, &mut line, &visit.channel, CloseReason::Requested, &caller.agent).await?;
-    mark_deleted(&mut tx, id, line.now()).await?;
-    line.save(&mut tx).await?;
+    close(&mut tx, ctx, &mut log, &visit.channel, CloseReason::Requested, &caller.agent).await?;
+    mark_deleted(&mut tx, id, log.now()).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(())
 }
 
-fn described(channel: &Channel) -> serde_json::Value {
+fn event_payload(channel: &Channel) -> serde_json::Value {
     json!({
         "channel_id": channel.id, "name": channel.name, "created_by": channel.created_by, "task_id": channel.task_id,
         "member_policy": channel.member_policy, "members": channel.members, "options": channel.options.filled(),

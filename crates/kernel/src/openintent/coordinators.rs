@@ -13,11 +13,11 @@ mod rows;
 use entente_domain::access::Level;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{CoordinatorId, IntentId};
 use entente_domain::limits::COORDINATORS;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::coordinators as law;
+use entente_domain::openintent::coordinators as domain;
 use entente_domain::openintent::coordinators::{
     Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus,
 };
@@ -25,11 +25,11 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use crate::access::{assignments, seats};
-use crate::log::lines::Line;
+use crate::access::{assignments, membership};
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
-use crate::rounds::round;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
 pub use crate::openintent::coordinators::records::{RecordAsk, decide, decisions, decisions_of};
@@ -48,19 +48,25 @@ pub async fn appoint(
 ) -> Outcome<Coordinator> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
+    membership::require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let seat = seats::seat(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
-    let seat = seat.ok_or_else(|| not_found("intent"))?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "appoint_coordinator" };
+    let membership = membership::find(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
+    let membership = membership.ok_or_else(|| not_found("intent"))?;
+    let attempt = Attempt {
+        intent_id,
+        membership: &membership,
+        agent: &caller.agent,
+        operation: "appoint_coordinator",
+    };
     let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, &ask.agent_id, false).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let mut made = law::appoint(ask, intent_id, &caller.agent, CoordinatorId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let mut made =
+        domain::appoint(ask, intent_id, &caller.agent, CoordinatorId::mint(now, &*ctx.chance), now)?;
     require_able(&mut tx, &made).await?;
-    let there = settle(&mut tx, ctx, &mut line).await?;
+    let there = settle(&mut tx, ctx, &mut log).await?;
     let before = there.iter().find(|one| one.role == made.role);
     if let Some(named) = replaces.filter(|named| before.is_none_or(|one| one.id != *named)) {
         let message = format!(
@@ -83,35 +89,35 @@ pub async fn appoint(
         let silent = before.status == CoordinatorStatus::Unresponsive;
         let kind = if silent { Kind::CoordinatorFailedOver } else { Kind::CoordinatorReplaced };
         rows::update(&mut tx, &over).await?;
-        line.record(ctx, told(kind, &caller.agent, &over, &json!({ "replaced_by": made.id })));
-        lay_down(&mut tx, ctx, &mut line, &over, &caller.agent).await?;
+        log.record(ctx, event_draft(kind, &caller.agent, &over, &json!({ "replaced_by": made.id })));
+        lay_down(&mut tx, ctx, &mut log, &over, &caller.agent).await?;
     }
     made.role_before = assignments::take_up(
         &mut tx,
         ctx,
-        &mut line,
+        &mut log,
         (&made.agent_id, &made.role),
         &caller.agent,
-        described(&made),
+        event_payload(&made),
     )
     .await?;
     rows::insert(&mut tx, &made).await?;
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
 /// Requires that the intent is not resolved, and that the appointed agent may write to it.
 async fn require_able(conn: &mut PgConnection, made: &Coordinator) -> Outcome<()> {
-    let seat = seats::seat(conn, &made.agent_id, made.intent_id, made.granted_at).await?;
-    let seat = seat.ok_or_else(|| not_found("intent"))?;
-    if seat.status.is_terminal() {
+    let membership = membership::find(conn, &made.agent_id, made.intent_id, made.granted_at).await?;
+    let membership = membership.ok_or_else(|| not_found("intent"))?;
+    if membership.status.is_terminal() {
         let message = "The intent is completed or abandoned; there is nothing to coordinate any more.";
         return Err(Refusal::new(Code::IntentResolved, message).into());
     }
-    if seat.standing.reaches(Level::Write) {
+    if membership.access.reaches(Level::Write) {
         return Ok(());
     }
     let message =
@@ -127,7 +133,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coord
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
-    seats::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
     Ok(found)
 }
 
@@ -143,7 +149,7 @@ pub async fn list(
 ) -> Outcome<Vec<Coordinator>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     rows::list(&mut conn, intent_id, before).await
 }
 
@@ -157,28 +163,28 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coor
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
     drop(conn);
     let mut tx = ctx.begin(&[found.intent_id]).await?;
-    seats::require(&mut tx, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
     require_own(caller, &found.agent_id)?;
     // An agent that may no longer write to the intent cannot send heartbeats, and so becomes unresponsive.
-    seats::require(&mut tx, &caller.agent, found.intent_id, Level::Write, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, found.intent_id, caller.trace, ctx.now()).await?;
-    let there = settle(&mut tx, ctx, &mut line).await?;
+    membership::require(&mut tx, &caller.agent, found.intent_id, Level::Write, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, found.intent_id, caller.trace, ctx.now()).await?;
+    let there = settle(&mut tx, ctx, &mut log).await?;
     let current = match there.into_iter().find(|one| one.id == id) {
         Some(current) => current,
         None => rows::load(&mut tx, id).await?.ok_or_else(|| not_found("coordinator"))?,
     };
-    let (next, kind) = current.beat(line.now())?;
+    let (next, kind) = current.beat(log.now())?;
     rows::update(&mut tx, &next).await?;
     if let Some(kind) = kind {
-        line.record(ctx, told(kind, &caller.agent, &next, &json!({})));
+        log.record(ctx, event_draft(kind, &caller.agent, &next, &json!({})));
     }
-    let news = !line.recorded.is_empty();
+    let news = !log.recorded.is_empty();
     if news {
-        line.save(&mut tx).await?;
+        log.save(&mut tx).await?;
     }
     tx.commit().await?;
     if news {
-        ctx.feed.news(next.intent_id);
+        ctx.feed.notify_committed(next.intent_id);
     }
     Ok(next)
 }
@@ -210,14 +216,14 @@ pub async fn change(
     drop(conn);
     let intent_id = found.intent_id;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let supervises =
-        seat.standing.manages() || caller.has(Scope::Admin) || caller.agent == found.supervisor_id;
+        membership.access.manages() || caller.has(Scope::Admin) || caller.agent == found.supervisor_id;
     if !supervises {
         require_own(caller, &found.agent_id)?;
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let there = settle(&mut tx, ctx, &mut line).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let there = settle(&mut tx, ctx, &mut log).await?;
     let current = match there.into_iter().find(|one| one.id == id) {
         Some(current) => current,
         None => rows::load(&mut tx, id).await?.ok_or_else(|| not_found("coordinator"))?,
@@ -225,18 +231,18 @@ pub async fn change(
     if current.version != seen {
         return Err(Refusal::version_conflict(current.version).into());
     }
-    let (next, kinds) = current.changed(&change, supervises, line.now())?;
+    let (next, kinds) = current.changed(&change, supervises, log.now())?;
     rows::update(&mut tx, &next).await?;
     let more = json!({ "reason": change.reason });
     for kind in kinds {
-        line.record(ctx, told(kind, &caller.agent, &next, &more));
+        log.record(ctx, event_draft(kind, &caller.agent, &next, &more));
     }
     if next.status.is_over() {
-        lay_down(&mut tx, ctx, &mut line, &next, &caller.agent).await?;
+        lay_down(&mut tx, ctx, &mut log, &next, &caller.agent).await?;
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(next)
 }
 
@@ -244,34 +250,34 @@ pub async fn change(
 ///
 /// # Errors
 /// A database error.
-pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::due(&ctx.pool, ctx.now(), limit).await?;
-    round(due.into_iter().map(|intent_id| pass_on(ctx, intent_id))).await
+    run_each(due.into_iter().map(|intent_id| pass_on(ctx, intent_id))).await
 }
 
 async fn pass_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-    settle(&mut tx, ctx, &mut line).await?;
-    if line.recorded.is_empty() {
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    settle(&mut tx, ctx, &mut log).await?;
+    if log.recorded.is_empty() {
         // Another server already did it.
         return Ok(0);
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
-    Ok(line.recorded.len() as u64)
+    ctx.feed.notify_committed(intent_id);
+    Ok(log.recorded.len() as u64)
 }
 
 /// Applies elapsed deadlines to the coordinators of the log's intent; returns those still appointed.
-async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<Vec<Coordinator>> {
+async fn settle(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog) -> Outcome<Vec<Coordinator>> {
     let mut left = Vec::new();
-    for mut one in rows::active(conn, line.intent_id).await? {
-        while let Some((next, kind)) = one.pass(line.now()) {
+    for mut one in rows::active(conn, log.intent_id).await? {
+        while let Some((next, kind)) = one.pass(log.now()) {
             rows::update(conn, &next).await?;
-            line.record(ctx, told(kind, HOUSE, &next, &json!({})));
+            log.record(ctx, event_draft(kind, SYSTEM, &next, &json!({})));
             if next.status.is_over() {
-                lay_down(conn, ctx, line, &next, HOUSE).await?;
+                lay_down(conn, ctx, log, &next, SYSTEM).await?;
             }
             one = next;
         }
@@ -286,17 +292,17 @@ async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    for one in settle(conn, ctx, line).await? {
-        let over = one.end_with_intent(line.now());
+    for one in settle(conn, ctx, log).await? {
+        let over = one.end_with_intent(log.now());
         rows::update(conn, &over).await?;
-        line.record(
+        log.record(
             ctx,
-            told(Kind::CoordinatorHandoff, actor, &over, &json!({ "reason": "intent_resolved" })),
+            event_draft(Kind::CoordinatorHandoff, actor, &over, &json!({ "reason": "intent_resolved" })),
         );
-        lay_down(conn, ctx, line, &over, actor).await?;
+        lay_down(conn, ctx, log, &over, actor).await?;
     }
     Ok(())
 }
@@ -305,25 +311,25 @@ pub(crate) async fn end_of_intent(
 async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     over: &Coordinator,
     actor: &str,
 ) -> Outcome<()> {
     let before = over.role_before.as_deref();
     let more = json!({ "coordinator_id": over.id, "reason": "coordinator_ended" });
-    assignments::lay_down(conn, ctx, line, (&over.agent_id, &over.role, before), actor, more).await
+    assignments::lay_down(conn, ctx, log, (&over.agent_id, &over.role, before), actor, more).await
 }
 
 /// Builds the payload of events about an appointment.
-fn described(one: &Coordinator) -> Value {
+fn event_payload(one: &Coordinator) -> Value {
     json!({
         "coordinator_id": one.id, "agent_id": one.agent_id, "role": one.role, "supervisor_id": one.supervisor_id,
         "status": one.status, "version": one.version, "expires_at": one.expires_at(),
     })
 }
 
-fn told(kind: Kind, actor: &str, one: &Coordinator, more: &Value) -> Draft {
-    let mut payload = described(one);
+fn event_draft(kind: Kind, actor: &str, one: &Coordinator, more: &Value) -> Draft {
+    let mut payload = event_payload(one);
     if let (Value::Object(payload), Value::Object(more)) = (&mut payload, more) {
         payload.extend(more.clone());
     }

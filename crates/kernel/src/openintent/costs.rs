@@ -9,13 +9,13 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::limits::COST_SUMS;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::costs as law;
+use entente_domain::openintent::costs as domain;
 use entente_domain::openintent::costs::{Axis, Cost, CostAsk, Sum, Summary};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, unknown};
@@ -34,22 +34,23 @@ pub async fn record(
 ) -> Outcome<Cost> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "record_cost" };
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_cost" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let made = law::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let made = domain::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
     let spent = spent(&mut tx, &made).await?;
     let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (spent, made.amount)).await?;
-    write(ctx, &mut tx, &mut line, &made).await?;
-    line.save(&mut tx).await?;
+    write(ctx, &mut tx, &mut log, &made).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
@@ -63,26 +64,26 @@ pub async fn record(
 pub(crate) async fn enter(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    line: &mut Line,
+    log: &mut IntentLog,
     ask: CostAsk,
     agent: &str,
 ) -> Outcome<Cost> {
-    let now = line.now();
-    let made = law::record(ask, line.intent_id, agent, CostId::mint(now, &*ctx.chance), now)?;
-    write(ctx, conn, line, &made).await?;
+    let now = log.now();
+    let made = domain::record(ask, log.intent_id, agent, CostId::mint(now, &*ctx.chance), now)?;
+    write(ctx, conn, log, &made).await?;
     Ok(made)
 }
 
 /// Writes a cost, updates the sums and records the event.
-async fn write(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, made: &Cost) -> Outcome<()> {
+async fn write(ctx: &Ctx, conn: &mut PgConnection, log: &mut IntentLog, made: &Cost) -> Outcome<()> {
     let total = add_up(conn, made).await?;
     let payload = json!({
         "about": "cost", "cost_id": made.id, "agent_id": made.agent_id, "cost_type": made.cost_type,
         "amount": made.amount, "unit": made.unit, "provider": made.provider, "model": made.model,
         "total": total,
     });
-    line.record(ctx, Draft::of(Kind::Comment, &made.agent_id, payload));
-    insert(conn, made, line.tail.seq).await
+    log.record(ctx, Draft::of(Kind::Comment, &made.agent_id, payload));
+    insert(conn, made, log.tail.seq).await
 }
 
 /// Returns the total costs of these intents per unit.
@@ -108,7 +109,7 @@ pub(crate) async fn spent_on(
 
 /// A page of an intent's costs with the totals, from one snapshot.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct CostPage {
     /// The costs, oldest first.
     pub costs: Vec<Cost>,
     /// The position after which the next page begins; `None` on the last page.
@@ -121,11 +122,17 @@ pub struct Page {
 ///
 /// # Errors
 /// The intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, after: i64, limit: u32) -> Outcome<Page> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    after: i64,
+    limit: u32,
+) -> Outcome<CostPage> {
     caller.require(Scope::IntentsRead)?;
     // One snapshot for both, so that every cost in the sums is also in the list.
     let mut tx = ctx.snapshot().await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let mut rows = load(&mut tx, intent_id, after, i64::from(limit) + 1).await?;
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
@@ -133,7 +140,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, after: i64, l
     let summary = Summary::of(sums(&mut tx, intent_id).await?);
     tx.commit().await?;
     let costs = rows.into_iter().map(Cost::try_from).collect::<Outcome<_>>()?;
-    Ok(Page { costs, next, summary })
+    Ok(CostPage { costs, next, summary })
 }
 
 struct Row {
@@ -263,7 +270,7 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     .await?;
     // The total is the largest of the sums: if it is in range, the others are too.
     let all = sums.iter().find(|sum| sum.axis == Axis::All.as_str());
-    let total = all.map(|sum| amount(&sum.amount)).transpose().map_err(|_too_large| law::too_much())?;
+    let total = all.map(|sum| amount(&sum.amount)).transpose().map_err(|_too_large| domain::too_much())?;
     let total = total.ok_or_else(|| AppError::Inconsistent("a cost is in no sum".to_owned()))?;
     if sums.iter().all(|sum| sum.count > 1) {
         return Ok(total);
@@ -276,7 +283,7 @@ async fn add_up(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     .fetch_one(conn)
     .await?;
     if usize::try_from(there).is_ok_and(|there| there > COST_SUMS) {
-        return Err(law::too_varied().into());
+        return Err(domain::too_varied().into());
     }
     Ok(total)
 }

@@ -1,24 +1,24 @@
 //! Escalations (RFC-0013): agents put an intent before people, who resolve the escalation. Table
 //! `escalations`; `entente_domain::openintent::escalations` defines the right to resolve one.
 
-use entente_domain::access::{Level, Standing};
+use entente_domain::access::{AccessLevel, Level};
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::{Kind as Being, check_name};
+use entente_domain::identity::principals::{PrincipalKind, check_name};
 use entente_domain::ids::{EscalationId, IntentId};
 use entente_domain::limits::ESCALATIONS_WAITING;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::escalations as law;
+use entente_domain::openintent::escalations as domain;
 use entente_domain::openintent::escalations::{
     Answerer, Escalation, EscalationAsk, EscalationStatus, Weight,
 };
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
+use crate::access::membership;
 use crate::identity::principals;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::{governance, tasks};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
@@ -38,53 +38,53 @@ pub async fn escalate(
 ) -> Outcome<Escalation> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    tasks::require_unresolved(&seat)?;
+    tasks::require_unresolved(&membership)?;
     if let Some(person) = &ask.assigned_to {
         require_person(&mut tx, "assigned_to", person).await?;
-    } else if let Some(person) = governance::of_or_none(&mut tx, intent_id, &seat).await?.escalate_to
+    } else if let Some(person) = governance::of_or_none(&mut tx, intent_id, &membership).await?.escalate_to
         // A policy from before policies were enforced may name a principal that is no person.
         && is_person(&mut tx, &person).await?
     {
         ask.assigned_to = Some(person);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let waiting = waiting(&mut tx, intent_id).await?;
     let id = EscalationId::mint(now, &*ctx.chance);
     let by = (caller.agent.as_str(), caller.principal());
-    let made = law::escalate(ask, intent_id, by, id, waiting, now)?;
+    let made = domain::escalate(ask, intent_id, by, id, waiting, now)?;
     insert(&mut tx, &made).await?;
     let payload = json!({
         "about": "escalation", "escalation_id": made.id, "reason": made.reason, "priority": made.priority,
         "urgency": made.urgency, "escalated_by": made.escalated_by, "assigned_to": made.assigned_to,
     });
-    line.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
 /// Requires that a name belongs to a person.
 pub(crate) async fn require_person(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<()> {
     check_name(member, name)?;
-    if is_person(conn, name).await? { Ok(()) } else { Err(law::no_person(member).into()) }
+    if is_person(conn, name).await? { Ok(()) } else { Err(domain::no_person(member).into()) }
 }
 
 /// Whether a name belongs to a person.
 pub(crate) async fn is_person(conn: &mut PgConnection, name: &str) -> Outcome<bool> {
     let found = principals::find(conn, name).await?;
-    Ok(found.is_some_and(|principal| principal.kind == Being::Human))
+    Ok(found.is_some_and(|principal| principal.kind == PrincipalKind::Human))
 }
 
 /// Filters for listing escalations.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct EscalationFilter {
     /// Only escalations of this intent.
     pub intent_id: Option<IntentId>,
     /// Only escalations in this status, in its wire form.
@@ -101,15 +101,16 @@ pub struct Filter {
 ///
 /// # Errors
 /// The intent named by the filter does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Escalation>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &EscalationFilter) -> Outcome<Vec<Escalation>> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
     if let Some(intent_id) = filter.intent_id {
-        seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+        membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
         return of_intent(&mut connection, intent_id, filter).await;
     }
-    let person = (caller.grant.kind == Being::Human && caller.is_itself()).then_some(caller.principal());
+    let person =
+        (caller.grant.kind == PrincipalKind::Human && caller.is_itself()).then_some(caller.principal());
     visible(&mut connection, &caller.agent, person, filter, now).await
 }
 
@@ -132,22 +133,22 @@ pub async fn resolve(
     drop(connection);
     let intent_id = found.intent_id;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::seat(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
-    let nowhere = Standing { level: None, granted: false, until: None };
+    let membership = membership::find(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
+    let nowhere = AccessLevel { level: None, granted: false, until: None };
     let by = Answerer {
         agent: &caller.agent,
         principal: caller.principal(),
         kind: caller.grant.kind,
         authority: caller.authority(),
-        standing: seat.map_or(nowhere, |seat| seat.standing),
+        access: membership.map_or(nowhere, |membership| membership.access),
     };
     let found = load(&mut tx, id).await?.filter(|found| by.sees(found));
     let before = found.ok_or_else(|| not_found("escalation"))?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let resolved = before.clone().resolve(by, resolution, notes, now)?;
     if resolved != before {
         save(&mut tx, &resolved).await?;
@@ -156,12 +157,12 @@ pub async fn resolve(
             "escalated_by": resolved.escalated_by, "notes": resolved.resolution_notes,
             "authority": caller.authority(),
         });
-        line.record(ctx, Draft::of(Kind::EscalationResolved, &caller.agent, payload));
-        line.save(&mut tx).await?;
+        log.record(ctx, Draft::of(Kind::EscalationResolved, &caller.agent, payload));
+        log.save(&mut tx).await?;
     }
     idempotency::keep(&mut tx, caller, once, &resolved, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(resolved)
 }
 
@@ -243,7 +244,7 @@ async fn load(conn: &mut PgConnection, id: EscalationId) -> Outcome<Option<Escal
 async fn of_intent(
     conn: &mut PgConnection,
     intent_id: IntentId,
-    filter: &Filter,
+    filter: &EscalationFilter,
 ) -> Outcome<Vec<Escalation>> {
     let rows = select!(
         "escalations::of_intent",
@@ -265,7 +266,7 @@ async fn visible(
     conn: &mut PgConnection,
     agent: &str,
     person: Option<&str>,
-    filter: &Filter,
+    filter: &EscalationFilter,
     now: Timestamp,
 ) -> Outcome<Vec<Escalation>> {
     let rows = select!(

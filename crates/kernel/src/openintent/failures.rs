@@ -11,7 +11,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{FailureId, IntentId};
 use entente_domain::limits::RETRIES;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::failures as law;
+use entente_domain::openintent::failures as domain;
 use entente_domain::openintent::failures::{Case, Failure, FailureAsk, Next};
 use entente_domain::openintent::intents::IntentStatus;
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ use sqlx::PgConnection;
 
 use crate::access::assignments;
 use crate::access::assignments::Retry;
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance::Attempt;
 use crate::openintent::{governance, retry_policies};
-use crate::rounds::round;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency};
 
 /// Records a failed attempt of the caller, and decides on the next step by the intent's policy.
@@ -43,15 +43,15 @@ pub async fn record(
     caller.require(Scope::IntentsWrite)?;
     let agent = &caller.agent;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id, seat: &seat, agent, deed: "record_failure" };
+    let attempt = Attempt { intent_id, membership: &membership, agent, operation: "record_failure" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let governed = governance::of_or_none(&mut tx, intent_id, &seat).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let governed = governance::of_or_none(&mut tx, intent_id, &membership).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let stored = retry_policies::load(&mut tx, intent_id).await?;
     let since = stored.as_ref().map_or(0, |stored| stored.since_seq);
     let fallback = stored.as_ref().filter(|stored| !stored.handed_over);
@@ -64,15 +64,15 @@ pub async fn record(
         agent_id: agent,
         failures: count(&mut tx, intent_id, agent, since).await? + 1,
         rules: stored.as_ref().map(|stored| &stored.policy.rules),
-        fallback_free: !seats::writers(&mut tx, &asked, now).await?.is_empty(),
-        over: seat.status.is_terminal(),
+        fallback_free: !membership::writers(&mut tx, &asked, now).await?.is_empty(),
+        over: membership.status.is_terminal(),
     };
     let id = FailureId::mint(now, &*ctx.chance);
     let chance = u64::try_from(ctx.chance.bits() >> 64).unwrap_or(0);
-    let mut made = law::record(ask, &case, intent_id, id, chance, now)?;
+    let mut made = domain::record(ask, &case, intent_id, id, chance, now)?;
     call_off(&mut tx, intent_id, agent).await?;
-    line.record(ctx, Draft::of(Kind::FailureRecorded, agent, told(&made)));
-    let seq = line.tail.seq;
+    log.record(ctx, Draft::of(Kind::FailureRecorded, agent, event_payload(&made)));
+    let seq = log.tail.seq;
     if let Next::HandedOver { agent_id, attempt } = &made.next {
         let retry = Retry {
             agent_id,
@@ -81,25 +81,25 @@ pub async fn record(
             last_error: made.error_message.as_deref().or(made.error_code.as_deref()),
             failure_id: id,
         };
-        assignments::retry(&mut tx, ctx, &mut line, &[retry]).await?;
+        assignments::retry(&mut tx, ctx, &mut log, &[retry]).await?;
         retry_policies::hand_over(&mut tx, intent_id, now).await?;
         made.announced_at = Some(now);
     }
     // An agent without an assignment gets no announcement; only the response tells it when to retry.
     let due = match made.next {
-        Next::Again { attempt, at } if seat.assigned => Some((attempt, at)),
+        Next::Again { attempt, at } if membership.assigned => Some((attempt, at)),
         _ => None,
     };
     insert(&mut tx, &made, seq, due).await?;
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
 /// Builds the event payload of a failure.
-fn told(made: &Failure) -> Value {
+fn event_payload(made: &Failure) -> Value {
     let mut payload = json!({
         "failure_id": made.id, "agent_id": made.agent_id, "attempt_number": made.attempt_number,
         "error_code": made.error_code, "error_message": made.error_message, "recoverable": made.recoverable,
@@ -114,7 +114,7 @@ fn told(made: &Failure) -> Value {
 
 /// A page of an intent's failures.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct FailurePage {
     /// The failures, oldest first.
     pub failures: Vec<Failure>,
     /// The position after which the next page begins; `None` on the last page.
@@ -125,16 +125,22 @@ pub struct Page {
 ///
 /// # Errors
 /// The intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, after: i64, limit: u32) -> Outcome<Page> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    after: i64,
+    limit: u32,
+) -> Outcome<FailurePage> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let mut rows = load(&mut connection, intent_id, after, i64::from(limit) + 1).await?;
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().map(|row| row.seq).filter(|_| more);
     let failures = rows.into_iter().map(Failure::try_from).collect::<Outcome<_>>()?;
-    Ok(Page { failures, next })
+    Ok(FailurePage { failures, next })
 }
 
 /// Announces due retries to their agents, on up to `limit` intents one after the other.
@@ -151,24 +157,24 @@ pub async fn retry_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    round(intents.into_iter().map(|intent_id| retry_on(ctx, intent_id.into(), limit))).await
+    run_each(intents.into_iter().map(|intent_id| retry_on(ctx, intent_id.into(), limit))).await
 }
 
 /// Announces the due retries of one intent; checked again under the lock, because another server may have
 /// done it.
 async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let due = take_due(&mut tx, intent_id, line.now(), limit).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let due = take_due(&mut tx, intent_id, log.now(), limit).await?;
     let asked: Vec<(IntentId, &str)> = due.iter().map(|one| (intent_id, one.agent_id.as_str())).collect();
-    let seats = seats::seats(&mut tx, &asked, line.now()).await?;
+    let memberships = membership::find_all(&mut tx, &asked, log.now()).await?;
     // Agents that were unassigned since, or may no longer write to the intent, are not told.
     let works = |agent: &str| {
-        seats.iter().any(|((_, known), seat)| {
+        memberships.iter().any(|((_, known), membership)| {
             known == agent
-                && seat.assigned
-                && seat.standing.reaches(Level::Write)
-                && !seat.status.is_terminal()
+                && membership.assigned
+                && membership.access.reaches(Level::Write)
+                && !membership.status.is_terminal()
         })
     };
     let told: Vec<&Due> = due.iter().filter(|one| works(&one.agent_id)).collect();
@@ -180,13 +186,13 @@ async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
             last_error: one.error_message.as_deref().or(one.error_code.as_deref()),
             failure_id: one.id.into(),
         });
-        assignments::retry(&mut tx, ctx, &mut line, &retries.collect::<Vec<_>>()).await?;
-        announced(&mut tx, &told.iter().map(|one| one.id).collect::<Vec<_>>(), line.now()).await?;
-        line.save(&mut tx).await?;
+        assignments::retry(&mut tx, ctx, &mut log, &retries.collect::<Vec<_>>()).await?;
+        announced(&mut tx, &told.iter().map(|one| one.id).collect::<Vec<_>>(), log.now()).await?;
+        log.save(&mut tx).await?;
     }
     tx.commit().await?;
     if !told.is_empty() {
-        ctx.feed.news(intent_id);
+        ctx.feed.notify_committed(intent_id);
     }
     Ok(due.len() as u64)
 }

@@ -9,7 +9,7 @@
 mod dispatching;
 mod ending;
 mod hearing;
-mod letters;
+mod outbox;
 mod receiving;
 mod reporting;
 mod rows;
@@ -27,7 +27,7 @@ pub use crate::openintent::federation::dispatching::{Dispatch, dispatch, get};
 pub(crate) use crate::openintent::federation::ending::end_of_intent;
 pub use crate::openintent::federation::ending::tidy;
 pub use crate::openintent::federation::hearing::{Heard, hear};
-pub use crate::openintent::federation::letters::{Answered, Due, claim, letter, record};
+pub use crate::openintent::federation::outbox::{Answered, Due, claim, letter, record};
 pub use crate::openintent::federation::receiving::{Received, receive};
 pub use crate::openintent::federation::reporting::report;
 

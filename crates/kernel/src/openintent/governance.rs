@@ -9,19 +9,19 @@ use entente_domain::access::Level;
 use entente_domain::amounts::Amount;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{IntentId, PermitId};
+use entente_domain::ids::{ApprovalId, IntentId};
 use entente_domain::limits::{VIOLATION_PAUSE_SECONDS, VIOLATIONS_TOLD};
 use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::approvals;
 use entente_domain::openintent::governance::{GovernancePolicy, Violation};
 use entente_domain::openintent::intents::{Intent, IntentStatus, governed_payload};
-use entente_domain::openintent::permits;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::access::seats::Seat;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::access::membership::Membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::{escalations, intents, suspensions};
 use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found};
 
@@ -32,7 +32,7 @@ use crate::{AppError, Caller, Ctx, Outcome, Tx, not_found};
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<(Intent, GovernancePolicy)> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
     let intent = intents::load(&mut connection, id).await?.ok_or_else(|| not_found("intent"))?;
     let seen = suspensions::seen(&mut connection, ctx, vec![intent]).await?;
     let intent = seen.into_iter().next().ok_or_else(|| not_found("intent"))?;
@@ -56,14 +56,14 @@ pub async fn set(
     caller.require(Scope::IntentsWrite)?;
     let read = policy.as_ref().map(GovernancePolicy::read).transpose()?;
     let mut tx = ctx.begin(&[id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
-    require_manager(&seat)?;
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
+    require_manager(&membership)?;
     if let Some(person) = read.as_ref().and_then(|policy| policy.escalate_to.as_deref()) {
         escalations::require_person(&mut tx, "escalate_to", person).await?;
     }
-    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
     intent.require_version(seen)?;
     if policy.is_none() && intent.governance_policy.is_none() {
         // There is no policy to remove, so the request is already fulfilled.
@@ -74,21 +74,21 @@ pub async fn set(
             format!("The intent is {}; its governance is part of what was.", intent.status.as_str());
         return Err(Refusal::new(Code::IntentResolved, message).into());
     }
-    let next = intent.governed(policy, line.now());
+    let next = intent.governed(policy, log.now());
     intents::set_policy(&mut tx, &next).await?;
     let set = next.governance_policy.is_some();
     let kind = if set { Kind::GovernancePolicySet } else { Kind::GovernancePolicyRemoved };
-    line.record(ctx, Draft::of(kind, &caller.agent, governed_payload(&next)));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(kind, &caller.agent, governed_payload(&next)));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(id);
+    ctx.feed.notify_committed(id);
     Ok(next)
 }
 
 /// Requires a manager: on an open intent all agents are admins, but the policy restricts everybody.
-fn require_manager(seat: &Seat) -> Result<(), Refusal> {
-    seat.standing.require(Level::Admin)?;
-    if seat.standing.manages() {
+fn require_manager(membership: &Membership) -> Result<(), Refusal> {
+    membership.access.require(Level::Admin)?;
+    if membership.access.manages() {
         return Ok(());
     }
     Err(Refusal::new(
@@ -109,11 +109,11 @@ pub(crate) async fn check_new(conn: &mut PgConnection, policy: Option<&Map<Strin
 #[derive(Clone, Copy)]
 pub(crate) struct Attempt<'a> {
     pub intent_id: IntentId,
-    pub seat: &'a Seat,
-    /// The agent whose access `seat` describes.
+    pub membership: &'a Membership,
+    /// The agent whose access `membership` describes.
     pub agent: &'a str,
     /// The operation's name.
-    pub deed: &'static str,
+    pub operation: &'static str,
 }
 
 /// Admits an operation that works on an intent, and returns the transaction unchanged; call it under the
@@ -122,7 +122,7 @@ pub(crate) struct Attempt<'a> {
 /// # Errors
 /// [`Code::GovernanceViolation`], which is recorded in the log.
 pub(crate) async fn admit(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attempt<'_>) -> Outcome<Tx> {
-    match may_work(&mut tx, attempt.intent_id, attempt.seat, attempt.agent).await? {
+    match may_work(&mut tx, attempt.intent_id, attempt.membership, attempt.agent).await? {
         Ok(()) => Ok(tx),
         Err(refusal) => refuse(ctx, caller, tx, attempt, refusal).await,
     }
@@ -133,10 +133,12 @@ pub(crate) async fn admit(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attem
 pub(crate) async fn may_work(
     conn: &mut PgConnection,
     intent_id: IntentId,
-    seat: &Seat,
+    membership: &Membership,
     agent: &str,
 ) -> Outcome<Result<(), Refusal>> {
-    Ok(of(conn, intent_id, seat).await?.map_or(Ok(()), |policy| policy.judge_write(agent, seat.assigned)))
+    Ok(of(conn, intent_id, membership)
+        .await?
+        .map_or(Ok(()), |policy| policy.judge_write(agent, membership.assigned)))
 }
 
 /// As [`admit`], for an additional cost after `spent`; called under the intent's lock.
@@ -150,7 +152,7 @@ pub(crate) async fn admit_cost(
     attempt: Attempt<'_>,
     (spent, adding): (Amount, Amount),
 ) -> Outcome<Tx> {
-    let Some(policy) = of(&mut tx, attempt.intent_id, attempt.seat).await? else { return Ok(tx) };
+    let Some(policy) = of(&mut tx, attempt.intent_id, attempt.membership).await? else { return Ok(tx) };
     match policy.judge_cost(spent, adding) {
         Ok(()) => Ok(tx),
         Err(refusal) => refuse(ctx, caller, tx, attempt, refusal).await,
@@ -169,8 +171,9 @@ pub(crate) async fn admit_assignment(
     agent: &str,
     leaves: bool,
 ) -> Outcome<Tx> {
-    let Some(policy) = of(&mut tx, attempt.intent_id, attempt.seat).await? else { return Ok(tx) };
-    let manages = attempt.seat.standing.manages() || attempt.seat.coordinates || caller.has(Scope::Admin);
+    let Some(policy) = of(&mut tx, attempt.intent_id, attempt.membership).await? else { return Ok(tx) };
+    let manages =
+        attempt.membership.access.manages() || attempt.membership.coordinates || caller.has(Scope::Admin);
     let judge = if leaves { GovernancePolicy::judge_removal } else { GovernancePolicy::judge_assignment };
     match judge(&policy, attempt.agent, manages, agent) {
         Ok(()) => Ok(tx),
@@ -189,17 +192,17 @@ pub(crate) async fn admit_status(
     attempt: Attempt<'_>,
     status: IntentStatus,
     reason: Option<&str>,
-) -> Outcome<(Tx, Vec<PermitId>)> {
+) -> Outcome<(Tx, Vec<ApprovalId>)> {
     let id = attempt.intent_id;
-    let Some(policy) = of(&mut tx, id, attempt.seat).await? else { return Ok((tx, Vec::new())) };
-    let mut judged = policy.judge_write(attempt.agent, attempt.seat.assigned);
+    let Some(policy) = of(&mut tx, id, attempt.membership).await? else { return Ok((tx, Vec::new())) };
+    let mut judged = policy.judge_write(attempt.agent, attempt.membership.assigned);
     judged = judged.and_then(|()| policy.judge_reason(reason));
     // A completed intent needs no second approval to stay completed.
-    let completes = status == IntentStatus::Completed && attempt.seat.status != IntentStatus::Completed;
+    let completes = status == IntentStatus::Completed && attempt.membership.status != IntentStatus::Completed;
     let judged = match judged {
         Ok(()) if completes => {
-            let open = crate::openintent::permits::open(&mut tx, id, permits::COMPLETE).await?;
-            permits::judge_completion(&policy, &open, &assigned(&mut tx, id).await?)
+            let open = crate::openintent::approvals::open(&mut tx, id, approvals::COMPLETE).await?;
+            approvals::judge_completion(&policy, &open, &assigned(&mut tx, id).await?)
         }
         Ok(()) => Ok(Vec::new()),
         Err(refusal) => Err(refusal),
@@ -213,29 +216,33 @@ pub(crate) async fn admit_status(
 /// Rolls the operation back, and records the violation.
 async fn refuse<T>(ctx: &Ctx, caller: &Caller, tx: Tx, attempt: Attempt<'_>, refusal: Refusal) -> Outcome<T> {
     let Some(violation) = refusal.violation.as_deref() else { return Err(refusal.into()) };
-    let Attempt { intent_id, agent, deed, .. } = attempt;
+    let Attempt { intent_id, agent, operation, .. } = attempt;
     // None of the operation's writes may stay, only the record of the violation.
     tx.rollback().await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    if is_news(&mut tx, intent_id, agent, violation, line.now()).await? {
-        let mut payload = json!({ "deed": deed, "agent_id": agent, "message": refusal.message });
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    if is_news(&mut tx, intent_id, agent, violation, log.now()).await? {
+        let mut payload = json!({ "operation": operation, "agent_id": agent, "message": refusal.message });
         if let (Some(members), Value::Object(said)) =
             (payload.as_object_mut(), serde_json::to_value(violation)?)
         {
             members.extend(said);
         }
-        line.record(ctx, Draft::of(Kind::GovernanceViolation, agent, payload));
-        line.save(&mut tx).await?;
+        log.record(ctx, Draft::of(Kind::GovernanceViolation, agent, payload));
+        log.save(&mut tx).await?;
         tx.commit().await?;
-        ctx.feed.news(intent_id);
+        ctx.feed.notify_committed(intent_id);
     }
     Err(AppError::Refused(refusal))
 }
 
-/// Loads an intent's policy; `None` if it has none, which `seat` tells without a query.
-async fn of(conn: &mut PgConnection, id: IntentId, seat: &Seat) -> Outcome<Option<GovernancePolicy>> {
-    if !seat.governed {
+/// Loads an intent's policy; `None` if it has none, which `membership` tells without a query.
+async fn of(
+    conn: &mut PgConnection,
+    id: IntentId,
+    membership: &Membership,
+) -> Outcome<Option<GovernancePolicy>> {
+    if !membership.governed {
         return Ok(None);
     }
     let text = sqlx::query_scalar!(
@@ -253,9 +260,9 @@ async fn of(conn: &mut PgConnection, id: IntentId, seat: &Seat) -> Outcome<Optio
 pub(crate) async fn of_or_none(
     conn: &mut PgConnection,
     id: IntentId,
-    seat: &Seat,
+    membership: &Membership,
 ) -> Outcome<GovernancePolicy> {
-    Ok(of(conn, id, seat).await?.unwrap_or_default())
+    Ok(of(conn, id, membership).await?.unwrap_or_default())
 }
 
 /// Returns the agents assigned to an intent.

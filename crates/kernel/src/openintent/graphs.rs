@@ -15,15 +15,15 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::GRAPH_NODES;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::graphs as law;
+use entente_domain::openintent::graphs as domain;
 use entente_domain::openintent::graphs::{Readiness, Wait, check_walk};
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use entente_domain::openintent::portfolios::Aggregate;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, Postgres};
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance::Attempt;
 use crate::openintent::{governance, intents, suspensions};
 use crate::{Caller, Ctx, Outcome, idempotency, lock_key, not_found};
@@ -53,30 +53,31 @@ pub async fn depend(
     let mut locks = vec![lock_key(id), lock_key(dependency), LOCK];
     locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
     let mut tx = ctx.begin_locked(locks).await?;
-    let seat = seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "add_dependency" };
+    let attempt =
+        Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "add_dependency" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
     intent.require_version(seen)?;
-    let other = seats::seat(&mut tx, &caller.agent, dependency, line.now()).await?;
-    if !other.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+    let other = membership::find(&mut tx, &caller.agent, dependency, log.now()).await?;
+    if !other.is_some_and(|membership| membership.access.reaches(Level::Read)) {
         return Err(not_found("dependency"));
     }
     let reached = rows::reached(&mut tx, dependency).await?;
-    let next = law::depend(&intent, dependency, &reached, line.now())?;
+    let next = domain::depend(&intent, dependency, &reached, log.now())?;
     intents::update(&mut tx, &next).await?;
     add_all(&mut tx, id, &[dependency]).await?;
-    let payload = law::dependency_payload(dependency, &next);
-    line.record(ctx, Draft::of(Kind::DependencyAdded, &caller.agent, payload));
-    line.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &next, line.now()).await?;
+    let payload = domain::dependency_payload(dependency, &next);
+    log.record(ctx, Draft::of(Kind::DependencyAdded, &caller.agent, payload));
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &next, log.now()).await?;
     tx.commit().await?;
-    ctx.feed.news(id);
+    ctx.feed.notify_committed(id);
     Ok(next)
 }
 
@@ -93,21 +94,26 @@ pub async fn let_go(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "remove_dependency" };
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let attempt = Attempt {
+        intent_id: id,
+        membership: &membership,
+        agent: &caller.agent,
+        operation: "remove_dependency",
+    };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
     intent.require_version(seen)?;
-    let next = law::let_go(&intent, dependency, line.now())?;
+    let next = domain::let_go(&intent, dependency, log.now())?;
     intents::update(&mut tx, &next).await?;
     rows::remove(&mut tx, id, dependency).await?;
-    let payload = law::dependency_payload(dependency, &next);
-    line.record(ctx, Draft::of(Kind::DependencyRemoved, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    let payload = domain::dependency_payload(dependency, &next);
+    log.record(ctx, Draft::of(Kind::DependencyRemoved, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(id);
+    ctx.feed.notify_committed(id);
     Ok(next)
 }
 
@@ -130,7 +136,7 @@ pub enum Relation {
 
 /// A page of intents with the cursor of the next page.
 #[derive(Debug)]
-pub struct Page<T> {
+pub struct GraphPage<T> {
     /// Items of the page.
     pub intents: Vec<T>,
     /// Cursor of the next page: the last item's id, if more follow.
@@ -178,7 +184,7 @@ pub async fn list(
     id: IntentId,
     relation: Relation,
     cut: Cut,
-) -> Outcome<Page<Intent>> {
+) -> Outcome<GraphPage<Intent>> {
     let mut conn = open(ctx, caller, id).await?;
     let look =
         rows::Look { of: id, agent: &caller.agent, now: ctx.now(), after: cut.after, limit: cut.probe() };
@@ -199,7 +205,7 @@ pub async fn list(
     };
     let (ids, next) = cut.page(&mut conn, ids).await?;
     let found = intents::load_all(&mut conn, &ids).await?;
-    Ok(Page { intents: suspensions::seen(&mut conn, ctx, found).await?, next })
+    Ok(GraphPage { intents: suspensions::seen(&mut conn, ctx, found).await?, next })
 }
 
 /// An intent that is not ready, with the reason.
@@ -215,7 +221,7 @@ pub struct Blocked {
 ///
 /// # Errors
 /// The intent does not exist or is not readable.
-pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outcome<Page<Blocked>> {
+pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outcome<GraphPage<Blocked>> {
     let mut conn = open(ctx, caller, id).await?;
     let look =
         rows::Look { of: id, agent: &caller.agent, now: ctx.now(), after: cut.after, limit: cut.probe() };
@@ -231,7 +237,7 @@ pub async fn blocked(ctx: &Ctx, caller: &Caller, id: IntentId, cut: Cut) -> Outc
     };
     let found = intents::load_all(&mut conn, &ids).await?;
     let found = suspensions::seen(&mut conn, ctx, found).await?;
-    Ok(Page { intents: found.into_iter().map(blocked).collect(), next })
+    Ok(GraphPage { intents: found.into_iter().map(blocked).collect(), next })
 }
 
 /// An intent in a graph.
@@ -298,6 +304,6 @@ pub async fn graph(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Graph> {
 async fn open(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<PoolConnection<Postgres>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    seats::require(&mut conn, &caller.agent, id, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, id, Level::Read, ctx.now()).await?;
     Ok(conn)
 }

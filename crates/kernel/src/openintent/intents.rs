@@ -9,7 +9,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::graphs::check_depth;
-use entente_domain::openintent::intents as law;
+use entente_domain::openintent::intents as domain;
 use entente_domain::openintent::intents::{
     Intent, IntentAsk, IntentStatus, created_payload, moved_payload, patched_payload,
 };
@@ -19,13 +19,13 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance::Attempt;
 use crate::openintent::intents::rows::Row;
 pub(crate) use crate::openintent::intents::rows::{fitting, insert, load, load_all, set_policy, update};
 use crate::openintent::{
-    channels, coordinators, escalations, failures, federation, governance, graphs, leases, memory, permits,
+    approvals, channels, coordinators, escalations, failures, federation, governance, graphs, leases, memory,
     suspensions, tasks, triggers,
 };
 use crate::pages::{Measure, Page};
@@ -50,12 +50,12 @@ pub async fn create(
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::fresh(id, caller.trace, now);
-    let intent = make(&mut tx, ctx, &mut line, created_by, ask, (None, &[])).await?;
-    line.save(&mut tx).await?;
+    let mut log = IntentLog::fresh(id, caller.trace, now);
+    let intent = make(&mut tx, ctx, &mut log, created_by, ask, (None, &[])).await?;
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &intent, now).await?;
     tx.commit().await?;
-    ctx.feed.news(id);
+    ctx.feed.notify_committed(id);
     Ok(intent)
 }
 
@@ -66,23 +66,23 @@ pub async fn create(
 pub(crate) async fn make(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     created_by: &str,
     ask: IntentAsk,
     (lineage, assigned): (Option<Value>, &[&str]),
 ) -> Outcome<Intent> {
-    law::check_dependencies(&ask.depends_on)?;
-    check_relations(conn, &ask, created_by, line.now()).await?;
+    domain::check_dependencies(&ask.depends_on)?;
+    check_relations(conn, &ask, created_by, log.now()).await?;
     governance::check_new(conn, ask.governance_policy.as_ref()).await?;
-    let intent = law::create(ask, created_by, line.intent_id, line.now())?;
+    let intent = domain::create(ask, created_by, log.intent_id, log.now())?;
     insert(conn, &intent).await?;
-    graphs::add_all(conn, line.intent_id, &intent.depends_on).await?;
+    graphs::add_all(conn, log.intent_id, &intent.depends_on).await?;
     let mut payload = created_payload(&intent);
     if let Some(lineage) = lineage {
         payload["lineage"] = lineage;
     }
-    line.record(ctx, Draft::of(Kind::IntentCreated, created_by, payload));
-    access::of_new(conn, ctx, line, created_by, assigned, Level::Write).await?;
+    log.record(ctx, Draft::of(Kind::IntentCreated, created_by, payload));
+    access::of_new(conn, ctx, log, created_by, assigned, Level::Write).await?;
     Ok(intent)
 }
 
@@ -97,15 +97,15 @@ async fn check_relations(
     now: Timestamp,
 ) -> Outcome<()> {
     if let Some(parent) = ask.parent_id {
-        let seat = seats::seat(conn, agent, parent, now).await?;
-        let seat = seat.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
-        seat.standing.require(Level::Admin)?;
+        let membership = membership::find(conn, agent, parent, now).await?;
+        let membership = membership.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
+        membership.access.require(Level::Admin)?;
         check_depth(graphs::levels(conn, parent).await?)?;
     }
     let asked: Vec<(IntentId, &str)> = ask.depends_on.iter().map(|id| (*id, agent)).collect();
-    let found = if asked.is_empty() { Vec::new() } else { seats::seats(conn, &asked, now).await? };
+    let found = if asked.is_empty() { Vec::new() } else { membership::find_all(conn, &asked, now).await? };
     let readable = |id: IntentId| {
-        found.iter().any(|((known, _), seat)| *known == id && seat.standing.reaches(Level::Read))
+        found.iter().any(|((known, _), membership)| *known == id && membership.access.reaches(Level::Read))
     };
     match ask.depends_on.iter().find(|id| !readable(**id)) {
         Some(hidden) => Err(unknown_relation("depends_on", *hidden).into()),
@@ -129,14 +129,14 @@ fn unknown_relation(member: &str, id: IntentId) -> Refusal {
 pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
     let found = load(&mut connection, id).await?.into_iter().collect();
     suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
 }
 
 /// Filter of a list of intents.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct IntentFilter {
     /// Only intents in this status.
     pub status: Option<IntentStatus>,
     /// Only intents of this creator.
@@ -157,7 +157,7 @@ pub struct Filter {
 ///
 /// # Errors
 /// The caller lacks the scope.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page<Intent>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &IntentFilter) -> Outcome<Page<Intent>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let mut measure = Measure::of(caller);
@@ -221,21 +221,22 @@ pub async fn patch_state(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "patch_state" };
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "patch_state" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
     intent.require_version(seen)?;
-    let next = intent.patched(&change, line.now())?;
+    let next = intent.patched(&change, log.now())?;
     check_left_alone(&intent.state, &next.state)?;
-    leases::guard(&mut tx, &line, &caller.agent, &change, fencing_token).await?;
+    leases::guard(&mut tx, &log, &caller.agent, &change, fencing_token).await?;
     update(&mut tx, &next).await?;
-    line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(id);
+    ctx.feed.notify_committed(id);
     Ok(next)
 }
 
@@ -259,35 +260,36 @@ pub async fn set_status(
     caller.require(Scope::IntentsWrite)?;
     entente_domain::access::check_reason(reason)?;
     let mut tx = ctx.begin(&[id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
-    let attempt = Attempt { intent_id: id, seat: &seat, agent: &caller.agent, deed: "set_status" };
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "set_status" };
     let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
-    let mut line = Line::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut line, intent).await?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
     intent.require_version(seen)?;
-    let (intent, called_off) = suspensions::call_off(&mut tx, ctx, &mut line, intent, status, caller).await?;
-    let next = intent.moved(status, ctx.settings.strict, line.now())?;
-    permits::use_up(&mut tx, ctx, &mut line, &caller.agent, &used).await?;
+    let (intent, called_off) = suspensions::call_off(&mut tx, ctx, &mut log, intent, status, caller).await?;
+    let next = intent.moved(status, ctx.settings.strict, log.now())?;
+    approvals::use_up(&mut tx, ctx, &mut log, &caller.agent, &used).await?;
     update(&mut tx, &next).await?;
-    line.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
+    log.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
     let mut asked = None;
     if status.is_terminal() {
-        leases::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
-        channels::close_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
-        tasks::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
-        failures::end_of_intent(&mut tx, id, status, line.now()).await?;
-        memory::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
-        permits::end_of_intent(&mut tx, id).await?;
+        leases::end_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?;
+        channels::close_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?;
+        tasks::end_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?;
+        failures::end_of_intent(&mut tx, id, status, log.now()).await?;
+        memory::end_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?;
+        approvals::end_of_intent(&mut tx, id).await?;
         escalations::end_of_intent(&mut tx, id).await?;
         triggers::end_of_intent(&mut tx, id).await?;
-        coordinators::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
-        federation::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?;
-        asked = Some(moments::end_of_intent(&mut tx, ctx, &mut line, &caller.agent).await?);
+        coordinators::end_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?;
+        federation::end_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?;
+        asked = Some(moments::end_of_intent(&mut tx, ctx, &mut log, &caller.agent).await?);
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(id);
+    ctx.feed.notify_committed(id);
     asked.iter().chain(&called_off).for_each(|ended| ended.announce(ctx));
     Ok(next)
 }

@@ -13,7 +13,7 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::leases as law;
+use entente_domain::openintent::leases as domain;
 use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus};
 use entente_domain::openintent::patch::Change;
 use entente_domain::refusal::{Code, Refusal};
@@ -24,9 +24,9 @@ pub use ending::expire_due;
 pub(crate) use ending::{end_of_agent, end_of_intent, end_without_access};
 pub(crate) use rows::intents_of_holder;
 
-use crate::access::seats;
-use crate::access::seats::Seat;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::access::membership::Membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::openintent::leases::ending::{end, settle};
@@ -47,37 +47,39 @@ pub async fn acquire(
 ) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    check_unresolved(&seat)?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "acquire_lease" };
+    check_unresolved(&membership)?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "acquire_lease" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let (now, held) = (line.now(), settle(&mut tx, ctx, &mut line).await?);
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (now, held) = (log.now(), settle(&mut tx, ctx, &mut log).await?);
     // Number of the lease's event: it grows along the log, so the token grows with every holder.
-    let named = (intent_id, LeaseId::mint(now, &*ctx.chance), line.tail.seq + 1);
-    let lease = law::acquire(&ask, claimant(caller, &seat), &held, named, now)?;
+    let named = (intent_id, LeaseId::mint(now, &*ctx.chance), log.tail.seq + 1);
+    let lease = domain::acquire(&ask, claimant(caller, &membership), &held, named, now)?;
     insert(&mut tx, &lease).await?;
-    line.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, described(&lease)));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &lease, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(lease)
 }
 
-fn check_unresolved(seat: &Seat) -> Result<(), Refusal> {
-    if !seat.status.is_terminal() {
+fn check_unresolved(membership: &Membership) -> Result<(), Refusal> {
+    if !membership.status.is_terminal() {
         return Ok(());
     }
-    let message = format!("The intent is {}; nothing on it can be held any more.", seat.status.as_str());
+    let message =
+        format!("The intent is {}; nothing on it can be held any more.", membership.status.as_str());
     Err(Refusal::new(Code::IntentResolved, message))
 }
 
-fn claimant<'a>(caller: &'a Caller, seat: &Seat) -> Claimant<'a> {
-    Claimant { agent: &caller.agent, until: seat.standing.until }
+fn claimant<'a>(caller: &'a Caller, membership: &Membership) -> Claimant<'a> {
+    Claimant { agent: &caller.agent, until: membership.access.until }
 }
 
 /// Renews a lease of the caller: its duration starts anew now.
@@ -93,20 +95,21 @@ pub async fn renew(
 ) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "renew_lease" };
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "renew_lease" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let own = load(&mut tx, intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
     let lease = own.ok_or_else(not_yours)?;
-    let lease = law::renew(&lease, duration_seconds, claimant(caller, &seat), line.now())?;
+    let lease = domain::renew(&lease, duration_seconds, claimant(caller, &membership), log.now())?;
     update(&mut tx, std::slice::from_ref(&lease)).await?;
-    let mut payload = described(&lease);
+    let mut payload = event_payload(&lease);
     payload["renewed"] = true.into();
-    line.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(lease)
 }
 
@@ -119,19 +122,19 @@ pub async fn renew(
 pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseId) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let found = load(&mut tx, intent_id, id).await?;
     let mine = |lease: &Lease| lease.agent_id == caller.agent;
-    let lease = found.filter(|lease| mine(lease) || seat.standing.manages()).ok_or_else(not_yours)?;
-    if !lease.in_force(line.now()) {
+    let lease = found.filter(|lease| mine(lease) || membership.access.manages()).ok_or_else(not_yours)?;
+    if !lease.in_force(log.now()) {
         return Ok(lease);
     }
     let reason = if mine(&lease) { EndReason::Released } else { EndReason::Revoked };
-    let lease = end(&mut tx, ctx, &mut line, &[lease], reason, &caller.agent).await?.remove(0);
-    line.save(&mut tx).await?;
+    let lease = end(&mut tx, ctx, &mut log, &[lease], reason, &caller.agent).await?.remove(0);
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(lease)
 }
 
@@ -157,7 +160,7 @@ pub async fn list(
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
     let now = ctx.now();
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
     if status == Some(LeaseStatus::Active) {
         // Leases in force never exceed a page, however long the history is.
         let mut held = active(&mut connection, intent_id).await?;
@@ -173,17 +176,17 @@ pub async fn list(
 /// Without leases it costs one index lookup.
 pub(crate) async fn guard(
     conn: &mut PgConnection,
-    line: &Line,
+    log: &IntentLog,
     agent: &str,
     change: &Change,
     fencing_token: Option<i64>,
 ) -> Outcome<()> {
-    let mut held = active(conn, line.intent_id).await?;
-    held.retain(|lease| lease.in_force(line.now()));
-    Ok(law::guard(&held, agent, change, fencing_token)?)
+    let mut held = active(conn, log.intent_id).await?;
+    held.retain(|lease| lease.in_force(log.now()));
+    Ok(domain::guard(&held, agent, change, fencing_token)?)
 }
 
-fn described(lease: &Lease) -> serde_json::Value {
+fn event_payload(lease: &Lease) -> serde_json::Value {
     json!({
         "lease_id": lease.id, "agent_id": lease.agent_id, "scope": lease.scope, "fencing_token": lease.fencing_token,
         "expires_at": entente_domain::clock::rfc3339(lease.expires_at),

@@ -5,12 +5,12 @@
 //! An agent's memory is its own. Agents that can read an intent also see the entries for it, unless
 //! restricted; to all others an entry counts as missing.
 
-mod bench;
 mod ends;
 mod lists;
 mod rows;
 mod space;
 mod store;
+mod tx;
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, MemoryId, TaskId};
 use entente_domain::limits::{MEMORY_CHANGES, MEMORY_USE_SECONDS};
 use entente_domain::log::events::Kind;
-use entente_domain::openintent::memory as law;
+use entente_domain::openintent::memory as domain;
 use entente_domain::openintent::memory::{Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryType};
 use entente_domain::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
@@ -29,13 +29,13 @@ use sqlx::PgConnection;
 
 pub use ends::expire_due;
 pub(crate) use ends::{end_of_intent, end_of_tasks};
-pub use lists::{Filter, Page};
+pub use lists::{MemoryFilter, MemoryPage};
 pub use store::{Change, Version};
 
-use crate::access::seats;
-use crate::access::seats::Seat;
-use crate::openintent::memory::bench::Bench;
+use crate::access::membership;
+use crate::access::membership::Membership;
 use crate::openintent::memory::lists::Look;
+use crate::openintent::memory::tx::MemoryTx;
 use crate::openintent::tasks;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, refuse};
 
@@ -127,48 +127,53 @@ async fn create_under(
     once: Option<&Idempotency>,
 ) -> Outcome<Tried<Made>> {
     let claim = once.map(|once| (caller, once));
-    let mut bench = Bench::open(ctx, &caller.agent, intents, caller.trace, claim).await?;
-    let seat = seat_at(&mut bench, ctx, caller, home).await?;
-    if let Some(done) = idempotency::find(&mut bench.tx, caller, once).await? {
+    let mut work = MemoryTx::open(ctx, &caller.agent, intents, caller.trace, claim).await?;
+    let membership = membership_at(&mut work, ctx, caller, home).await?;
+    if let Some(done) = idempotency::find(&mut work.tx, caller, once).await? {
         return Ok(Tried::Done(done));
     }
-    let policy = space::require_open(&mut bench, seat.as_ref(), ask.memory_type, home).await?;
-    let now = bench.now;
+    let policy = space::require_open(&mut work, membership.as_ref(), ask.memory_type, home).await?;
+    let now = work.now;
     let id = MemoryId::mint(now, &*ctx.chance);
-    let entry = law::create(ask, &caller.agent, (home.intent_id, home.task_id), id, now)?;
-    let there = rows::under(&mut bench.tx, &entry.agent_id, &entry.namespace, &entry.key).await?;
+    let entry = domain::create(ask, &caller.agent, (home.intent_id, home.task_id), id, now)?;
+    let there = rows::under(&mut work.tx, &entry.agent_id, &entry.namespace, &entry.key).await?;
     if let Some(there) = there {
         if !there.is_due(now) {
             return Err(taken(&there).into());
         }
-        let missing = bench.missing(there.intent_id);
+        let missing = work.missing(there.intent_id);
         if !missing.is_empty() {
             return Ok(Tried::Needs(missing));
         }
-        bench.remove(ctx, Kind::MemoryExpired, &[there], entente_domain::identity::principals::HOUSE).await?;
+        work.remove(ctx, Kind::MemoryExpired, &[there], entente_domain::identity::principals::SYSTEM).await?;
     }
-    let evicted = match space::make_room(ctx, &mut bench, &entry, &policy).await? {
+    let evicted = match space::make_room(ctx, &mut work, &entry, &policy).await? {
         Tried::Done(evicted) => evicted,
         Tried::Needs(missing) => return Ok(Tried::Needs(missing)),
     };
-    bench.insert(ctx, &entry).await?;
-    bench.save().await?;
+    work.insert(ctx, &entry).await?;
+    work.save().await?;
     let made = Made { entry, evicted };
-    idempotency::keep(&mut bench.tx, caller, once, &made, now).await?;
-    bench.commit(ctx).await?;
+    idempotency::keep(&mut work.tx, caller, once, &made, now).await?;
+    work.commit(ctx).await?;
     Ok(Tried::Done(made))
 }
 
 /// Requires that the caller may write to the entry's intent and returns its access.
-async fn seat_at(bench: &mut Bench, ctx: &Ctx, caller: &Caller, home: Home) -> Outcome<Option<Seat>> {
+async fn membership_at(
+    work: &mut MemoryTx,
+    ctx: &Ctx,
+    caller: &Caller,
+    home: Home,
+) -> Outcome<Option<Membership>> {
     let Some(intent) = home.intent_id else { return Ok(None) };
-    let seat = if home.task_id.is_some() {
-        tasks::visit(&mut bench.tx, ctx, caller, intent, "task").await?
+    let membership = if home.task_id.is_some() {
+        tasks::visit(&mut work.tx, ctx, caller, intent, "task").await?
     } else {
-        seats::require(&mut bench.tx, &caller.agent, intent, Level::Read, ctx.now()).await?
+        membership::require(&mut work.tx, &caller.agent, intent, Level::Read, ctx.now()).await?
     };
-    seat.standing.require(Level::Write)?;
-    Ok(Some(seat))
+    membership.access.require(Level::Write)?;
+    Ok(Some(membership))
 }
 
 fn taken(there: &MemoryEntry) -> Refusal {
@@ -191,16 +196,16 @@ async fn visible(
     ctx: &Ctx,
     caller: &Caller,
     id: MemoryId,
-) -> Outcome<(MemoryEntry, bool, Option<Seat>)> {
+) -> Outcome<(MemoryEntry, bool, Option<Membership>)> {
     let entry = rows::load(conn, id, ctx.now()).await?.ok_or_else(|| not_found(NOUN))?;
     let own = is_own(ctx, caller, &entry.agent_id);
     let who = if own { &entry.agent_id } else { &caller.agent };
-    let seat = match entry.intent_id {
-        Some(intent) => seats::seat(conn, who, intent, ctx.now()).await?,
+    let membership = match entry.intent_id {
+        Some(intent) => membership::find(conn, who, intent, ctx.now()).await?,
         None => None,
     };
-    let reads = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
-    if own || (entry.is_shared() && reads) { Ok((entry, own, seat)) } else { Err(not_found(NOUN)) }
+    let reads = membership.as_ref().is_some_and(|membership| membership.access.reaches(Level::Read));
+    if own || (entry.is_shared() && reads) { Ok((entry, own, membership)) } else { Err(not_found(NOUN)) }
 }
 
 /// Returns one entry and records its use by its agent, at most once a minute.
@@ -221,7 +226,12 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<MemoryEntr
 ///
 /// # Errors
 /// The caller lacks the scope.
-pub async fn list(ctx: &Ctx, caller: &Caller, agent: &str, filter: &Filter) -> Outcome<Vec<MemoryEntry>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    agent: &str,
+    filter: &MemoryFilter,
+) -> Outcome<Vec<MemoryEntry>> {
     caller.require(Scope::IntentsRead)?;
     let look = Look { owner: agent, viewer: &caller.agent, own: is_own(ctx, caller, agent) };
     let mut connection = ctx.pool.acquire().await?;
@@ -236,21 +246,21 @@ pub async fn of_intent(
     ctx: &Ctx,
     caller: &Caller,
     intent: IntentId,
-    page: Page,
+    page: MemoryPage,
 ) -> Outcome<Vec<MemoryEntry>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent, Level::Read, ctx.now()).await?;
     lists::of_intent(&mut connection, intent, &caller.agent, page, ctx.now()).await
 }
 
 /// Begins the transaction for an existing entry; its agent and intent never change.
-async fn bench_of(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<Bench> {
+async fn begin_on(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<MemoryTx> {
     let mut connection = ctx.pool.acquire().await?;
     let (entry, ..) = visible(&mut connection, ctx, caller, id).await?;
     drop(connection);
     let intents = entry.intent_id.into_iter().collect();
-    Bench::open(ctx, &entry.agent_id, &intents, caller.trace, None).await
+    MemoryTx::open(ctx, &entry.agent_id, &intents, caller.trace, None).await
 }
 
 /// Changes an entry, if the caller has seen its current version.
@@ -269,8 +279,8 @@ pub async fn change(
     change: MemoryChange,
 ) -> Outcome<MemoryEntry> {
     caller.require(Scope::IntentsWrite)?;
-    let mut bench = bench_of(ctx, caller, id).await?;
-    let (entry, own, seat) = visible(&mut bench.tx, ctx, caller, id).await?;
+    let mut work = begin_on(ctx, caller, id).await?;
+    let (entry, own, membership) = visible(&mut work.tx, ctx, caller, id).await?;
     if !own && entry.memory_type != MemoryType::Semantic {
         return Err(refuse(
             Code::Forbidden,
@@ -283,16 +293,16 @@ pub async fn change(
             "Only the agent whose memory this is says how long and for whom it is kept; others set its `value` and `tags` right.",
         ));
     }
-    if let Some(seat) = seat {
-        seat.standing.require(Level::Write)?;
+    if let Some(membership) = membership {
+        membership.access.require(Level::Write)?;
     }
     entry.require_version(seen)?;
     let by = if own { entry.agent_id.clone() } else { caller.agent.clone() };
-    let Some(next) = entry.changed(change, &by, bench.now)? else { return Ok(entry) };
-    space::require_room(&mut bench, &entry, next.bytes() - entry.bytes()).await?;
-    bench.update(ctx, &entry, &next).await?;
-    bench.save().await?;
-    bench.commit(ctx).await?;
+    let Some(next) = entry.changed(change, &by, work.now)? else { return Ok(entry) };
+    space::require_room(&mut work, &entry, next.bytes() - entry.bytes()).await?;
+    work.update(ctx, &entry, &next).await?;
+    work.save().await?;
+    work.commit(ctx).await?;
     Ok(next)
 }
 
@@ -310,16 +320,16 @@ fn sets_right(change: &MemoryChange) -> bool {
 /// The entry does not exist, is not visible or is not the caller's; the version is stale.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: MemoryId, seen: Option<i64>) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut bench = bench_of(ctx, caller, id).await?;
-    let (entry, own, _) = visible(&mut bench.tx, ctx, caller, id).await?;
+    let mut work = begin_on(ctx, caller, id).await?;
+    let (entry, own, _) = visible(&mut work.tx, ctx, caller, id).await?;
     if !own {
         return Err(refuse(Code::Forbidden, "Only the agent whose memory this is forgets it."));
     }
     seen.map_or(Ok(()), |seen| entry.require_version(seen))?;
     let by = entry.agent_id.clone();
-    bench.remove(ctx, Kind::MemoryDeleted, &[entry], &by).await?;
-    bench.save().await?;
-    bench.commit(ctx).await
+    work.remove(ctx, Kind::MemoryDeleted, &[entry], &by).await?;
+    work.save().await?;
+    work.commit(ctx).await
 }
 
 /// Returns the current and earlier versions of an entry, newest first.

@@ -1,10 +1,10 @@
 //! Messages (RFC-0021 §2): listing, reading and acknowledging them. Table `messages`, in `messages/rows.rs`;
-//! `sends.rs` sends them.
+//! `messages/writer` sends them.
 
 pub mod asks;
 pub mod pending;
 pub mod receipts;
-pub mod sends;
+pub mod writer;
 
 use entente_domain::cursors::{Since, after};
 use entente_domain::identity::keys::Scope;
@@ -13,18 +13,18 @@ use entente_domain::log::receipts::{Receipt, ReceiptKind, require_recipient};
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
 
 use crate::feed::streams::news;
-use crate::log::lines::Line;
-use crate::openintent::visits::{home, visit};
+use crate::log::writer::IntentLog;
+use crate::openintent::channel_access::{home, visit};
 use crate::pages::Measure;
 use crate::{Caller, Ctx, LargeAnswer, Outcome, not_found};
 
 mod rows;
 
-pub(crate) use rows::{Row, at, forget, has_any, load_all, of_house, of_line, responses};
+pub(crate) use rows::{Row, at, forget, has_any, load_all, of_line, of_system, responses};
 
 /// Filter of a channel's messages.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct MessageFilter {
     /// Only messages after this position; `None` for the newest.
     pub since: Option<Since>,
     /// Only messages for this address: an agent, including those for its roles and for all; `role:…`; `*`.
@@ -35,7 +35,7 @@ pub struct Filter {
 
 /// A page of messages.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct MessagePage {
     /// Messages, oldest first.
     pub messages: Vec<Message>,
     /// Cursor of the next page.
@@ -51,7 +51,12 @@ pub struct Page {
 ///
 /// # Errors
 /// The channel does not exist; the caller is not one of its members.
-pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Filter) -> Outcome<Page> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    channel_id: ChannelId,
+    filter: &MessageFilter,
+) -> Outcome<MessagePage> {
     caller.require(Scope::ChannelsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
@@ -72,7 +77,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, filter: &Fi
     // The next page also skips the messages that this one skipped as hidden from the caller.
     let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
     let next = after(if full { last } else { last.max(seen) });
-    Ok(Page { messages, next, cut, large: measure.large() })
+    Ok(MessagePage { messages, next, cut, large: measure.large() })
 }
 
 /// Waits for messages for the caller after a position, until the time is up; then lists them.
@@ -83,9 +88,9 @@ pub async fn wait(
     ctx: &Ctx,
     caller: &Caller,
     channel_id: ChannelId,
-    filter: &Filter,
+    filter: &MessageFilter,
     time: std::time::Duration,
-) -> Outcome<Page> {
+) -> Outcome<MessagePage> {
     let intent_id = home(ctx, channel_id).await?;
     // Registered before the first read, so that no later commit is missed.
     let mut follower = ctx.feed.follow(intent_id, i64::MAX);
@@ -124,8 +129,8 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     caller.require(Scope::ChannelsRead)?;
     let intent_id = home(ctx, channel_id).await?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let visit = visit(&mut tx, caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
@@ -136,7 +141,7 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     if rows::has_read(&mut tx, channel_id, id, &caller.agent).await? {
         return Ok(message);
     }
-    let (seq, at) = line.advance();
+    let (seq, at) = log.advance();
     let agent = caller.agent.clone();
     let receipt = Receipt { seq, intent_id, channel_id, message_id: id, kind: ReceiptKind::Read, agent, at };
     receipts::insert(&mut tx, &[receipt]).await?;
@@ -144,9 +149,9 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
         // A request keeps waiting for its response.
         pending::settle(&mut tx, channel_id, id).await?;
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     message.status = MessageStatus::Read;
     message.read_at.get_or_insert(at);
     Ok(message)

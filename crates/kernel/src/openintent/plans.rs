@@ -9,7 +9,7 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::limits::PLAN_TASKS;
-use entente_domain::openintent::plans as law;
+use entente_domain::openintent::plans as domain;
 use entente_domain::openintent::plans::course::PlanCourse;
 use entente_domain::openintent::plans::{Plan, PlanAsk, PlanState};
 use entente_domain::openintent::tasks::course::Course;
@@ -19,8 +19,8 @@ use sqlx::PgConnection;
 
 pub(crate) use rows::load;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::openintent::plans::rows::{insert, of_intent, open_of_intent, update};
@@ -43,26 +43,26 @@ pub async fn create(
     caller.require(Scope::IntentsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    require_unresolved(&seat)?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &agent, deed: "create_plan" };
+    require_unresolved(&membership)?;
+    let attempt = Attempt { intent_id, membership: &membership, agent: &agent, operation: "create_plan" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let mut course = law::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let mut course = domain::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
     let statuses = check_tasks(&mut tx, &course.plan).await?;
     course.look(&statuses, now);
     let plan = course.plan;
     insert(&mut tx, &plan).await?;
     tasks::set_plan(&mut tx, plan.id, &plan.tasks).await?;
-    record(ctx, &mut line, &agent, course.told);
-    line.save(&mut tx).await?;
+    record(ctx, &mut log, &agent, course.told);
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &plan, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(plan)
 }
 
@@ -105,48 +105,49 @@ pub async fn list(
 ) -> Outcome<Vec<Plan>> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     of_intent(&mut connection, intent_id, limit, offset).await
 }
 
 /// A plan that an operation works on, under its intent's lock.
-struct Bench {
+struct Locked {
     tx: Tx,
-    line: Line,
+    log: IntentLog,
     course: PlanCourse,
     /// Whether the caller manages the intent.
     manages: bool,
 }
 
-impl Bench {
+impl Locked {
     async fn open(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Self> {
         caller.require(Scope::IntentsWrite)?;
         let mut connection = ctx.pool.acquire().await?;
         let intent_id = load(&mut connection, id).await?.ok_or_else(|| not_found("plan"))?.intent_id;
         drop(connection);
         let mut tx = ctx.begin(&[intent_id]).await?;
-        let seat = visit(&mut tx, ctx, caller, intent_id, "plan").await?;
-        seat.standing.require(Level::Write)?;
-        let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "change_plan" };
+        let membership = visit(&mut tx, ctx, caller, intent_id, "plan").await?;
+        membership.access.require(Level::Write)?;
+        let attempt =
+            Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "change_plan" };
         let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-        let line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+        let log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
         let plan = load(&mut tx, id).await?.ok_or_else(|| not_found("plan"))?;
-        let manages = seat.standing.manages() || seat.coordinates;
-        Ok(Self { tx, line, course: PlanCourse::of(plan), manages })
+        let manages = membership.access.manages() || membership.coordinates;
+        Ok(Self { tx, log, course: PlanCourse::of(plan), manages })
     }
 
     /// Writes the changes of the plan and of its tasks, and commits.
     async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<Plan> {
-        let Self { mut tx, mut line, course, .. } = self;
+        let Self { mut tx, mut log, course, .. } = self;
         if course.told.is_empty() {
             return Ok(course.plan);
         }
         let plan = course.plan.clone();
-        let ended = write(&mut tx, ctx, &mut line, actor, course).await?;
-        tasks::settle(&mut tx, ctx, &mut line, actor, ended).await?;
-        line.save(&mut tx).await?;
+        let ended = write(&mut tx, ctx, &mut log, actor, course).await?;
+        tasks::settle(&mut tx, ctx, &mut log, actor, ended).await?;
+        log.save(&mut tx).await?;
         tx.commit().await?;
-        ctx.feed.news(plan.intent_id);
+        ctx.feed.notify_committed(plan.intent_id);
         Ok(plan)
     }
 }
@@ -163,19 +164,19 @@ pub async fn change(
     seen: Option<i64>,
     ask: PlanAsk,
 ) -> Outcome<Plan> {
-    let mut bench = Bench::open(ctx, caller, id).await?;
+    let mut locked = Locked::open(ctx, caller, id).await?;
     if let Some(seen) = seen {
-        bench.course.plan.require_version(seen)?;
+        locked.course.plan.require_version(seen)?;
     }
     let lists_tasks = ask.tasks.is_some();
-    bench.course.change(ask, ctx.settings.strict, bench.line.now())?;
+    locked.course.change(ask, ctx.settings.strict, locked.log.now())?;
     if lists_tasks {
-        check_tasks(&mut bench.tx, &bench.course.plan).await?;
-        tasks::set_plan(&mut bench.tx, id, &bench.course.plan.tasks).await?;
+        check_tasks(&mut locked.tx, &locked.course.plan).await?;
+        tasks::set_plan(&mut locked.tx, id, &locked.course.plan.tasks).await?;
     }
-    let statuses = statuses(&mut bench.tx, id).await?;
-    bench.course.look(&statuses, bench.line.now());
-    bench.close(ctx, &caller.agent).await
+    let statuses = statuses(&mut locked.tx, id).await?;
+    locked.course.look(&statuses, locked.log.now());
+    locked.close(ctx, &caller.agent).await
 }
 
 /// Decides a checkpoint that the plan has reached: the plan continues or pauses.
@@ -192,11 +193,11 @@ pub async fn decide(
     approve: bool,
 ) -> Outcome<Plan> {
     let judge = caller.acting_as(decided_by.to_owned());
-    let mut bench = Bench::open(ctx, &judge, id).await?;
-    let statuses = statuses(&mut bench.tx, id).await?;
-    let by = (decided_by, bench.manages);
-    bench.course.decide(checkpoint, approve, by, &statuses, bench.line.now())?;
-    bench.close(ctx, decided_by).await
+    let mut locked = Locked::open(ctx, &judge, id).await?;
+    let statuses = statuses(&mut locked.tx, id).await?;
+    let by = (decided_by, locked.manages);
+    locked.course.decide(checkpoint, approve, by, &statuses, locked.log.now())?;
+    locked.close(ctx, decided_by).await
 }
 
 async fn statuses(conn: &mut PgConnection, plan: PlanId) -> Outcome<Vec<(TaskId, TaskStatus)>> {
@@ -228,7 +229,7 @@ pub(crate) async fn require_joinable(
 pub(crate) async fn tasks_ended(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     ended: &[Task],
 ) -> Outcome<Vec<Course>> {
@@ -241,10 +242,10 @@ pub(crate) async fn tasks_ended(
         let statuses = statuses(conn, id).await?;
         let mut course = PlanCourse::of(plan);
         for task in ended.iter().filter(|task| task.plan_id == Some(id)) {
-            course.task_ended(task.id, task.status, &statuses, line.now());
+            course.task_ended(task.id, task.status, &statuses, log.now());
         }
         if !course.told.is_empty() {
-            follow.extend(write(conn, ctx, line, actor, course).await?);
+            follow.extend(write(conn, ctx, log, actor, course).await?);
         }
     }
     Ok(follow)
@@ -254,12 +255,12 @@ pub(crate) async fn tasks_ended(
 async fn write(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     course: PlanCourse,
 ) -> Outcome<Vec<Course>> {
     update(conn, &course.plan).await?;
-    record(ctx, line, actor, course.told);
+    record(ctx, log, actor, course.told);
     let Some(status) = course.ends_tasks else { return Ok(Vec::new()) };
     let open: Vec<TaskId> = statuses(conn, course.plan.id)
         .await?
@@ -270,7 +271,7 @@ async fn write(
     let reason = format!("Its plan is {}.", course.plan.state.as_str());
     let end = |task| {
         let mut course = Course::of(task);
-        course.end(status, Some(&reason), line.now());
+        course.end(status, Some(&reason), log.now());
         course.task.version += 1;
         course
     };
@@ -281,17 +282,17 @@ async fn write(
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    for plan in open_of_intent(conn, line.intent_id).await? {
+    for plan in open_of_intent(conn, log.intent_id).await? {
         let mut course = PlanCourse::of(plan);
         course.change(
             PlanAsk { state: Some(PlanState::Cancelled), ..PlanAsk::default() },
             false,
-            line.now(),
+            log.now(),
         )?;
-        write(conn, ctx, line, actor, course).await?;
+        write(conn, ctx, log, actor, course).await?;
     }
     Ok(())
 }

@@ -16,15 +16,15 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, MembershipId, PortfolioId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::intents::Intent;
-use entente_domain::openintent::portfolios as law;
+use entente_domain::openintent::portfolios as domain;
 use entente_domain::openintent::portfolios::{
     Aggregate, Membership, MembershipRole, Portfolio, PortfolioAsk, PortfolioStatus,
 };
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::{intents, suspensions};
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
@@ -42,24 +42,24 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Portfolio> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let portfolio = law::create(ask, created_by, PortfolioId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let portfolio = domain::create(ask, created_by, PortfolioId::mint(now, &*ctx.chance), now)?;
     rows::insert(&mut tx, &portfolio).await?;
-    line.record(ctx, told(Kind::PortfolioCreated, &portfolio, created_by, json!({})));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::PortfolioCreated, &portfolio, created_by, json!({})));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &portfolio, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(portfolio)
 }
 
 /// Builds the log event of a portfolio; its `agent_id` names the creator, so that the creator is notified.
-fn told(kind: Kind, portfolio: &Portfolio, actor: &str, more: Value) -> Draft {
+fn event_draft(kind: Kind, portfolio: &Portfolio, actor: &str, more: Value) -> Draft {
     let mut payload = json!({ "portfolio_id": portfolio.id, "agent_id": portfolio.created_by });
     if let (Some(members), Value::Object(more)) = (payload.as_object_mut(), more) {
         members.extend(more);
@@ -69,7 +69,7 @@ fn told(kind: Kind, portfolio: &Portfolio, actor: &str, more: Value) -> Draft {
 
 /// Filter for portfolios.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub struct PortfolioFilter {
     /// Only portfolios of this creator.
     pub created_by: Option<String>,
     /// Only portfolios older than this one: the cursor.
@@ -89,7 +89,7 @@ pub struct Summed {
 
 /// A page of portfolios, and the cursor of the next page if there is one.
 #[derive(Debug)]
-pub struct Page {
+pub struct PortfolioPage {
     /// The portfolios, newest first.
     pub portfolios: Vec<Summed>,
     /// The last of them, if others follow.
@@ -100,7 +100,7 @@ pub struct Page {
 ///
 /// # Errors
 /// Fails if the scope is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &PortfolioFilter) -> Outcome<PortfolioPage> {
     caller.require(Scope::IntentsRead)?;
     let asked = filter.created_by.as_deref();
     let found = match (caller.has(Scope::Admin), asked) {
@@ -116,16 +116,21 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Page> 
 ///
 /// # Errors
 /// Fails if the intent does not exist or is not readable.
-pub async fn of_intent(ctx: &Ctx, caller: &Caller, intent: IntentId, filter: &Filter) -> Outcome<Page> {
+pub async fn of_intent(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent: IntentId,
+    filter: &PortfolioFilter,
+) -> Outcome<PortfolioPage> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    seats::require(&mut conn, &caller.agent, intent, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, intent, Level::Read, ctx.now()).await?;
     drop(conn);
     let found = rows::of_intent(&ctx.pool, intent, &caller.agent, caller.has(Scope::Admin), filter).await?;
     summed(ctx, caller, found, filter.limit).await
 }
 
-async fn summed(ctx: &Ctx, caller: &Caller, mut found: Vec<Portfolio>, limit: u32) -> Outcome<Page> {
+async fn summed(ctx: &Ctx, caller: &Caller, mut found: Vec<Portfolio>, limit: u32) -> Outcome<PortfolioPage> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
@@ -137,7 +142,7 @@ async fn summed(ctx: &Ctx, caller: &Caller, mut found: Vec<Portfolio>, limit: u3
         let sums = sums.remove(&portfolio.id).unwrap_or_default();
         Summed { portfolio, sums }
     };
-    Ok(Page { portfolios: found.into_iter().map(shown).collect(), next })
+    Ok(PortfolioPage { portfolios: found.into_iter().map(shown).collect(), next })
 }
 
 /// The page of a portfolio's intents to return.
@@ -175,7 +180,7 @@ impl fmt::Display for Cursor {
 
 /// A portfolio with a page of its intents.
 #[derive(Debug)]
-pub struct Shown {
+pub struct PortfolioView {
     /// The portfolio.
     pub portfolio: Portfolio,
     /// Those of its intents that the caller can read: highest priority first, then in the order in which they were
@@ -193,7 +198,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// Fails if it does not exist or the caller cannot see it.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outcome<PortfolioView> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let portfolio = require(&mut conn, caller, id).await?;
@@ -214,7 +219,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: PortfolioId, cut: Cut) -> Outco
     } else {
         rows::sums(&mut conn, &[id], &caller.agent, ctx.now()).await?.remove(&id).unwrap_or_default()
     };
-    Ok(Shown { portfolio, intents, memberships, sums, next })
+    Ok(PortfolioView { portfolio, intents, memberships, sums, next })
 }
 
 /// Loads a portfolio, if the caller can see it.
@@ -235,18 +240,18 @@ pub async fn set_status(
     status: PortfolioStatus,
 ) -> Outcome<Summed> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let before = require(&mut tx, caller, id).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let sums = rows::sums(&mut tx, &[id], &caller.agent, now).await?.remove(&id).unwrap_or_default();
     let portfolio = before.moved(status, &sums, now)?;
     rows::update(&mut tx, &portfolio).await?;
     let more = json!({ "status": status, "old_status": before.status, "new_status": status });
-    line.record(ctx, told(Kind::PortfolioStatusChanged, &portfolio, &caller.agent, more));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::PortfolioStatusChanged, &portfolio, &caller.agent, more));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(Summed { portfolio, sums })
 }
 
@@ -275,18 +280,18 @@ pub async fn add(
     once: Option<&Idempotency>,
 ) -> Outcome<Membership> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     let portfolio = require(&mut tx, caller, id).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    seats::require(&mut tx, &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    membership::require(&mut tx, &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let place = if let Some(there) = rows::place(&mut tx, id, ask.intent_id).await? {
         there
     } else {
-        law::check_room(rows::count(&mut tx, id).await?)?;
+        domain::check_room(rows::count(&mut tx, id).await?)?;
         let (portfolio_id, intent_id) = (id, ask.intent_id);
         let id = MembershipId::mint(now, &*ctx.chance);
         Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
@@ -295,11 +300,11 @@ pub async fn add(
     rows::put(&mut tx, &place, &caller.agent).await?;
     rows::update(&mut tx, &Portfolio { updated_at: now, ..portfolio.clone() }).await?;
     let more = json!({ "intent_id": ask.intent_id, "role": ask.role, "priority": ask.priority });
-    line.record(ctx, told(Kind::PortfolioIntentAdded, &portfolio, &caller.agent, more));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::PortfolioIntentAdded, &portfolio, &caller.agent, more));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &place, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(place)
 }
 
@@ -309,17 +314,17 @@ pub async fn add(
 /// Fails if the caller sees no such portfolio, or if the intent is not in it.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: PortfolioId, intent: IntentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let portfolio = require(&mut tx, caller, id).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     if !rows::take(&mut tx, id, intent).await? {
         return Err(not_found("intent in this portfolio"));
     }
-    rows::update(&mut tx, &Portfolio { updated_at: line.now(), ..portfolio.clone() }).await?;
+    rows::update(&mut tx, &Portfolio { updated_at: log.now(), ..portfolio.clone() }).await?;
     let more = json!({ "intent_id": intent });
-    line.record(ctx, told(Kind::PortfolioIntentRemoved, &portfolio, &caller.agent, more));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::PortfolioIntentRemoved, &portfolio, &caller.agent, more));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }

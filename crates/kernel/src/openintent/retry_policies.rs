@@ -10,8 +10,8 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::{AppError, Caller, Ctx, Outcome, not_found, unknown};
@@ -23,7 +23,7 @@ use crate::{AppError, Caller, Ctx, Outcome, not_found, unknown};
 pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<RetryPolicy> {
     caller.require(Scope::IntentsRead)?;
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     Ok(load(&mut connection, intent_id).await?.ok_or_else(|| not_found("retry policy"))?.policy)
 }
 
@@ -38,15 +38,16 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     caller.require(Scope::IntentsWrite)?;
     rules.check()?;
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "set_retry_policy" };
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "set_retry_policy" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     if let Some(agent) = &rules.fallback_agent_id {
         // The server may assign this agent later.
         tx = governance::admit_assignment(ctx, caller, tx, attempt, agent, false).await?;
     }
     if let Some(agent) = &rules.fallback_agent_id
-        && seats::writers(&mut tx, &[(intent_id, agent)], ctx.now()).await?.is_empty()
+        && membership::writers(&mut tx, &[(intent_id, agent)], ctx.now()).await?.is_empty()
     {
         let message = "The agent of `fallback_agent_id` may not write on this intent. Grant it access first.";
         return Err(Refusal::field(Code::Unprocessable, "fallback_agent_id", "access", message).into());
@@ -55,8 +56,8 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     if let Some(same) = before.as_ref().filter(|before| before.rules == rules) {
         return Ok(same.clone());
     }
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let policy = RetryPolicy {
         id: before.as_ref().map_or_else(|| RetryPolicyId::mint(now, &*ctx.chance), |before| before.id),
         intent_id,
@@ -83,11 +84,11 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
         "jitter": rules.jitter, "fallback_agent_id": rules.fallback_agent_id,
         "failure_threshold": rules.failure_threshold,
     });
-    line.record(ctx, Draft::of(Kind::Comment, &caller.agent, payload));
-    save(&mut tx, &policy, line.tail.seq).await?;
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::Comment, &caller.agent, payload));
+    save(&mut tx, &policy, log.tail.seq).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(policy)
 }
 

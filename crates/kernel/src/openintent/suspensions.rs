@@ -29,9 +29,9 @@ use entente_domain::openintent::suspensions::{Asked, End, MEMBER, Suspension, ch
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
-use crate::access::seats;
+use crate::access::membership;
 use crate::moments;
-use crate::moments::{Reach, Turn};
+use crate::moments::{LockSet, MomentTx};
 use crate::openintent::governance::Attempt;
 use crate::openintent::suspensions::addressing::{check_other, hinted, is_person};
 pub use crate::openintent::suspensions::answering::{Responded, Said, respond};
@@ -51,7 +51,7 @@ pub(crate) struct Given {
 
 /// Addressees of a question, and its response to an objection.
 #[derive(Debug, Clone, Default)]
-pub struct Whom {
+pub struct Addressee {
     /// The person; defaults to the operator's choice, then to the first person among the intent's creator and admins.
     pub person: Option<String>,
     /// A second person, and the number of seconds after which that person is asked.
@@ -64,7 +64,7 @@ pub struct Whom {
 
 /// A question with its current state.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct SuspensionView {
     /// The question.
     pub suspension: Suspension,
     /// The question and the answer in the intent's state; `None` if a later question replaced them.
@@ -81,28 +81,28 @@ pub async fn suspend(
     caller: &Caller,
     intent_id: IntentId,
     mut record: Map<String, Value>,
-    whom: Whom,
+    whom: Addressee,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<SuspensionView> {
     caller.require(Scope::IntentsWrite)?;
     let id = SuspensionId::mint(ctx.now(), &*ctx.chance).to_string();
     record.insert("id".to_owned(), json!(id));
     let asked = Asked::read(&record)?;
     let mut setting = prepare(ctx, caller, intent_id, &asked, whom, true).await?;
-    setting.reach.once(caller, once);
-    let (asking, mut turn) = setting.begin(ctx, caller).await?;
-    if let Some(id) = idempotency::find::<String>(&mut turn.tx, caller, once).await? {
+    setting.locks_needed.once(caller, once);
+    let (asking, mut work) = setting.begin(ctx, caller).await?;
+    if let Some(id) = idempotency::find::<String>(&mut work.tx, caller, once).await? {
         let suspension =
-            rows::load(&mut turn.tx, intent_id, &id).await?.ok_or_else(|| not_found("suspension"))?;
-        let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
-        return Ok(Shown { record: ends::record(&intent, &id), suspension });
+            rows::load(&mut work.tx, intent_id, &id).await?.ok_or_else(|| not_found("suspension"))?;
+        let intent = intents::load(&mut work.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+        return Ok(SuspensionView { record: ends::record(&intent, &id), suspension });
     }
-    let (mut turn, intent) = ready(ctx, caller, turn, intent_id).await?;
+    let (mut work, intent) = ready(ctx, caller, work, intent_id).await?;
     if intent.status.is_terminal() {
         let message = "The intent is completed or abandoned; nothing is decided for it any more.";
         return Err(Refusal::new(Code::IntentResolved, message).into());
     }
-    let now = turn.now;
+    let now = work.now;
     record.insert("suspended_at".to_owned(), json!(entente_domain::clock::naive(now)));
     let suspension = Suspension::new(&asked, (intent_id, 0), (&caller.agent, caller.principal()), now);
     if let Some(at) = suspension.expires_at {
@@ -111,14 +111,14 @@ pub async fn suspend(
     let patch = Patch { op: Op::Set, path: MEMBER.to_owned(), value: Value::Object(record) };
     let change = Change::Patches { patches: vec![patch] };
     let patched = intent.patched(&change, now)?;
-    let (tx, line) = turn.parts(intent_id)?;
-    leases::guard(tx, line, &caller.agent, &change, None).await?;
+    let (tx, log) = work.parts(intent_id)?;
+    leases::guard(tx, log, &caller.agent, &change, None).await?;
     let (_, suspension) =
-        Box::pin(open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking)).await?;
-    idempotency::keep(&mut turn.tx, caller, once, &suspension.id, now).await?;
-    turn.conclude(ctx).await?;
+        Box::pin(open(ctx, caller, &mut work, (&patched, &change), &asked, &asking)).await?;
+    idempotency::keep(&mut work.tx, caller, once, &suspension.id, now).await?;
+    work.conclude(ctx).await?;
     let record = ends::record(&patched, &suspension.id);
-    Ok(Shown { suspension, record })
+    Ok(SuspensionView { suspension, record })
 }
 
 /// Puts a question into the state of a suspended intent, as the SDK's agents do; otherwise like any change of a
@@ -143,8 +143,8 @@ pub async fn put(
     let record = question_in(&change).cloned().unwrap_or_default();
     let asked = Asked::read(&record)?;
     let setting = prepare(ctx, caller, intent_id, &asked, hinted(&asked), false).await?;
-    let (asking, turn) = setting.begin(ctx, caller).await?;
-    let (mut turn, intent) = ready(ctx, caller, turn, intent_id).await?;
+    let (asking, work) = setting.begin(ctx, caller).await?;
+    let (mut work, intent) = ready(ctx, caller, work, intent_id).await?;
     intent.require_version(seen)?;
     if intent.status != IntentStatus::SuspendedAwaitingInput {
         let message = format!(
@@ -153,15 +153,15 @@ pub async fn put(
         );
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
-    let patched = intent.patched(&change, turn.now)?;
+    let patched = intent.patched(&change, work.now)?;
     if patched.state.get(MEMBER).and_then(Value::as_object) != Some(&record) {
         let message = format!("Put a question under `{MEMBER}` with one patch, as a whole.");
         return Err(Refusal::field(Code::Unprocessable, "patches", "path", message).into());
     }
-    let (tx, line) = turn.parts(intent_id)?;
-    leases::guard(tx, line, &caller.agent, &change, fencing_token).await?;
-    let (intent, _) = Box::pin(open(ctx, caller, &mut turn, (&patched, &change), &asked, &asking)).await?;
-    turn.conclude(ctx).await?;
+    let (tx, log) = work.parts(intent_id)?;
+    leases::guard(tx, log, &caller.agent, &change, fencing_token).await?;
+    let (intent, _) = Box::pin(open(ctx, caller, &mut work, (&patched, &change), &asked, &asking)).await?;
+    work.conclude(ctx).await?;
     Ok(intent)
 }
 
@@ -177,13 +177,13 @@ struct Asking {
 
 struct Setting {
     asking: Asking,
-    reach: Reach,
+    locks_needed: LockSet,
 }
 
 impl Setting {
-    async fn begin(self, ctx: &Ctx, caller: &Caller) -> Outcome<(Asking, Turn)> {
-        let turn = Turn::begin(ctx, caller.trace, self.reach).await?;
-        Ok((self.asking, turn))
+    async fn begin(self, ctx: &Ctx, caller: &Caller) -> Outcome<(Asking, MomentTx)> {
+        let work = MomentTx::begin(ctx, caller.trace, self.locks_needed).await?;
+        Ok((self.asking, work))
     }
 }
 
@@ -193,11 +193,11 @@ async fn prepare(
     caller: &Caller,
     intent_id: IntentId,
     asked: &Asked,
-    whom: Whom,
+    whom: Addressee,
     strict: bool,
 ) -> Outcome<Setting> {
     let mut conn = ctx.pool.acquire().await?;
-    seats::require(&mut conn, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let mut person = whom.person;
     if !strict && !is_person(&mut conn, person.as_deref(), caller).await? {
         person = None;
@@ -222,9 +222,9 @@ async fn prepare(
             second = None;
         }
     }
-    let mut reach = Reach::default();
-    reach.about(Some(intent_id), None);
-    reach.between(&caller.agent, [person.as_deref(), second.as_ref().map(|(to, _)| to.as_str())]);
+    let mut locks_needed = LockSet::default();
+    locks_needed.about(Some(intent_id), None);
+    locks_needed.between(&caller.agent, [person.as_deref(), second.as_ref().map(|(to, _)| to.as_str())]);
     let asking = Asking {
         person,
         second,
@@ -235,25 +235,32 @@ async fn prepare(
     let ask =
         MomentAsk { agent_id: caller.agent.clone(), supersedes: asking.supersedes, ..MomentAsk::default() };
     match moments::superseded(&mut conn, &ask).await {
-        Ok(Some(before)) => reach.include(&mut conn, &before).await?,
+        Ok(Some(before)) => locks_needed.include(&mut conn, &before).await?,
         Ok(None) => {}
         // It is refused again when the question is put before the person.
         Err(AppError::Refused(_)) if !strict => {}
         Err(failure) => return Err(failure),
     }
-    Ok(Setting { asking, reach })
+    Ok(Setting { asking, locks_needed })
 }
 
 /// Loads the intent under its lock and requires that it does not wait for an answer.
-async fn ready(ctx: &Ctx, caller: &Caller, mut turn: Turn, intent_id: IntentId) -> Outcome<(Turn, Intent)> {
-    let seat = seats::require(&mut turn.tx, &caller.agent, intent_id, Level::Write, turn.now).await?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "suspend_intent" };
-    turn.tx = governance::admit(ctx, caller, turn.tx, attempt).await?;
-    let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
-    let (tx, line) = turn.parts(intent_id)?;
-    let intent = settle(tx, ctx, line, intent).await?;
+async fn ready(
+    ctx: &Ctx,
+    caller: &Caller,
+    mut work: MomentTx,
+    intent_id: IntentId,
+) -> Outcome<(MomentTx, Intent)> {
+    let membership =
+        membership::require(&mut work.tx, &caller.agent, intent_id, Level::Write, work.now).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "suspend_intent" };
+    work.tx = governance::admit(ctx, caller, work.tx, attempt).await?;
+    let intent = intents::load(&mut work.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+    let (tx, log) = work.parts(intent_id)?;
+    let intent = settle(tx, ctx, log, intent).await?;
     if ends::open(tx, intent_id).await?.is_none() {
-        return Ok((turn, intent));
+        return Ok((work, intent));
     }
     let message = "The intent waits for the answer to another question. It waits for one at a time: wait for that, or have an \
                    admin of the intent call it off by giving the intent another status.";
@@ -264,32 +271,29 @@ async fn ready(ctx: &Ctx, caller: &Caller, mut turn: Turn, intent_id: IntentId) 
 async fn open(
     ctx: &Ctx,
     caller: &Caller,
-    turn: &mut Turn,
+    work: &mut MomentTx,
     (patched, change): (&Intent, &Change),
     asked: &Asked,
     asking: &Asking,
 ) -> Outcome<(Intent, Suspension)> {
     check_room(&patched.state)?;
     let id = patched.id;
-    if rows::load(&mut turn.tx, id, &asked.id).await?.is_some() {
+    if rows::load(&mut work.tx, id, &asked.id).await?.is_some() {
         let message = "The intent has had a question of this id. Give the new one an id of its own.";
         return Err(Refusal::field(Code::Unprocessable, "id", "taken", message).into());
     }
-    let n = rows::last(&mut turn.tx, id).await? + 1;
-    let (tx, line) = turn.parts(id)?;
+    let n = rows::last(&mut work.tx, id).await? + 1;
+    let (tx, log) = work.parts(id)?;
     intents::update(tx, patched).await?;
-    line.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(change, patched)));
+    log.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(change, patched)));
     let mut intent = patched.clone();
     if intent.status != IntentStatus::SuspendedAwaitingInput {
-        intent = patched.moved(IntentStatus::SuspendedAwaitingInput, false, line.now())?;
+        intent = patched.moved(IntentStatus::SuspendedAwaitingInput, false, log.now())?;
         intents::update(tx, &intent).await?;
-        line.record(
-            ctx,
-            Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(patched, &intent, None)),
-        );
+        log.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(patched, &intent, None)));
     }
-    let mut one = Suspension::new(asked, (id, n), (&caller.agent, caller.principal()), line.now());
-    let refused = match put_before(ctx, caller, turn, (&intent, asked), asking, one.expires_at).await {
+    let mut one = Suspension::new(asked, (id, n), (&caller.agent, caller.principal()), log.now());
+    let refused = match put_before(ctx, caller, work, (&intent, asked), asking, one.expires_at).await {
         Ok(Ok(moment)) => {
             one.moment_id = Some(moment);
             None
@@ -303,17 +307,17 @@ async fn open(
     };
     // A question that cannot be put before this person waits for the intent's admins; a refused one waits for nobody.
     one.unasked = one.unasked.or_else(|| refused.map(|code| code.wire().to_owned()));
-    rows::insert(&mut turn.tx, &one).await?;
-    let (tx, line) = turn.parts(id)?;
+    rows::insert(&mut work.tx, &one).await?;
+    let (tx, log) = work.parts(id)?;
     let told = json!({
         "id": one.id, "suspension_id": one.id, "response_type": asked.response_type, "asked_by": one.asked_by,
         "principal_id": one.moment_id.and(asking.person.as_deref()), "moment_id": one.moment_id,
         "unasked": one.unasked, "fallback_policy": one.fallback, "expires_at": one.expires_at,
     });
-    line.record(ctx, Draft::of(Kind::IntentSuspended, &caller.agent, told));
+    log.record(ctx, Draft::of(Kind::IntentSuspended, &caller.agent, told));
     if matches!(refused, Some(Code::SameQuestion | Code::DeliberationRequired)) {
         let off = End::Cancelled("refused_before");
-        intent = ends::end(tx, ctx, line, (&intent, &one), off, entente_domain::identity::principals::HOUSE)
+        intent = ends::end(tx, ctx, log, (&intent, &one), off, entente_domain::identity::principals::SYSTEM)
             .await?;
     }
     Ok((intent, one))
@@ -323,7 +327,7 @@ async fn open(
 async fn put_before(
     ctx: &Ctx,
     caller: &Caller,
-    turn: &mut Turn,
+    work: &mut MomentTx,
     (intent, asked): (&Intent, &Asked),
     asking: &Asking,
     until: Option<Timestamp>,
@@ -353,7 +357,7 @@ async fn put_before(
     };
     // It lapses together with the question, if a moment may last that long.
     let until = until.filter(|_| stands <= MOMENT_MOST_SECONDS);
-    moments::put(ctx, turn, ask, &brief, until).await.map(Ok)
+    moments::put(ctx, work, ask, &brief, until).await.map(Ok)
 }
 
 /// Lists an intent's questions, newest first: up to `limit` with a number below `before`.
@@ -366,16 +370,16 @@ pub async fn list(
     intent_id: IntentId,
     before: Option<i64>,
     limit: u32,
-) -> Outcome<Vec<Shown>> {
+) -> Outcome<Vec<SuspensionView>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let intent = intents::load(&mut conn, intent_id).await?.ok_or_else(|| not_found("intent"))?;
     let intent = seen(&mut conn, ctx, vec![intent]).await?.pop().ok_or_else(|| not_found("intent"))?;
     let found = rows::list(&mut conn, intent_id, before, limit).await?;
     let each = found.into_iter().map(|suspension| {
         let record = ends::record(&intent, &suspension.id);
-        Shown { suspension, record }
+        SuspensionView { suspension, record }
     });
     Ok(each.collect())
 }

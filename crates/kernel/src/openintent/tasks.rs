@@ -13,7 +13,7 @@ use entente_domain::access::Level;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
-use entente_domain::openintent::tasks as law;
+use entente_domain::openintent::tasks as domain;
 use entente_domain::openintent::tasks::change::{Change, Verb};
 use entente_domain::openintent::tasks::course::Course;
 use entente_domain::openintent::tasks::graph::{Wait, check_no_circle};
@@ -22,7 +22,7 @@ use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
 use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
-pub use ends::pass_time;
+pub use ends::expire_due;
 pub(crate) use ends::{
     agent_left, begin_with_agent, end_of_intent, intents_of_agent, record, settle, take_from,
     take_without_access,
@@ -30,16 +30,16 @@ pub(crate) use ends::{
 pub(crate) use links::of_plans;
 pub(crate) use rows::{among, load_all, set_plan};
 
-use crate::access::seats;
-use crate::access::seats::Seat;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::access::membership::Membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance::Attempt;
 use crate::openintent::{governance, plans};
 use crate::{Caller, Ctx, Outcome, Tx, agents, idempotency, not_found};
 
 /// A task with the tasks that wait for it.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct TaskView {
     /// The task at this moment.
     pub task: Task,
     /// The tasks that depend on it.
@@ -64,16 +64,16 @@ pub async fn create(
     caller.require(Scope::IntentsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let seat = seats::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    require_unresolved(&seat)?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &agent, deed: "create_task" };
+    require_unresolved(&membership)?;
+    let attempt = Attempt { intent_id, membership: &membership, agent: &agent, operation: "create_task" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let task = law::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let task = domain::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
     if let Some(plan) = task.plan_id {
         plans::require_joinable(&mut tx, intent_id, plan).await?;
     }
@@ -84,20 +84,21 @@ pub async fn create(
     let course = Course::made(task, &wait);
     rows::insert(&mut tx, &course.task).await?;
     let answer = if course.task.status == TaskStatus::Ready { made } else { course.task };
-    record(ctx, &mut line, &agent, course.told);
-    line.save(&mut tx).await?;
+    record(ctx, &mut log, &agent, course.told);
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &answer, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(answer)
 }
 
 /// Requires that the intent is not resolved, because no work may begin on a resolved one.
-pub(crate) fn require_unresolved(seat: &Seat) -> Outcome<()> {
-    if !seat.status.is_terminal() {
+pub(crate) fn require_unresolved(membership: &Membership) -> Outcome<()> {
+    if !membership.status.is_terminal() {
         return Ok(());
     }
-    let message = format!("The intent is {}; no work can be begun on it any more.", seat.status.as_str());
+    let message =
+        format!("The intent is {}; no work can be begun on it any more.", membership.status.as_str());
     Err(Refusal::new(Code::IntentResolved, message).into())
 }
 
@@ -128,7 +129,7 @@ pub(crate) fn no_task(member: &str, named: &str) -> Refusal {
 ///
 /// # Errors
 /// Fails if the task does not exist or its intent is not readable.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<TaskView> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
@@ -144,12 +145,12 @@ pub(crate) async fn visit(
     caller: &Caller,
     intent_id: IntentId,
     noun: &str,
-) -> Outcome<Seat> {
-    let seat = seats::seat(conn, &caller.agent, intent_id, ctx.now()).await?;
-    seat.filter(|seat| seat.standing.reaches(Level::Read)).ok_or_else(|| not_found(noun))
+) -> Outcome<Membership> {
+    let membership = membership::find(conn, &caller.agent, intent_id, ctx.now()).await?;
+    membership.filter(|membership| membership.access.reaches(Level::Read)).ok_or_else(|| not_found(noun))
 }
 
-async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<Shown>> {
+async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<TaskView>> {
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
     let mut blocks: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
     for (id, dependent) in links::blocks(conn, &ids).await? {
@@ -157,13 +158,13 @@ async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<Shown>>
     }
     Ok(tasks
         .into_iter()
-        .map(|task| Shown { blocks: blocks.remove(&task.id).unwrap_or_default(), task })
+        .map(|task| TaskView { blocks: blocks.remove(&task.id).unwrap_or_default(), task })
         .collect())
 }
 
 /// Filter for an intent's tasks.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct TaskFilter {
     /// Only tasks in this status.
     pub status: Option<TaskStatus>,
     /// Only tasks of this agent.
@@ -180,11 +181,16 @@ pub struct Filter {
 ///
 /// # Errors
 /// Fails if the intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filter) -> Outcome<Vec<Shown>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    filter: &TaskFilter,
+) -> Outcome<Vec<TaskView>> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
-    seats::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
     let stored = rows::page(&mut connection, intent_id, filter, now).await?.into_iter();
     let fits = |task: &Task| {
         filter.status.is_none_or(|status| task.status == status)
@@ -194,28 +200,29 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId, filter: &Filt
 }
 
 /// A task that an operation works on, under its intent's lock.
-struct Bench {
+struct Locked {
     tx: Tx,
-    line: Line,
-    seat: Seat,
+    log: IntentLog,
+    membership: Membership,
     course: Course,
 }
 
-impl Bench {
+impl Locked {
     async fn open(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Self> {
         caller.require(Scope::IntentsWrite)?;
         let mut connection = ctx.pool.acquire().await?;
         let intent_id = rows::home(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
         drop(connection);
         let mut tx = ctx.begin(&[intent_id]).await?;
-        let seat = visit(&mut tx, ctx, caller, intent_id, "task").await?;
-        seat.standing.require(Level::Write)?;
-        let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "change_task" };
+        let membership = visit(&mut tx, ctx, caller, intent_id, "task").await?;
+        membership.access.require(Level::Write)?;
+        let attempt =
+            Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "change_task" };
         let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-        let line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+        let log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
         let task = rows::load(&mut tx, id).await?.ok_or_else(|| not_found("task"))?;
-        let course = Course::begin(task, line.now());
-        Ok(Self { tx, line, seat, course })
+        let course = Course::begin(task, log.now());
+        Ok(Self { tx, log, membership, course })
     }
 
     /// Applies a decision of the domain rules, with all facts that they need.
@@ -244,12 +251,12 @@ impl Bench {
             agent: &caller.agent,
             claimer: claimer.unwrap_or(&caller.agent),
             record: record.as_ref(),
-            manages: self.seat.standing.manages() || self.seat.coordinates,
+            manages: self.membership.access.manages() || self.membership.coordinates,
             token,
             jumps,
             strict: ctx.settings.strict,
             plan: plan.as_ref(),
-            now: self.line.now(),
+            now: self.log.now(),
         };
         Ok(ask(&mut self.course, &by)?)
     }
@@ -264,24 +271,24 @@ impl Bench {
         if record.is_some_and(|record| record.status.has_left()) {
             return refuse("gone", format!("`{agent}` has left. Choose another agent."));
         }
-        let seat = seats::seat(&mut self.tx, agent, self.line.intent_id, ctx.now()).await?;
-        if seat.is_some_and(|seat| seat.standing.reaches(Level::Write)) {
+        let membership = membership::find(&mut self.tx, agent, self.log.intent_id, ctx.now()).await?;
+        if membership.is_some_and(|membership| membership.access.reaches(Level::Write)) {
             return Ok(());
         }
         refuse("no_access", format!("`{agent}` may not write to this intent. Grant it access first."))
     }
 
     /// Writes the changes of the task and their consequences, and commits.
-    async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<Shown> {
-        let Self { mut tx, mut line, course, .. } = self;
+    async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<TaskView> {
+        let Self { mut tx, mut log, course, .. } = self;
         let task = course.task.clone();
         if !course.told.is_empty() {
-            settle(&mut tx, ctx, &mut line, actor, vec![course]).await?;
-            line.save(&mut tx).await?;
+            settle(&mut tx, ctx, &mut log, actor, vec![course]).await?;
+            log.save(&mut tx).await?;
         }
         let shown = shown(&mut tx, vec![task]).await?.pop().ok_or_else(|| not_found("task"))?;
         tx.commit().await?;
-        ctx.feed.news(line.intent_id);
+        ctx.feed.notify_committed(log.intent_id);
         Ok(shown)
     }
 }
@@ -301,19 +308,19 @@ pub async fn act(
     seen: Option<i64>,
     token: Option<i64>,
     verb: Verb,
-) -> Outcome<Shown> {
-    let mut bench = Bench::open(ctx, caller, id).await?;
+) -> Outcome<TaskView> {
+    let mut locked = Locked::open(ctx, caller, id).await?;
     if let Some(seen) = seen {
-        bench.course.task.require_version(seen)?;
+        locked.course.task.require_version(seen)?;
     }
     if let Verb::Delegate { to, .. } = &verb {
-        bench.require_worker(ctx, to).await?;
+        locked.require_worker(ctx, to).await?;
     }
-    let task = &bench.course.task;
-    let wait = wait_for(&mut bench.tx, task.intent_id, "depends_on", &task.depends_on).await?;
+    let task = &locked.course.task;
+    let wait = wait_for(&mut locked.tx, task.intent_id, "depends_on", &task.depends_on).await?;
     let claimer = (verb == Verb::Claim).then_some(caller.agent.as_str());
-    bench.ask(ctx, caller, claimer, token, false, |course, by| course.act(verb, &wait, by)).await?;
-    bench.close(ctx, &caller.agent).await
+    locked.ask(ctx, caller, claimer, token, false, |course, by| course.act(verb, &wait, by)).await?;
+    locked.close(ctx, &caller.agent).await
 }
 
 /// Changes a task, if `seen` is its current version.
@@ -321,22 +328,22 @@ pub async fn act(
 /// # Errors
 /// Fails if the task does not exist or is not writable, if the version is stale, if a new dependency is not on the
 /// intent or would create a cycle, or if the domain rules refuse it.
-pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: Change) -> Outcome<Shown> {
-    let mut bench = Bench::open(ctx, caller, id).await?;
-    bench.course.task.require_version(seen)?;
+pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: Change) -> Outcome<TaskView> {
+    let mut locked = Locked::open(ctx, caller, id).await?;
+    locked.course.task.require_version(seen)?;
     let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();
     if claimer != caller.agent {
-        bench.require_worker(ctx, &claimer).await?;
+        locked.require_worker(ctx, &claimer).await?;
     }
-    let depends_on = change.depends_on.as_ref().unwrap_or(&bench.course.task.depends_on);
-    let wait = wait_for(&mut bench.tx, bench.line.intent_id, "depends_on", depends_on).await?;
+    let depends_on = change.depends_on.as_ref().unwrap_or(&locked.course.task.depends_on);
+    let wait = wait_for(&mut locked.tx, locked.log.intent_id, "depends_on", depends_on).await?;
     if let Some(depends_on) = &change.depends_on {
-        let below = links::below(&mut bench.tx, depends_on).await?.into_iter().collect();
+        let below = links::below(&mut locked.tx, depends_on).await?.into_iter().collect();
         check_no_circle(id, depends_on, &below)?;
     }
     let jumps = !ctx.settings.strict;
-    bench
+    locked
         .ask(ctx, caller, Some(&claimer), None, jumps, |course, by| course.change(change, &wait, by))
         .await?;
-    bench.close(ctx, &caller.agent).await
+    locked.close(ctx, &caller.agent).await
 }

@@ -1,5 +1,5 @@
 //! Triggers (RFC-0017): creating, reading, changing and firing them. The rows are in `triggers/rows.rs`, the work of
-//! a firing in `triggers/turn.rs`, schedules in `triggers/time.rs`, matching of events in `triggers/hearing.rs`, and
+//! a firing in `triggers/tx.rs`, schedules in `triggers/time.rs`, matching of events in `triggers/hearing.rs`, and
 //! incoming webhooks in `triggers/receiving.rs`.
 
 mod firings;
@@ -10,7 +10,7 @@ mod rates;
 mod receiving;
 mod rows;
 mod time;
-mod turn;
+mod tx;
 
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
@@ -26,19 +26,19 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::identity::caller::like;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 pub use firings::{Firing, FiringStatus};
 pub use hearing::hear;
 pub(crate) use made::end_of_intent;
 pub use receiving::{Received, Taken, receive};
 use rows::Stored;
-pub use time::{pass_time, tidy};
-use turn::Turn;
+pub use time::{expire_due, tidy};
+use tx::FiringTx;
 
 /// A trigger for its owner.
 #[derive(Debug)]
-pub struct Shown {
+pub struct TriggerView {
     /// The trigger.
     pub trigger: Trigger,
     /// Secret that verifies its webhooks, if it was just created.
@@ -61,14 +61,14 @@ pub async fn create(
     agent_id: &str,
     (kind, ask, secret): (TriggerKind, TriggerAsk, Option<String>),
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(trigger) = idempotency::find::<Trigger>(&mut tx, caller, once).await? {
-        return Ok(Shown { trigger, secret: None });
+        return Ok(TriggerView { trigger, secret: None });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     if rows::count(&mut tx, caller.principal()).await? >= i64::try_from(TRIGGERS).unwrap_or(i64::MAX) {
         let message = format!("You have {TRIGGERS} triggers, as many as a principal may. Delete some first.");
         return Err(Refusal::new(Code::Unprocessable, message).into());
@@ -82,17 +82,17 @@ pub async fn create(
     };
     let stored = Stored { trigger, key_id: caller.grant.key.id, secret };
     rows::insert(&mut tx, &stored).await?;
-    line.record(ctx, told(Kind::TriggerCreated, &stored.trigger, agent_id, json!({})));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::TriggerCreated, &stored.trigger, agent_id, json!({})));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &stored.trigger, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { trigger: stored.trigger, secret: stored.secret })
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(TriggerView { trigger: stored.trigger, secret: stored.secret })
 }
 
 /// Filter for triggers.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct TriggerFilter {
     /// Only triggers of this namespace.
     pub namespace: Option<String>,
     /// Only triggers of this type.
@@ -109,7 +109,7 @@ pub struct Filter {
 ///
 /// # Errors
 /// Fails if the scope is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Trigger>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &TriggerFilter) -> Outcome<Vec<Trigger>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let whose = (!caller.has(Scope::Admin)).then(|| caller.principal());
@@ -142,9 +142,9 @@ pub async fn change(
     id: TriggerId,
     seen: i64,
     (ask, secret): (TriggerAsk, Option<String>),
-) -> Outcome<Shown> {
+) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let mut stored = reachable(&mut tx, caller, id).await?;
     let own = is_own(caller, &stored.trigger);
     if !own && (!ask.only_switches() || secret.is_some()) {
@@ -154,10 +154,10 @@ pub async fn change(
     if stored.trigger.version != seen {
         return Err(Refusal::version_conflict(stored.trigger.version).into());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let begins = ask.enabled == Some(true) || ask.condition.is_some();
     let before = verify_of(&stored.trigger);
-    stored.trigger = stored.trigger.changed(ask, line.now())?;
+    stored.trigger = stored.trigger.changed(ask, log.now())?;
     let verify = verify_of(&stored.trigger);
     let renewed = match secret.filter(|_| stored.trigger.kind == TriggerKind::Webhook) {
         Some(given) => Some(hooks::given(&given, verify)?),
@@ -173,41 +173,41 @@ pub async fn change(
     }
     rows::save(&mut tx, &stored, begins).await?;
     if !stored.trigger.enabled {
-        firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), line.now()).await?;
+        firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), log.now()).await?;
     }
     let about = json!({ "version": stored.trigger.version, "secret_changed": renewed.is_some() });
-    line.record(ctx, told(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { trigger: stored.trigger, secret: renewed })
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(TriggerView { trigger: stored.trigger, secret: renewed })
 }
 
 /// Replaces the secret of a webhook trigger, and thereby its URL if the URL contains the secret.
 ///
 /// # Errors
 /// Fails if the caller has no such trigger, or if it is not a webhook trigger.
-pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<Shown> {
+pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let mut stored = reachable(&mut tx, caller, id).await?;
     require_own(caller, &stored.trigger)?;
     if stored.trigger.kind != TriggerKind::Webhook {
         let message = "Only a trigger of the type `webhook` has a secret.";
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let secret = hooks::fresh(verify_of(&stored.trigger), &*ctx.chance);
     stored.secret = Some(secret.clone());
     stored.trigger.version += 1;
-    stored.trigger.updated_at = line.now();
+    stored.trigger.updated_at = log.now();
     rows::save(&mut tx, &stored, false).await?;
     let about = json!({ "version": stored.trigger.version, "secret_changed": true });
-    line.record(ctx, told(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { trigger: stored.trigger, secret: Some(secret) })
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(TriggerView { trigger: stored.trigger, secret: Some(secret) })
 }
 
 /// Deletes a trigger; its intents stay, and its history is kept until its own retention ends.
@@ -216,16 +216,16 @@ pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<Shown>
 /// Fails if the caller has no such trigger.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let stored = reachable(&mut tx, caller, id).await?;
     require_own(caller, &stored.trigger)?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    rows::remove(&mut tx, id, line.now()).await?;
-    firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), line.now()).await?;
-    line.record(ctx, told(Kind::TriggerRemoved, &stored.trigger, &caller.agent, json!({})));
-    line.save(&mut tx).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    rows::remove(&mut tx, id, log.now()).await?;
+    firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), log.now()).await?;
+    log.record(ctx, event_draft(Kind::TriggerRemoved, &stored.trigger, &caller.agent, json!({})));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 
@@ -261,26 +261,26 @@ pub async fn fire(
     once: Option<&Idempotency>,
 ) -> Outcome<(Firing, i64)> {
     caller.require(Scope::IntentsWrite)?;
-    let mut turn = Turn::begin_once(ctx, caller, once).await?;
-    let mut stored = reachable(&mut turn.tx, caller, id).await?;
+    let mut work = FiringTx::begin_once(ctx, caller, once).await?;
+    let mut stored = reachable(&mut work.tx, caller, id).await?;
     require_own(caller, &stored.trigger)?;
-    if let Some(done) = idempotency::find(&mut turn.tx, caller, once).await? {
+    if let Some(done) = idempotency::find(&mut work.tx, caller, once).await? {
         return Ok(done);
     }
     if !stored.trigger.enabled {
         let message = "This trigger is switched off. Switch it on first (`enabled`).";
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
-    let firing_id = FiringId::mint(turn.house.now(), &*ctx.chance);
-    let mut firing = Firing::new(firing_id, id, (Cause::Hand, firing_id.to_string()), turn.house.now());
+    let firing_id = FiringId::mint(work.system_log.now(), &*ctx.chance);
+    let mut firing = Firing::new(firing_id, id, (Cause::Hand, firing_id.to_string()), work.system_log.now());
     firing.fired_by = Some(caller.agent.clone());
-    let firing = turn.pull(ctx, &mut stored, firing, &brought).await?;
+    let firing = work.pull(ctx, &mut stored, firing, &brought).await?;
     let done = (firing, stored.trigger.fire_count);
     if done.0.status != FiringStatus::Failed {
-        let now = turn.house.now();
-        idempotency::keep(&mut turn.tx, caller, once, &done, now).await?;
+        let now = work.system_log.now();
+        idempotency::keep(&mut work.tx, caller, once, &done, now).await?;
     }
-    turn.conclude(ctx).await?;
+    work.conclude(ctx).await?;
     if done.0.status == FiringStatus::Failed {
         return Err(refused(&done.0).into());
     }
@@ -297,7 +297,7 @@ fn refused(firing: &Firing) -> Refusal {
 }
 
 /// Builds the event of a change to a trigger; it never contains the secret or the template.
-fn told(kind: Kind, trigger: &Trigger, actor: &str, about: Value) -> Draft {
+fn event_draft(kind: Kind, trigger: &Trigger, actor: &str, about: Value) -> Draft {
     let mut payload = json!({
         "trigger_id": trigger.id, "name": trigger.name, "type": trigger.kind, "agent_id": trigger.agent_id,
         "principal_id": trigger.principal_id, "namespace": trigger.namespace, "enabled": trigger.enabled,

@@ -6,9 +6,9 @@
 //! attempts keep the order of the log; failed deliveries are retried on their own schedule and hold nothing
 //! up.
 
+mod endpoint_leases;
 mod log;
 mod rows;
-mod shifts;
 
 use std::collections::HashMap;
 
@@ -21,20 +21,20 @@ use entente_domain::webhooks::{DeliveryStatus, DisabledReason};
 
 use crate::feed::Record;
 use crate::feed::streams::Sight;
-use crate::log::places;
+use crate::log::reader;
 use crate::openintent::channels;
 use crate::webhooks::endpoints;
 use crate::webhooks::endpoints::Stored;
 use crate::{Ctx, Outcome};
 
-pub use log::{Attempt, Delivery, Filter, list, ping, wait};
+pub use endpoint_leases::Health;
+pub(crate) use endpoint_leases::{begin_again, health, hold};
+pub use log::{Attempt, Delivery, DeliveryFilter, list, ping, wait};
 pub(crate) use rows::{Queue, forget_all, in_order, latest, queue};
-pub use shifts::Health;
-pub(crate) use shifts::{begin_again, health, hold};
 
 /// Seconds that a lease lasts beyond the timeout of one attempt, for the work around it: short, because a
 /// dead server keeps its leases that long.
-const SHIFT_SECONDS: i64 = 10;
+const LEASE_SECONDS: i64 = 10;
 
 /// Seconds until an endpoint's next lease after a failure of this server, not of the receiver.
 const STUMBLE_SECONDS: i64 = 5;
@@ -44,7 +44,7 @@ const BACKLOG: i64 = 100_000;
 
 /// A lease on one endpoint.
 #[derive(Debug, Clone, Copy)]
-pub struct Shift {
+pub struct EndpointLease {
     /// The endpoint.
     pub endpoint_id: EndpointId,
     /// The server that holds it.
@@ -119,16 +119,16 @@ pub enum Next {
 ///
 /// # Errors
 /// A database error.
-pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<Shift>> {
+pub async fn claim(ctx: &Ctx, node: NodeId, limit: usize) -> Outcome<Vec<EndpointLease>> {
     let now = ctx.now();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let claimed = shifts::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await?;
-    Ok(claimed.into_iter().map(|(endpoint_id, fence)| Shift { endpoint_id, node, fence }).collect())
+    let claimed = endpoint_leases::claim(&ctx.pool, node, now, now + lasting(ctx), limit).await?;
+    Ok(claimed.into_iter().map(|(endpoint_id, fence)| EndpointLease { endpoint_id, node, fence }).collect())
 }
 
 fn lasting(ctx: &Ctx) -> TimeDelta {
     let attempt = i64::try_from(ctx.settings.webhooks.timeout.as_secs()).unwrap_or(i64::MAX);
-    TimeDelta::seconds(attempt.saturating_add(SHIFT_SECONDS))
+    TimeDelta::seconds(attempt.saturating_add(LEASE_SECONDS))
 }
 
 /// Loads the next deliveries of a lease, and drops those that the endpoint's owner may no longer see; `None`
@@ -136,14 +136,14 @@ fn lasting(ctx: &Ctx) -> TimeDelta {
 ///
 /// # Errors
 /// A database error.
-pub async fn load(ctx: &Ctx, shift: &Shift) -> Outcome<Option<Batch>> {
+pub async fn load(ctx: &Ctx, lease: &EndpointLease) -> Outcome<Option<Batch>> {
     let now = ctx.now();
     let mut conn = ctx.pool.acquire().await?;
-    let Some(stored) = endpoints::find(&mut conn, shift.endpoint_id).await? else { return Ok(None) };
+    let Some(stored) = endpoints::find(&mut conn, lease.endpoint_id).await? else { return Ok(None) };
     if !stored.endpoint.live(now) {
         return Ok(None);
     }
-    let waiting = rows::due(&mut conn, shift.endpoint_id, now).await?;
+    let waiting = rows::due(&mut conn, lease.endpoint_id, now).await?;
     let sight = endpoints::powers(&mut conn, &stored, now).await?;
     drop(conn);
     let seen = judge(ctx, &stored, sight, &waiting).await?;
@@ -169,7 +169,7 @@ async fn judge(
 ) -> Outcome<Vec<i64>> {
     let Some(mut sight) = sight else { return Ok(Vec::new()) };
     let told: Vec<(IntentId, i64)> = waiting.iter().filter_map(rows::Waiting::told).collect();
-    let records: HashMap<(IntentId, i64), Record> = places::at(ctx, &told).await?;
+    let records: HashMap<(IntentId, i64), Record> = reader::at(ctx, &told).await?;
     let mut seen = Vec::new();
     for one in waiting {
         let Some(told) = one.told() else {
@@ -201,10 +201,10 @@ async fn sees_channel(ctx: &Ctx, sight: &mut Sight, intent: IntentId, one: &rows
 ///
 /// # Errors
 /// A database error.
-pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Next> {
+pub async fn record(ctx: &Ctx, lease: &EndpointLease, made: &[Attempted]) -> Outcome<Next> {
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
-    let Some(mut health) = shifts::lock(&mut tx, shift).await? else { return Ok(Next::Lost) };
+    let Some(mut health) = endpoint_leases::lock(&mut tx, lease).await? else { return Ok(Next::Lost) };
     let mut next = Next::Continue;
     let mut changes = Vec::with_capacity(made.len());
     for one in made {
@@ -237,8 +237,8 @@ pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Nex
     let mint = |at| AttemptId::mint(at, &*ctx.chance);
     rows::change(&mut tx, &changes, now).await?;
     rows::insert_attempts(&mut tx, made, mint).await?;
-    shifts::prolong(&mut tx, shift, &health, now + lasting(ctx)).await?;
-    if next == Next::Pause && rows::waits_more_than(&mut tx, shift.endpoint_id, BACKLOG).await? {
+    endpoint_leases::prolong(&mut tx, lease, &health, now + lasting(ctx)).await?;
+    if next == Next::Pause && rows::waits_more_than(&mut tx, lease.endpoint_id, BACKLOG).await? {
         next = Next::Disable(DisabledReason::Backlog);
     }
     tx.commit().await?;
@@ -257,16 +257,16 @@ pub async fn record(ctx: &Ctx, shift: &Shift, made: &[Attempted]) -> Outcome<Nex
 ///
 /// # Errors
 /// A database error.
-pub async fn end(ctx: &Ctx, shift: &Shift, failed: bool) -> Outcome<()> {
+pub async fn end(ctx: &Ctx, lease: &EndpointLease, failed: bool) -> Outcome<()> {
     let mut tx = ctx.begin(&[]).await?;
     // Locked before the queue is read: a concurrent operation that queues more sets the due time after this
     // one.
-    if shifts::lock(&mut tx, shift).await?.is_some() {
+    if endpoint_leases::lock(&mut tx, lease).await?.is_some() {
         let now = ctx.now();
-        let live = endpoints::find(&mut tx, shift.endpoint_id).await?;
+        let live = endpoints::find(&mut tx, lease.endpoint_id).await?;
         let live = live.is_some_and(|stored| stored.endpoint.live(now));
         let from = if failed { now + TimeDelta::seconds(STUMBLE_SECONDS) } else { now };
-        shifts::give_back(&mut tx, shift, live, from).await?;
+        endpoint_leases::give_back(&mut tx, lease, live, from).await?;
     }
     tx.commit().await?;
     Ok(())

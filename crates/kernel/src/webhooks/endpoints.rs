@@ -10,7 +10,7 @@ use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::egress;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{EndpointId, IntentId, PortfolioId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
@@ -19,11 +19,11 @@ use entente_domain::webhooks::{DisabledReason, Endpoint, EndpointAsk, EndpointCh
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::access::seats;
+use crate::access::membership;
 use crate::aee::mailboxes;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
+use crate::openintent::channel_access::visit;
 use crate::openintent::portfolios;
-use crate::openintent::visits::visit;
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Health;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
@@ -37,7 +37,7 @@ pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
 
 /// An endpoint as its owner sees it.
 #[derive(Debug)]
-pub struct Shown {
+pub struct EndpointView {
     /// The endpoint.
     pub endpoint: Endpoint,
     /// The health of its receiver.
@@ -57,7 +57,7 @@ pub async fn subscribe(
     ask: EndpointAsk,
     secret: Option<Secret>,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<EndpointView> {
     if ask.mailbox {
         caller.require(Scope::MailRead)?;
         mailboxes::require(&mut *ctx.pool.acquire().await?, caller, agent_id).await?;
@@ -66,12 +66,12 @@ pub async fn subscribe(
     }
     let who = caller.acting_as(agent_id.to_owned());
     check_url(ctx, ask.url.as_deref())?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(endpoint) = idempotency::find::<Endpoint>(&mut tx, caller, once).await? {
-        return Ok(Shown { endpoint, health: Health::default(), secret: None });
+        return Ok(EndpointView { endpoint, health: Health::default(), secret: None });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let ask = scoped(ctx, &mut tx, &who, ask, now).await?;
     let most = ctx.settings.webhooks.per_principal;
     if rows::count(&mut tx, caller.principal(), now).await? >= i64::from(most) {
@@ -87,12 +87,12 @@ pub async fn subscribe(
     if endpoint.kind == EndpointKind::Mailbox {
         mailboxes::open_row(&mut tx, agent_id, caller.principal(), now).await?;
     }
-    line.record(ctx, told(Kind::EndpointCreated, &endpoint, agent_id));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::EndpointCreated, &endpoint, agent_id));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &endpoint, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { endpoint, health: Health::default(), secret: Some(secret) })
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(EndpointView { endpoint, health: Health::default(), secret: Some(secret) })
 }
 
 /// Requires that the subscriber may read the subscribed resource; a channel also determines the intent.
@@ -104,7 +104,7 @@ async fn scoped(
     now: Timestamp,
 ) -> Outcome<EndpointAsk> {
     if let Some(intent) = ask.intent_id {
-        seats::require(conn, &who.agent, intent, Level::Read, now).await?;
+        membership::require(conn, &who.agent, intent, Level::Read, now).await?;
     }
     if let Some(portfolio) = ask.portfolio_id {
         portfolios::require(conn, who, portfolio).await?;
@@ -137,7 +137,7 @@ fn check_url(ctx: &Ctx, url: Option<&str>) -> Result<(), Refusal> {
 
 /// Filters for listing subscriptions.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct EndpointFilter {
     /// Only subscriptions to this intent.
     pub intent_id: Option<IntentId>,
     /// Only subscriptions to this portfolio.
@@ -154,7 +154,7 @@ pub struct Filter {
 ///
 /// # Errors
 /// The scope is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Shown>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &EndpointFilter) -> Outcome<Vec<EndpointView>> {
     require_any(caller)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::list(&mut conn, caller.principal(), filter).await?;
@@ -164,7 +164,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Sh
     let mut health = deliveries::health(&mut conn, &ids).await?;
     let shown = |endpoint: Endpoint| {
         let health = health.remove(&endpoint.id).unwrap_or_default();
-        Shown { endpoint, health, secret: None }
+        EndpointView { endpoint, health, secret: None }
     };
     Ok(mine.into_iter().map(shown).collect())
 }
@@ -173,25 +173,25 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Sh
 ///
 /// # Errors
 /// The caller has no such endpoint.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<EndpointView> {
     let mut conn = ctx.pool.acquire().await?;
     let endpoint = reachable(&mut conn, caller, id).await?.endpoint;
     let health = deliveries::health(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
-    Ok(Shown { endpoint, health, secret: None })
+    Ok(EndpointView { endpoint, health, secret: None })
 }
 
 /// Returns an agent's registered endpoint with its secret, to callers that may act as the agent.
 ///
 /// # Errors
 /// The caller may not act as the agent; the agent has no endpoint.
-pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Shown> {
+pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<EndpointView> {
     caller.require(Scope::AgentsWrite)?;
     caller.speaker("agent_id", Some(agent_id), ctx.settings.strict)?;
     let mut conn = ctx.pool.acquire().await?;
     let stored = rows::of_agent(&mut conn, agent_id).await?.ok_or_else(|| not_found("endpoint"))?;
     let id = stored.endpoint.id;
     let health = deliveries::health(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
-    Ok(Shown { endpoint: stored.endpoint, health, secret: Some(stored.secrets.current) })
+    Ok(EndpointView { endpoint: stored.endpoint, health, secret: Some(stored.secrets.current) })
 }
 
 /// Changes a subscription; reactivating it after failures makes it due again.
@@ -201,11 +201,16 @@ pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Sho
 ///
 /// # Errors
 /// The caller has no such subscription; the change is invalid. Admins may only switch others' on and off.
-pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointChange) -> Outcome<Shown> {
+pub async fn change(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: EndpointId,
+    ask: EndpointChange,
+) -> Outcome<EndpointView> {
     if ask.url.is_some() {
         check_url(ctx, ask.url.as_deref())?;
     }
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let stored = reachable(&mut tx, caller, id).await?;
     let before = &stored.endpoint;
     let own = before.principal_id == caller.principal();
@@ -214,8 +219,8 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointCha
             "Only its owner changes what a subscription is; an admin may set `active` and delete it.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let after = before.changed(ask, now)?;
     let key = own.then_some(caller.grant.key.id);
     let begins = after.live(now) && !hearing(&mut tx, &stored, now).await?;
@@ -225,40 +230,45 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: EndpointId, ask: EndpointCha
     } else if !after.live(now) {
         deliveries::hold(&mut tx, id).await?;
     }
-    line.record(ctx, told(Kind::EndpointChanged, &after, &caller.agent));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::EndpointChanged, &after, &caller.agent));
+    log.save(&mut tx).await?;
     let health = deliveries::health(&mut tx, &[id]).await?.remove(&id).unwrap_or_default();
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     ctx.webhooks.wake();
-    Ok(Shown { endpoint: after, health, secret: None })
+    Ok(EndpointView { endpoint: after, health, secret: None })
 }
 
 /// Gives an endpoint a new secret; the old one continues to sign beside it for `overlap_seconds`.
 ///
 /// # Errors
 /// The caller has no such endpoint.
-pub async fn rotate(ctx: &Ctx, caller: &Caller, id: EndpointId, overlap_seconds: u32) -> Outcome<Shown> {
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+pub async fn rotate(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: EndpointId,
+    overlap_seconds: u32,
+) -> Outcome<EndpointView> {
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let stored = reachable(&mut tx, caller, id).await?;
     let mut endpoint = stored.endpoint;
     if endpoint.principal_id != caller.principal() {
         let message = "Only its owner gives an endpoint another secret.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let secret = Secret::mint(endpoint.signature, &*ctx.chance);
-    let until = plus_seconds(line.now(), overlap_seconds);
+    let until = plus_seconds(log.now(), overlap_seconds);
     let before = (overlap_seconds > 0).then_some((stored.secrets.current, until));
     rows::save_secrets(&mut tx, id, &Secrets { current: secret.clone(), before }).await?;
     endpoint.public_key = secret.public();
     let payload = json!({ "endpoint_id": id, "agent_id": endpoint.agent_id, "rotated": true, "old_secret_ends_at": until });
-    line.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
+    log.save(&mut tx).await?;
     let health = deliveries::health(&mut tx, &[id]).await?.remove(&id).unwrap_or_default();
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { endpoint, health, secret: Some(secret) })
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(EndpointView { endpoint, health, secret: Some(secret) })
 }
 
 /// Removes a subscription, or an agent's webhook until the agent registers again.
@@ -266,13 +276,13 @@ pub async fn rotate(ctx: &Ctx, caller: &Caller, id: EndpointId, overlap_seconds:
 /// # Errors
 /// The caller has no such endpoint.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let endpoint = reachable(&mut tx, caller, id).await?.endpoint;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    take_away(&mut tx, ctx, &mut line, &endpoint, &caller.agent).await?;
-    line.save(&mut tx).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    take_away(&mut tx, ctx, &mut log, &endpoint, &caller.agent).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 
@@ -284,13 +294,13 @@ async fn hearing(conn: &mut PgConnection, stored: &Stored, now: Timestamp) -> Ou
 async fn take_away(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     endpoint: &Endpoint,
     actor: &str,
 ) -> Outcome<()> {
-    rows::remove(conn, endpoint.id, line.now()).await?;
+    rows::remove(conn, endpoint.id, log.now()).await?;
     deliveries::hold(conn, endpoint.id).await?;
-    line.record(ctx, told(Kind::EndpointRemoved, endpoint, actor));
+    log.record(ctx, event_draft(Kind::EndpointRemoved, endpoint, actor));
     Ok(())
 }
 
@@ -300,9 +310,9 @@ async fn take_away(
 /// # Errors
 /// A database error.
 pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReason) -> Outcome<bool> {
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
-    let now = line.now();
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+    let now = log.now();
     let Some(stored) = find(&mut tx, id).await? else { return Ok(false) };
     if !stored.endpoint.live(now) || stored.endpoint.url.as_deref() != Some(url) {
         return Ok(false);
@@ -310,11 +320,11 @@ pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReaso
     let after = Endpoint { disabled: Some((now, reason)), ..stored.endpoint };
     rows::save(&mut tx, &after, None, false).await?;
     deliveries::hold(&mut tx, id).await?;
-    line.record(ctx, told(Kind::EndpointDisabled, &after, HOUSE));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::EndpointDisabled, &after, SYSTEM));
+    log.save(&mut tx).await?;
     tx.commit().await?;
     tracing::warn!(endpoint.id = %id, reason = reason.as_str(), "a receiver of webhooks is no longer tried");
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(true)
 }
 
@@ -322,7 +332,7 @@ pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReaso
 pub(crate) async fn follow_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     caller: &Caller,
     agent: &entente_domain::openintent::agents::Agent,
 ) -> Outcome<()> {
@@ -332,22 +342,22 @@ pub(crate) async fn follow_agent(
     let key = caller.grant.key.id;
     match (existing, url) {
         (None, None) => {}
-        (Some(stored), None) => take_away(conn, ctx, line, &stored.endpoint, &agent.agent_id).await?,
+        (Some(stored), None) => take_away(conn, ctx, log, &stored.endpoint, &agent.agent_id).await?,
         (None, Some(url)) => {
-            let id = EndpointId::mint(line.now(), &*ctx.chance);
-            let endpoint = Endpoint::of_agent(id, &agent.principal_id, &agent.agent_id, url, line.now());
+            let id = EndpointId::mint(log.now(), &*ctx.chance);
+            let endpoint = Endpoint::of_agent(id, &agent.principal_id, &agent.agent_id, url, log.now());
             let secret = Secret::mint(endpoint.signature, &*ctx.chance);
             rows::insert(conn, &endpoint, key, &secret).await?;
-            line.record(ctx, told(Kind::EndpointCreated, &endpoint, &agent.agent_id));
+            log.record(ctx, event_draft(Kind::EndpointCreated, &endpoint, &agent.agent_id));
         }
         (Some(stored), Some(url)) => {
             // Registering again re-enables a disabled endpoint.
             let after = Endpoint { url: Some(url.to_owned()), disabled: None, ..stored.endpoint.clone() };
-            let begins = !hearing(conn, &stored, line.now()).await?;
+            let begins = !hearing(conn, &stored, log.now()).await?;
             rows::save(conn, &after, Some(key), begins).await?;
             if after != stored.endpoint {
-                deliveries::begin_again(conn, after.id, line.now()).await?;
-                line.record(ctx, told(Kind::EndpointChanged, &after, &agent.agent_id));
+                deliveries::begin_again(conn, after.id, log.now()).await?;
+                log.record(ctx, event_draft(Kind::EndpointChanged, &after, &agent.agent_id));
             }
         }
     }
@@ -358,17 +368,17 @@ pub(crate) async fn follow_agent(
 pub(crate) async fn leave_with_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     agent_id: &str,
 ) -> Outcome<()> {
     match rows::of_agent(conn, agent_id).await? {
-        Some(stored) => take_away(conn, ctx, line, &stored.endpoint, agent_id).await,
+        Some(stored) => take_away(conn, ctx, log, &stored.endpoint, agent_id).await,
         None => Ok(()),
     }
 }
 
 /// Builds the event of a change to an endpoint; it omits the secret, and the URL, which may hold one.
-fn told(kind: Kind, endpoint: &Endpoint, actor: &str) -> Draft {
+fn event_draft(kind: Kind, endpoint: &Endpoint, actor: &str) -> Draft {
     let reason = endpoint.disabled.map(|(_, reason)| reason);
     let payload = json!({
         "endpoint_id": endpoint.id, "kind": endpoint.kind, "agent_id": endpoint.agent_id,

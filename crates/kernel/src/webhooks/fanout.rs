@@ -1,7 +1,7 @@
 //! Fan-out: queues each record for the webhook endpoints that receive it. Table `webhook_cursor`.
 //!
 //! The logs are the outbox: nothing is written for a receiver when a record is written. One server at a time
-//! reads the records after the cursor and below the horizon (`places.rs`), queues those that each receiver's
+//! reads the records after the cursor and below the horizon (`log/reader.rs`), queues those that each receiver's
 //! owner may see, and moves the cursor in the same transaction. A crash repeats a step or continues after it;
 //! each delivery is queued once either way.
 
@@ -9,8 +9,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
 use sqlx::PgConnection;
 
-use crate::feed::{Place, Record};
-use crate::log::places;
+use crate::feed::{GlobalPosition, Record};
+use crate::log::reader;
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints::Audience;
@@ -25,7 +25,7 @@ const LOCK: i64 = 0x656e_7465_6e74_6501;
 const ROWS: usize = 2_000;
 
 struct Cursor {
-    place: Option<Place>,
+    place: Option<GlobalPosition>,
     moved_at: Option<Timestamp>,
 }
 
@@ -50,12 +50,12 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         tx.commit().await?;
         return Ok(false);
     };
-    let start = Place { xid: first + 1, intent_id: IntentId::HOUSE, seq: 0 };
+    let start = GlobalPosition { xid: first + 1, intent_id: IntentId::SYSTEM, seq: 0 };
     let place = cursor.place.unwrap_or(start);
     if audience.left_at != Some(place) {
-        audience.forget_seats();
+        audience.forget_memberships();
     }
-    let stretch = places::outbox(ctx, place).await?;
+    let stretch = reader::outbox(ctx, place).await?;
     if stretch.reached == place && cursor.place.is_some() {
         return Ok(false);
     }
@@ -81,10 +81,10 @@ async fn matched(
     ctx: &Ctx,
     audience: &mut Audience,
     conn: &mut PgConnection,
-    records: Vec<(Place, Record)>,
-    end: Place,
-) -> Outcome<(Queue, Place)> {
-    audience.take_seats(ctx, conn, records.iter().map(|(_, record)| record)).await?;
+    records: Vec<(GlobalPosition, Record)>,
+    end: GlobalPosition,
+) -> Outcome<(Queue, GlobalPosition)> {
+    audience.load_memberships(ctx, conn, records.iter().map(|(_, record)| record)).await?;
     let mut queue = Queue::default();
     for (place, record) in records {
         let post = (ctx.webhooks.encode)(&record);
@@ -95,7 +95,7 @@ async fn matched(
             moved |= one.sight.notice(&record);
         }
         if moved {
-            audience.take_seats(ctx, conn, std::iter::once(&record)).await?;
+            audience.load_memberships(ctx, conn, std::iter::once(&record)).await?;
         }
         for one in &mut audience.listeners {
             if let Some(post) = &post
@@ -118,7 +118,7 @@ async fn matched(
 
 /// Returns the position of the fan-out, after which no record may be deleted yet; `None` if there are no
 /// receivers.
-pub(crate) async fn reached(conn: &mut PgConnection) -> Outcome<Option<Place>> {
+pub(crate) async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
     Ok(load(conn).await?.place)
 }
 
@@ -138,13 +138,17 @@ async fn load(conn: &mut PgConnection) -> Outcome<Cursor> {
         .fetch_one(conn)
         .await?;
     let place = match (row.xid, row.intent_id, row.seq) {
-        (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+        (Some(xid), Some(intent), Some(seq)) => Some(GlobalPosition { xid, intent_id: intent.into(), seq }),
         _ => None,
     };
     Ok(Cursor { place, moved_at: row.moved_at })
 }
 
-async fn save(conn: &mut PgConnection, place: Option<Place>, moved_at: Option<Timestamp>) -> Outcome<()> {
+async fn save(
+    conn: &mut PgConnection,
+    place: Option<GlobalPosition>,
+    moved_at: Option<Timestamp>,
+) -> Outcome<()> {
     sqlx::query!(
         "-- fanout::save
          UPDATE webhook_cursor SET xid = $1, intent_id = $2, seq = $3, moved_at = $4",

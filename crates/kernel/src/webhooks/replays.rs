@@ -14,9 +14,9 @@ use entente_domain::webhooks::EndpointKind;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::feed::{Place, Record};
-use crate::log::lines::Line;
-use crate::log::places;
+use crate::feed::{GlobalPosition, Record};
+use crate::log::reader;
+use crate::log::writer::IntentLog;
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints;
@@ -36,7 +36,7 @@ const SKEW: Duration = Duration::from_mins(1);
 struct Replay {
     endpoint_id: EndpointId,
     since: Timestamp,
-    place: Option<Place>,
+    place: Option<GlobalPosition>,
     until_xid: i64,
 }
 
@@ -45,10 +45,10 @@ struct Replay {
 /// # Errors
 /// Fails if the caller has no such endpoint, or if nothing is delivered to it.
 pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp) -> Outcome<()> {
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let stored = endpoints::reachable(&mut tx, caller, id).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    if !stored.endpoint.live(line.now()) {
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    if !stored.endpoint.live(log.now()) {
         let message =
             "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
         return Err(Refusal::new(Code::Unprocessable, message).into());
@@ -61,10 +61,10 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp)
     insert(&mut tx, id, since).await?;
     let payload =
         json!({ "endpoint_id": id, "agent_id": stored.endpoint.agent_id, "replay_since": rfc3339(since) });
-    line.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 
@@ -91,7 +91,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         Some(place) => place,
         None => beginning(&mut tx, replay.since - SKEW).await?,
     };
-    let (stretch, over) = places::past(ctx, place, replay.until_xid).await?;
+    let (stretch, over) = reader::past(ctx, place, replay.until_xid).await?;
     let mut queue = Queue::default();
     for (at, record) in &stretch.records {
         let Some(post) = (ctx.webhooks.encode)(record) else { continue };
@@ -132,7 +132,7 @@ fn told_at(record: &Record) -> Timestamp {
 /// Finds a position before which everything was written before `since`.
 ///
 /// It uses binary search, because times grow with the transactions, and only those are indexed.
-async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<Place> {
+async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<GlobalPosition> {
     let last = sqlx::query_scalar!(
         r#"-- replays::last
          SELECT coalesce(greatest((SELECT max(xid) FROM messages), (SELECT max(xid) FROM events),
@@ -149,7 +149,7 @@ async fn beginning(conn: &mut PgConnection, since: Timestamp) -> Outcome<Place> 
             high = middle;
         }
     }
-    Ok(Place { xid: low, intent_id: IntentId::HOUSE, seq: 0 })
+    Ok(GlobalPosition { xid: low, intent_id: IntentId::SYSTEM, seq: 0 })
 }
 
 /// Returns the time of the last record written by an earlier transaction.
@@ -199,7 +199,9 @@ async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
         endpoint_id: row.endpoint_id.into(),
         since: current.since,
         place: match (current.xid, current.intent_id, current.seq) {
-            (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+            (Some(xid), Some(intent), Some(seq)) => {
+                Some(GlobalPosition { xid, intent_id: intent.into(), seq })
+            }
             _ => None,
         },
         until_xid: current.until_xid,
@@ -221,7 +223,7 @@ async fn insert(conn: &mut PgConnection, id: EndpointId, since: Timestamp) -> Ou
     Ok(())
 }
 
-async fn save(conn: &mut PgConnection, id: EndpointId, place: Place) -> Outcome<()> {
+async fn save(conn: &mut PgConnection, id: EndpointId, place: GlobalPosition) -> Outcome<()> {
     sqlx::query!(
         "-- replays::save
          UPDATE webhook_replays SET xid = $2, intent_id = $3, seq = $4 WHERE endpoint_id = $1",

@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::{BATCH, Deed, Job, Unanswered};
+use super::{BATCH, BatchHandler, Job, Unanswered};
 
 /// Limit of commands per writer that wait in lanes, which bounds their memory.
 const WAITING: usize = 1_024;
@@ -23,24 +23,24 @@ const WAITING: usize = 1_024;
 const TURN: Duration = Duration::from_secs(4);
 
 /// Lanes of one writer.
-pub(super) struct Lanes<D: Deed> {
-    deed: Arc<D>,
+pub(super) struct Lanes<D: BatchHandler> {
+    handler: Arc<D>,
     /// Lanes with waiting commands. Each lane in the map has a task that works on it.
     queues: Mutex<Queues<D>>,
     places: Arc<Semaphore>,
     tasks: Tasks,
 }
 
-struct Queues<D: Deed> {
+struct Queues<D: BatchHandler> {
     lanes: HashMap<u64, VecDeque<Job<D>>>,
     waiting: usize,
 }
 
-impl<D: Deed> Lanes<D> {
+impl<D: BatchHandler> Lanes<D> {
     /// Creates the lanes, all empty.
-    pub fn new(deed: &Arc<D>, places: &Arc<Semaphore>, tasks: &Tasks) -> Arc<Self> {
+    pub fn new(handler: &Arc<D>, places: &Arc<Semaphore>, tasks: &Tasks) -> Arc<Self> {
         Arc::new(Self {
-            deed: Arc::clone(deed),
+            handler: Arc::clone(handler),
             queues: Mutex::new(Queues { lanes: HashMap::new(), waiting: 0 }),
             places: Arc::clone(places),
             tasks: tasks.clone(),
@@ -90,7 +90,7 @@ impl<D: Deed> Lanes<D> {
         }
     }
 
-    /// Works on a lane until it is empty.
+    /// Runs on a lane until it is empty.
     async fn follow(self: Arc<Self>, lane: u64) {
         while let Some(jobs) = self.next(lane) {
             let Ok(Ok(_place)) = timeout(TURN, self.places.acquire()).await else {
@@ -99,7 +99,7 @@ impl<D: Deed> Lanes<D> {
             };
             let (commands, callers): (Vec<_>, Vec<_>) =
                 jobs.into_iter().map(|job| (job.command, job.answer)).unzip();
-            let Ok(answers) = AssertUnwindSafe(self.deed.wait(commands)).catch_unwind().await else {
+            let Ok(answers) = AssertUnwindSafe(self.handler.wait(commands)).catch_unwind().await else {
                 tracing::error!(batch = callers.len(), "commands that waited panicked");
                 continue;
             };
@@ -124,7 +124,7 @@ impl<D: Deed> Lanes<D> {
     }
 }
 
-fn refuse<D: Deed>(job: Job<D>) {
+fn refuse<D: BatchHandler>(job: Job<D>) {
     // A caller that has disconnected needs no answer.
     drop(job.answer.send(Err(Unanswered::Busy)));
 }

@@ -1,6 +1,6 @@
 //! Rules apply on the link to each subscriber of a channel (AEE §11.5): a channel does not bypass them.
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use super::trust::signed;
@@ -147,7 +147,7 @@ async fn a_task_to_a_channel_is_answered_over_each_link() {
 #[tokio::test]
 async fn what_a_person_agrees_to_goes_over_each_link() {
     let (world, all) = partners().await;
-    seeds::seed(world.ctx(), Kind::Human, "human.eve", "key-of-eve").await.unwrap();
+    seeds::seed(world.ctx(), PrincipalKind::Human, "human.eve", "key-of-eve").await.unwrap();
     let held = json!({ "type": "task", "requires": { "human_approval": true, "timeout_ms": 60_000 } });
     let receipt = all.ada.post("/aee/envelopes", said(&world, "envelope-1", held)).await.is(202);
     assert_eq!(receipt["status"], "held");

@@ -1,13 +1,13 @@
 //! Tasks and the envelopes that end them (AEE §4), threads, deadlines, channels.
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use super::{answer, letter, mail, two, with};
 use crate::harness::{Client, Value, World, json};
 
 /// Returns a client with its own key for a principal of this kind.
-async fn client(world: &World, kind: Kind, id: &str) -> Client {
+async fn client(world: &World, kind: PrincipalKind, id: &str) -> Client {
     let secret = format!("key-of-{id}");
     seeds::seed(world.ctx(), kind, id, &secret).await.unwrap();
     world.client(&secret)
@@ -79,9 +79,9 @@ async fn a_thread_is_a_tree_of_what_answers_what() {
 #[tokio::test]
 async fn from_a_person_over_agents_to_a_service_and_back() {
     let world = World::start().await;
-    let (adam, any) = (client(&world, Kind::Human, "human.adam").await, world.any());
+    let (adam, any) = (client(&world, PrincipalKind::Human, "human.adam").await, world.any());
     let (router, reviewer) = (world.agent("agent.router").await, world.agent("agent.reviewer").await);
-    let linter = client(&world, Kind::Service, "service.linter").await;
+    let linter = client(&world, PrincipalKind::Service, "service.linter").await;
     any.put("/aee/mailboxes/urn:archive:7", json!({})).await.ok();
     let hops = [
         ("human.adam", &adam, "agent.router"),

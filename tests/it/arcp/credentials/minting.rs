@@ -6,7 +6,7 @@ use entente_domain::refusal::Code;
 use entente_kernel::arcp::credentials;
 
 use super::stage::{accepted, asked, broker, job, litellm, live, shown, states, take_back, world, write};
-use super::upstream::Trouble;
+use super::upstream::ProvisionerError;
 use crate::harness::json;
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn no_value_serves_two_jobs() {
         values.insert(accepted(&world, &job).await.unwrap().remove(0).value);
     }
     assert_eq!(values.len(), 100);
-    upstream.minting(Some(Trouble::Repeats));
+    upstream.minting(Some(ProvisionerError::Repeats));
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let refused = accepted(&world, &job).await.unwrap_err();
     assert_eq!(refused.code, Code::Unavailable);
@@ -138,7 +138,7 @@ async fn no_value_serves_two_jobs() {
 #[tokio::test]
 async fn who_refuses_has_made_nothing() {
     let (world, upstream) = world(|upstream| litellm(upstream, &json!({}))).await;
-    upstream.minting(Some(Trouble::Says(400, "budget exceeded for sk-admin-0123456789")));
+    upstream.minting(Some(ProvisionerError::Says(400, "budget exceeded for sk-admin-0123456789")));
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let refused = accepted(&world, &job).await.unwrap_err();
     assert_eq!(refused.code, Code::Unavailable);
@@ -152,7 +152,7 @@ async fn who_refuses_has_made_nothing() {
 #[tokio::test]
 async fn an_upstream_that_asks_for_a_moment_gets_it() {
     let (world, upstream) = world(|upstream| litellm(upstream, &json!({ "timeout_sec": 1 }))).await;
-    upstream.minting(Some(Trouble::Says(429, "")));
+    upstream.minting(Some(ProvisionerError::Says(429, "")));
     let waiting = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let (answer, ()) = tokio::join!(accepted(&world, &waiting), async {
         while upstream.asked().is_empty() {
@@ -169,7 +169,7 @@ async fn an_upstream_that_asks_for_a_moment_gets_it() {
 async fn a_lost_answer_is_found_by_its_alias_and_not_believed_too_early() {
     for of in [|upstream: &_| litellm(upstream, &json!({ "timeout_sec": 1 })), broker] {
         let (world, upstream) = world(of).await;
-        upstream.minting(Some(Trouble::Dies));
+        upstream.minting(Some(ProvisionerError::Dies));
         let job = job(&world, "research@1.0.0", &json!({ "model.use": ["gpt-9"] }));
         asked(&world, &job).await.unwrap_err();
         assert_eq!(upstream.out().len(), 1, "it was made, and nobody heard");
@@ -191,7 +191,7 @@ async fn a_lost_answer_is_found_by_its_alias_and_not_believed_too_early() {
 async fn of_what_a_gateway_in_trouble_did_nothing_is_believed() {
     let (world, upstream) = world(|upstream| litellm(upstream, &json!({}))).await;
     for status in [500, 502, 503, 504] {
-        upstream.minting(Some(Trouble::Says(status, "")));
+        upstream.minting(Some(ProvisionerError::Says(status, "")));
         let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
         assert_eq!(accepted(&world, &job).await.unwrap_err().code, Code::Unavailable);
     }
@@ -205,7 +205,7 @@ async fn of_what_a_gateway_in_trouble_did_nothing_is_believed() {
 #[tokio::test]
 async fn nobody_waits_for_an_upstream_that_hangs() {
     let (world, upstream) = world(|upstream| litellm(upstream, &json!({ "timeout_sec": 1 }))).await;
-    upstream.minting(Some(Trouble::Hangs));
+    upstream.minting(Some(ProvisionerError::Hangs));
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let began = std::time::Instant::now();
     assert_eq!(accepted(&world, &job).await.unwrap_err().code, Code::Unavailable);
@@ -245,7 +245,7 @@ async fn who_comes_too_late_keeps_nothing() {
     let value = upstream.out().remove(0);
     // Meanwhile it was given up, and a wrong response of the upstream says that it is gone.
     world.pass(60).await;
-    upstream.revoking(Some(Trouble::Says(404, "")));
+    upstream.revoking(Some(ProvisionerError::Says(404, "")));
     take_back(&world).await;
     world.clock.advance(60);
     take_back(&world).await;

@@ -8,7 +8,7 @@ use entente_kernel::arcp::credentials;
 use super::stage::{
     accepted, broker, end, job, litellm, live, places_of, setup, stand, states, take_back, world,
 };
-use super::upstream::{Trouble, Upstream};
+use super::upstream::{ProvisionerError, Upstream};
 use crate::harness::{Cluster, Value, World, json};
 
 /// Creates an accepted job with one credential; returns it with the credential's value.
@@ -85,7 +85,7 @@ async fn a_failing_upstream_is_asked_again_and_then_a_person() {
     let (job, value) = given(&world).await;
     end(&world, &[job.id]).await;
     let said = format!("cannot delete {value}").leak();
-    upstream.revoking(Some(Trouble::Says(500, said)));
+    upstream.revoking(Some(ProvisionerError::Says(500, said)));
     for (made, wait) in SCHEDULE.into_iter().enumerate() {
         assert_eq!(take_back(&world).await, 1, "attempt {made}");
         world.clock.advance(i64::from(wait) * 4 / 5 - 1);
@@ -134,10 +134,10 @@ async fn a_page_that_is_not_there_is_no_key_that_is_not_there() {
     let (job, _) = given(&world).await;
     end(&world, &[job.id]).await;
     // A gateway that does not find the proxy.
-    upstream.revoking(Some(Trouble::Says(404, "<h1>not found</h1>")));
+    upstream.revoking(Some(ProvisionerError::Says(404, "<h1>not found</h1>")));
     take_back(&world).await;
     assert_eq!(states(&world).await, ["revoking"]);
-    upstream.revoking(Some(Trouble::Says(404, r#"{"error":{"message":"No keys found"}}"#)));
+    upstream.revoking(Some(ProvisionerError::Says(404, r#"{"error":{"message":"No keys found"}}"#)));
     world.clock.advance(2);
     take_back(&world).await;
     assert_eq!(states(&world).await, ["revoked"]);

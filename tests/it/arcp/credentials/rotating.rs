@@ -5,7 +5,7 @@ use entente_domain::ids::{CredentialId, JobId};
 use entente_kernel::arcp::credentials;
 
 use super::stage::{broker, litellm, places_of, states, take_back, world};
-use super::upstream::{Trouble, Upstream};
+use super::upstream::{ProvisionerError, Upstream};
 use crate::arcp::jobs::{Hand, events, id, status};
 use crate::harness::{Client, Reply, Value, World, json};
 
@@ -141,7 +141,7 @@ async fn only_the_jobs_worker_rotates_and_only_what_is_its() {
 #[tokio::test]
 async fn a_failed_rotation_leaves_the_value_before() {
     let running = Running::with(|upstream| litellm(upstream, &json!({ "timeout_sec": 1 }))).await;
-    for trouble in [Trouble::Says(500, ""), Trouble::Repeats, Trouble::Dies] {
+    for trouble in [ProvisionerError::Says(500, ""), ProvisionerError::Repeats, ProvisionerError::Dies] {
         running.upstream.minting(Some(trouble));
         running.rotate(json!({})).await.is(503);
     }
@@ -157,7 +157,7 @@ async fn a_failed_rotation_leaves_the_value_before() {
 #[tokio::test]
 async fn a_job_that_ends_meanwhile_keeps_no_new_value() {
     let running = Running::with(|upstream| litellm(upstream, &json!({ "timeout_sec": 3 }))).await;
-    running.upstream.minting(Some(Trouble::Says(429, "")));
+    running.upstream.minting(Some(ProvisionerError::Says(429, "")));
     let (rotated, ()) = tokio::join!(running.rotate(json!({})), async {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         running.hand.tell(&running.job, "result", json!({ "result": 1 })).await.ok();

@@ -16,7 +16,7 @@ pub const ADMIN_KEY: &str = "sk-admin-0123456789";
 
 /// Simulated failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ProvisionerError {
     /// Responds with a status and a body.
     Says(u16, &'static str),
     /// Processes the request and closes the connection without a response.
@@ -44,8 +44,8 @@ struct State {
     /// Valid values by their alias.
     out: Mutex<BTreeMap<String, String>>,
     made: AtomicU64,
-    minting: Mutex<Option<Trouble>>,
-    revoking: Mutex<Option<Trouble>>,
+    minting: Mutex<Option<ProvisionerError>>,
+    revoking: Mutex<Option<ProvisionerError>>,
 }
 
 pub struct Upstream {
@@ -81,12 +81,12 @@ impl Upstream {
     }
 
     /// Sets the failure for requests that mint a value.
-    pub fn minting(&self, trouble: Option<Trouble>) {
+    pub fn minting(&self, trouble: Option<ProvisionerError>) {
         *self.state.minting.lock().unwrap() = trouble;
     }
 
     /// Sets the failure for requests that revoke a value.
-    pub fn revoking(&self, trouble: Option<Trouble>) {
+    pub fn revoking(&self, trouble: Option<ProvisionerError>) {
         *self.state.revoking.lock().unwrap() = trouble;
     }
 
@@ -112,9 +112,9 @@ impl Upstream {
 }
 
 impl State {
-    fn make(&self, alias: &str, trouble: Option<Trouble>) -> String {
+    fn make(&self, alias: &str, trouble: Option<ProvisionerError>) -> String {
         let n = self.made.fetch_add(1, Ordering::Relaxed);
-        let n = if trouble == Some(Trouble::Repeats) { 0 } else { n };
+        let n = if trouble == Some(ProvisionerError::Repeats) { 0 } else { n };
         let value = format!("sk-virtual-{}-{n:08}-secret", self.name);
         self.out.lock().unwrap().insert(alias.to_owned(), value.clone());
         value
@@ -127,11 +127,11 @@ impl State {
         before - out.len()
     }
 
-    fn answer(&self, asked: &Asked) -> Result<(u16, Value), Trouble> {
+    fn answer(&self, asked: &Asked) -> Result<(u16, Value), ProvisionerError> {
         let making = asked.method == "POST" && !asked.path.ends_with("/delete");
         let trouble = if making { &self.minting } else { &self.revoking };
         let trouble = *trouble.lock().unwrap();
-        if let Some(one @ (Trouble::Says(..) | Trouble::Hangs)) = trouble {
+        if let Some(one @ (ProvisionerError::Says(..) | ProvisionerError::Hangs)) = trouble {
             return Err(one);
         }
         let done = match (asked.method.as_str(), asked.path.as_str()) {
@@ -157,10 +157,10 @@ impl State {
             }
             other => panic!("nobody asks for {other:?}"),
         };
-        if trouble == Some(Trouble::Dies) { Err(Trouble::Dies) } else { Ok(done) }
+        if trouble == Some(ProvisionerError::Dies) { Err(ProvisionerError::Dies) } else { Ok(done) }
     }
 
-    fn generate(&self, asked: &Asked, trouble: Option<Trouble>) -> (u16, Value) {
+    fn generate(&self, asked: &Asked, trouble: Option<ProvisionerError>) -> (u16, Value) {
         let alias = asked.body["key_alias"].as_str().unwrap();
         if self.out.lock().unwrap().contains_key(alias) {
             return (400, json!({ "error": { "message": "Unique key aliases are required" } }));
@@ -188,9 +188,9 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         let (status, body) = match answer {
             Ok((204, _)) => (204, String::new()),
             Ok((status, body)) => (status, body.to_string()),
-            Err(Trouble::Says(status, body)) => (status, body.to_owned()),
-            Err(Trouble::Hangs) => return std::future::pending().await,
-            Err(Trouble::Dies | Trouble::Repeats) => return,
+            Err(ProvisionerError::Says(status, body)) => (status, body.to_owned()),
+            Err(ProvisionerError::Hangs) => return std::future::pending().await,
+            Err(ProvisionerError::Dies | ProvisionerError::Repeats) => return,
         };
         let said = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         if stream.write_all(said.as_bytes()).await.is_err() {

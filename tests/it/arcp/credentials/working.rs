@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::stage::{broker, litellm, places_of, setup, states, take_back, world};
-use super::upstream::{ADMIN_KEY, Trouble, Upstream};
+use super::upstream::{ADMIN_KEY, ProvisionerError, Upstream};
 use crate::arcp::jobs::{Hand, events, id, status};
 use crate::harness::process::{KEY, Launch, Place, key_of};
 use crate::harness::{Client, Cluster, Value, World, json, talk};
@@ -145,7 +145,7 @@ async fn a_child_that_gets_none_was_never_there() {
     let (world, upstream, client, hand) = working().await;
     client.post("/jobs", ask()).await.is(201);
     let parent = hand.one().await;
-    upstream.minting(Some(Trouble::Says(500, "")));
+    upstream.minting(Some(ProvisionerError::Says(500, "")));
     let child = json!({ "delegate_id": "d-1", "agent": "echo", "lease_request": { "model.use": ["gpt-9"] } });
     hand.tell(&parent, "delegate", child.clone()).await.is(503);
     assert!(events(&client, id(&parent)).await.is_empty(), "nobody is told of a child that is none");
@@ -163,7 +163,7 @@ async fn without_its_credentials_a_job_is_not_accepted() {
     let (world, upstream, client, hand) = working().await;
     let mut keyed = ask();
     keyed["idempotency_key"] = json!("k-1");
-    upstream.minting(Some(Trouble::Says(500, "")));
+    upstream.minting(Some(ProvisionerError::Says(500, "")));
     let refused = client.post("/jobs", keyed.clone()).await.is(503);
     assert_eq!((&refused["code"], &refused["retryable"]), (&json!("UNAVAILABLE"), &json!(true)));
     assert_eq!(client.get("/jobs").await.ok()["jobs"], json!([]));
@@ -205,7 +205,7 @@ async fn the_same_key_is_the_same_job_with_the_same_credentials() {
 #[tokio::test]
 async fn who_hangs_up_leaves_no_job_behind() {
     let (world, upstream, client, hand) = working().await;
-    upstream.minting(Some(Trouble::Hangs));
+    upstream.minting(Some(ProvisionerError::Hangs));
     let mut keyed = ask();
     keyed["idempotency_key"] = json!("k-1");
     let asked = tokio::time::timeout(Duration::from_millis(300), client.post("/jobs", keyed.clone())).await;
@@ -231,7 +231,7 @@ async fn a_job_takes_its_place_on_its_intent_when_it_is_accepted() {
         let client = &client;
         async move { client.get(&path).await.ok().as_array().unwrap().len() }
     };
-    upstream.minting(Some(Trouble::Says(500, "")));
+    upstream.minting(Some(ProvisionerError::Says(500, "")));
     client.post("/jobs", asked.clone()).await.is(503);
     assert_eq!(log("job.accepted").await, 0);
     upstream.minting(None);
@@ -260,7 +260,7 @@ async fn two_provisioners_give_two_credentials_or_none() {
     let claimed = hand.one().await;
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();
     assert_eq!(take_back(&world).await, 2);
-    other.minting(Some(Trouble::Says(422, "")));
+    other.minting(Some(ProvisionerError::Says(422, "")));
     client.post("/jobs", ask()).await.is(503);
     take_back(&world).await;
     assert_eq!((upstream.out().len(), other.out().len()), (0, 0), "what the one had made is taken back");
@@ -282,7 +282,7 @@ async fn a_killed_server_takes_back_when_it_is_there_again() {
     let (mut server, _) = launch.start().await;
     let client = server.client(&key_of("agent.ada"));
     let hand = Hand::of(&server.client(KEY), "echo@1.0.0").await;
-    upstream.revoking(Some(Trouble::Says(500, "cannot")));
+    upstream.revoking(Some(ProvisionerError::Says(500, "cannot")));
     let accepted = client.post("/jobs", ask()).await.is(201);
     let claimed = hand.one().await;
     hand.tell(&claimed, "result", json!({ "result": 1 })).await.ok();

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use entente_domain::arcp::sessions::dialogue::{Answer, Ask, Do};
 use entente_kernel::arcp::sessions::Since;
-use entente_kernel::feed::Touch;
+use entente_kernel::feed::WakeKey;
 use tokio::time::Instant;
 
-use super::super::asking::{Desk, Done, enter, refusal};
-use super::{Talk, begun};
+use super::super::asking::{Backend, Done, enter, refusal};
+use super::{Session, begun};
 
-impl Talk {
+impl Session {
     /// Accepts a request; one that exceeds the key's rate limit waits, and holds up everything behind it.
     pub(super) fn ask(&mut self, ask: Ask) {
         self.active_at = Instant::now();
         if let Ask::Open { request, hello, dialect, features } = ask {
-            let (doors, line) = (Arc::clone(&self.doors), self.line);
-            self.others.push(begun(&self.doors.tasks, async move {
-                match enter(&doors, line, &hello, dialect, features).await {
+            let (api, line) = (Arc::clone(&self.api), self.line);
+            self.others.push(begun(&self.api.tasks, async move {
+                match enter(&api, line, &hello, dialect, features).await {
                     Ok(inside) => Done::Entered(request, Box::new(inside)),
                     Err(failure) => Done::Answer(request, Answer::Refused(refusal(failure), None), None),
                 }
@@ -27,7 +27,7 @@ impl Talk {
         // These are exempt from the rate limit: acknowledgements are coalesced, and warnings are the server's
         // own.
         let counts = !matches!(ask, Ask::Acked(_) | Ask::Press { .. });
-        match self.desk.as_ref().filter(|_| counts).and_then(Desk::wait) {
+        match self.backend.as_ref().filter(|_| counts).and_then(Backend::wait) {
             Some(wait) => self.early = Some((Instant::now() + wait, ask)),
             None => self.put(ask),
         }
@@ -35,28 +35,30 @@ impl Talk {
 
     /// Starts the work for a request.
     pub(super) fn put(&mut self, ask: Ask) {
-        let Some(desk) = self.desk.clone() else { return };
+        let Some(backend) = self.backend.clone() else { return };
         match ask {
             Ask::Open { .. } => {}
             Ask::Submit { request, submit, trace_id } => {
                 self.weights.push_back(submit.input.as_ref().map_or(0, |input| input.get().len()));
-                self.submits.push_back(begun(&self.doors.tasks, desk.submit(request, *submit, trace_id)));
+                self.submits.push_back(begun(&self.api.tasks, backend.submit(request, *submit, trace_id)));
             }
             Ask::Cancel { request, job_id, reason } => {
-                self.others.push(begun(&self.doors.tasks, desk.cancel(request, job_id, reason)));
+                self.others.push(begun(&self.api.tasks, backend.cancel(request, job_id, reason)));
             }
             Ask::List { request, list } => {
                 let most = self.machine.most();
-                self.others.push(begun(&self.doors.tasks, desk.list(request, *list, most)));
+                self.others.push(begun(&self.api.tasks, backend.list(request, *list, most)));
             }
             Ask::Subscribe { request, job_id, history, from } => {
                 let since = if history { Since::After(from) } else { Since::Now };
-                self.follows.push_back(begun(&self.doors.tasks, desk.subscribe(request, job_id, since)));
+                self.follows.push_back(begun(&self.api.tasks, backend.subscribe(request, job_id, since)));
             }
             Ask::Unsubscribe { job_id } => {
-                self.follows.push_back(begun(&self.doors.tasks, desk.unsubscribe(job_id)));
+                self.follows.push_back(begun(&self.api.tasks, backend.unsubscribe(job_id)));
             }
-            Ask::Press { job_id, lag } => self.others.push(begun(&self.doors.tasks, desk.press(job_id, lag))),
+            Ask::Press { job_id, lag } => {
+                self.others.push(begun(&self.api.tasks, backend.press(job_id, lag)));
+            }
             Ask::Acked(seq) => {
                 self.acked = Some(seq);
                 self.acknowledge();
@@ -69,8 +71,8 @@ impl Talk {
         if self.acking.is_some() {
             return;
         }
-        if let (Some(seq), Some(desk)) = (self.acked.take(), self.desk.clone()) {
-            self.acking = Some(begun(&self.doors.tasks, desk.acked(seq)));
+        if let (Some(seq), Some(backend)) = (self.acked.take(), self.backend.clone()) {
+            self.acking = Some(begun(&self.api.tasks, backend.acked(seq)));
         }
     }
 
@@ -90,7 +92,7 @@ impl Talk {
             }
             Done::Unfollowed(job) => {
                 self.followed.remove(&job);
-                self.listener.remove(&Touch::Job(job));
+                self.listener.remove(&WakeKey::Job(job));
                 Vec::new()
             }
             Done::Kept(_) | Done::Idle(_) | Done::Nothing => Vec::new(),

@@ -6,17 +6,17 @@ use entente_domain::arcp::sessions::What;
 use entente_domain::arcp::sessions::dialogue::{Answer, Do, Opened};
 use entente_domain::ids::JobId;
 use entente_kernel::arcp::sessions;
-use entente_kernel::feed::Touch;
+use entente_kernel::feed::WakeKey;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::asking::{Desk, Done, Inside};
-use super::super::{Ear, Ending, Heard, Mouth};
-use super::{AGAIN, FINISH, LISTEN, Read, STRETCH, Step, TURN, Talk, begun};
+use super::super::asking::{Backend, Done, Inside};
+use super::super::{Ending, FrameSink, FrameSource, Heard};
+use super::{AGAIN, FINISH, LISTEN, Read, STRETCH, Session, Step, TURN, begun};
 
-impl Talk {
+impl Session {
     pub(super) fn listen_for(&mut self, job: JobId) {
-        self.listener.add(Touch::Job(job));
+        self.listener.add(WakeKey::Job(job));
         self.followed.insert(job);
         self.unplanned = true;
         // Earlier events are found by reading, later ones send notifications.
@@ -25,12 +25,12 @@ impl Talk {
 
     pub(super) fn let_in(&mut self, inside: Inside) -> Answer {
         let Inside { caller, entered, agents, last_seq, follows } = inside;
-        self.listener.add(Touch::Session(entered.id));
+        self.listener.add(WakeKey::Session(entered.id));
         follows.into_iter().for_each(|job| self.listen_for(job));
         self.stale = true;
         // If chunks are split (`lines`), the client's numbers can only be recomputed from the beginning.
         self.read_seq = if entered.lines { 0 } else { last_seq };
-        self.keep_at = Instant::now() + self.doors.ctx.settings.sessions.resume_window / 4;
+        self.keep_at = Instant::now() + self.api.ctx.settings.sessions.resume_window / 4;
         self.unheard = entered.connection > 1;
         let opened = Opened {
             session_id: entered.id,
@@ -42,7 +42,7 @@ impl Talk {
             acked: entered.acked,
             lines: entered.lines,
         };
-        self.desk = Some(Desk { doors: Arc::clone(&self.doors), caller, entered: Arc::new(entered) });
+        self.backend = Some(Backend { api: Arc::clone(&self.api), caller, entered: Arc::new(entered) });
         Answer::Opened(Box::new(opened))
     }
 
@@ -51,9 +51,9 @@ impl Talk {
     pub(super) fn note_life(&mut self, step: &Step) {
         let alive =
             matches!(step, Step::Heard(Heard::Text(_) | Heard::Noise(_) | Heard::Ping(_) | Heard::Breath));
-        if let (true, true, Some(desk)) = (alive, self.unheard, self.desk.clone()) {
+        if let (true, true, Some(backend)) = (alive, self.unheard, self.backend.clone()) {
             self.unheard = false;
-            self.others.push(begun(&self.doors.tasks, desk.keep(true)));
+            self.others.push(begun(&self.api.tasks, backend.keep(true)));
         }
     }
 
@@ -85,7 +85,7 @@ impl Talk {
 
     /// Delivers some of the held events, if nothing must precede them; the rest waits for the next turn, so
     /// that frames of a slow client are read in between.
-    pub(super) async fn deliver(&mut self, mouth: &mut impl Mouth) -> Option<Ending> {
+    pub(super) async fn deliver(&mut self, mouth: &mut impl FrameSink) -> Option<Ending> {
         let began = Instant::now();
         for _ in 0..STRETCH {
             if !self.is_ready() || began.elapsed() >= TURN {
@@ -99,7 +99,7 @@ impl Talk {
             let Some(event) = event else { break };
             if !matches!(event.what, What::Event(_)) && self.followed.remove(&event.job_id) {
                 // The job has ended: no more events follow.
-                self.listener.remove(&Touch::Job(event.job_id));
+                self.listener.remove(&WakeKey::Job(event.job_id));
             }
             self.active_at = Instant::now();
             let chance = self.chance();
@@ -113,7 +113,11 @@ impl Talk {
 
     /// Reads once more before a silent client is disconnected: the server may have had no time for it or, if
     /// it was not reading (`listening`), no room.
-    pub(super) async fn listen_again(&mut self, ear: &mut impl Ear, listening: bool) -> Option<Heard> {
+    pub(super) async fn listen_again(
+        &mut self,
+        ear: &mut impl FrameSource,
+        listening: bool,
+    ) -> Option<Heard> {
         let at = self.began.elapsed();
         if !self.machine.is_silent(at) {
             self.listened_at = None;
@@ -136,14 +140,14 @@ impl Talk {
         if !self.stale || self.reading.is_some() || self.held.is_some() || self.again_at.is_some() {
             return;
         }
-        let Some(desk) = self.desk.clone() else { return };
+        let Some(backend) = self.backend.clone() else { return };
         self.stale = false;
         let plan = std::mem::take(&mut self.unplanned) || !self.followed.is_empty();
-        self.reading = Some(begun(&self.doors.tasks, desk.read(self.read_seq, plan)));
+        self.reading = Some(begun(&self.api.tasks, backend.read(self.read_seq, plan)));
     }
 
     /// Performs all due actions: heartbeats, fences, renewing the session, repeating a failed read.
-    pub(super) fn pass_time(&mut self) -> Result<Vec<Do>, Ending> {
+    pub(super) fn expire_due(&mut self) -> Result<Vec<Do>, Ending> {
         let now = Instant::now();
         if self.leaving_at.is_some_and(|at| at <= now) {
             return Err(self.last.unwrap_or(Ending::Restart));
@@ -156,15 +160,15 @@ impl Talk {
             self.ask(ask);
         }
         if self.keep_at <= now {
-            let Some(desk) = self.desk.clone() else { return Err(Ending::Refused) };
-            if desk.caller.require_key(self.doors.ctx.now()).is_err() {
+            let Some(backend) = self.backend.clone() else { return Err(Ending::Refused) };
+            if backend.caller.require_key(self.api.ctx.now()).is_err() {
                 return Err(Ending::Refused);
             }
-            let settings = &self.doors.ctx.settings.sessions;
+            let settings = &self.api.ctx.settings.sessions;
             self.keep_at = now + settings.resume_window / 4;
-            self.others.push(begun(&self.doors.tasks, desk.clone().keep(!self.unheard)));
+            self.others.push(begun(&self.api.tasks, backend.clone().keep(!self.unheard)));
             if now.duration_since(self.active_at) >= settings.idle {
-                self.others.push(begun(&self.doors.tasks, desk.rest()));
+                self.others.push(begun(&self.api.tasks, backend.rest()));
             }
         }
         let chance = self.chance();
@@ -174,7 +178,7 @@ impl Talk {
     /// Finishes the requests in progress although nobody receives the answers: a submitted job exists when
     /// its client looks for it later.
     pub(super) async fn finish(&mut self) {
-        if self.desk.is_none() {
+        if self.backend.is_none() {
             return;
         }
         if let Some((_, ask)) = self.early.take() {
@@ -197,12 +201,12 @@ impl Talk {
 
     /// Records the end of the connection, which starts the session's resume window.
     pub(super) async fn leave(mut self) {
-        let Some(desk) = self.desk.take() else {
+        let Some(backend) = self.backend.take() else {
             // An admission may still be in progress.
             while let Some(done) = self.others.next().await {
                 if let Done::Entered(_, inside) = done {
                     let entered = &inside.entered;
-                    let _counted = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await;
+                    let _counted = sessions::leave(&self.api.ctx, entered.id, entered.connection).await;
                 }
             }
             return;
@@ -211,14 +215,14 @@ impl Talk {
             acking.await;
         }
         if let Some(seq) = self.acked.take() {
-            desk.clone().acked(seq).await;
+            backend.clone().acked(seq).await;
         }
-        let entered = &desk.entered;
+        let entered = &backend.entered;
         if entered.connection > 1 && !self.unheard {
             // The record of the first sign of life may be missing if it was also the last one.
-            desk.clone().keep(true).await;
+            backend.clone().keep(true).await;
         }
-        if let Err(failure) = sessions::leave(&self.doors.ctx, entered.id, entered.connection).await {
+        if let Err(failure) = sessions::leave(&self.api.ctx, entered.id, entered.connection).await {
             tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
         }
     }

@@ -14,7 +14,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, listed, ok};
+use crate::http::{ApiState, listed, ok};
 
 /// Tasks per page: default and maximum.
 const PAGE: (u32, u32) = (20, 100);
@@ -47,9 +47,9 @@ struct ApprovalBody {
     responses((status = 200, description = "The tasks", body = Vec<ApprovalBody>),
               (status = 403, description = "The key is not a person's, or the operator named another approver", body = ProblemBody)))]
 #[get("/aee/approvals")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let limit = query.number("limit", PAGE.0, 1, PAGE.1)?;
-    let waiting = approvals::waiting(&doors.ctx, &asker.caller, query.text("after"), limit).await?;
+    let waiting = approvals::waiting(&api.ctx, &asker.caller, query.text("after"), limit).await?;
     let shown = waiting.into_iter().map(|Waiting { task, respondents }| {
         let id = task.id.clone();
         Ok(ApprovalBody { id, respondents, task: EnvelopeBody::new(task, asker.dialect)? })
@@ -96,14 +96,14 @@ struct DecidedBody {
               (status = 409, description = "The task was already decided, or its time ran out", body = ProblemBody)))]
 #[post("/aee/approvals/{envelope_id}")]
 async fn decide(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<DecisionBody>,
 ) -> Reply {
     let id: String = id("task", &path)?;
     let DecisionBody { decision, reason } = body.value;
-    let decided = approvals::decide(&doors.ctx, &asker.caller, &id, decision, reason.as_deref()).await?;
+    let decided = approvals::decide(&api.ctx, &asker.caller, &id, decision, reason.as_deref()).await?;
     ok(&DecidedBody {
         id: decided.id,
         decision: decided.decision,

@@ -12,7 +12,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(subscribe).service(unsubscribe).service(list);
@@ -46,8 +46,8 @@ impl ListeningBody {
            ("entity" = String, Path, description = "The subscribing entity")),
     responses((status = 200, description = "The subscription", body = ListeningBody)))]
 #[put("/aee/buses/{bus}/subscriptions/{entity}")]
-async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
-    let one = buses::subscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
+async fn subscribe(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    let one = buses::subscribe(&api.ctx, &asker.caller, &path.0, &path.1).await?;
     ok(&ListeningBody::new(one, asker.dialect))
 }
 
@@ -56,8 +56,8 @@ async fn subscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(Strin
     params(("bus" = String, Path, description = "The bus"), ("entity" = String, Path, description = "The subscribing entity")),
     responses((status = 204, description = "Unsubscribed")))]
 #[delete("/aee/buses/{bus}/subscriptions/{entity}")]
-async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
-    buses::unsubscribe(&doors.ctx, &asker.caller, &path.0, &path.1).await?;
+async fn unsubscribe(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    buses::unsubscribe(&api.ctx, &asker.caller, &path.0, &path.1).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -66,8 +66,8 @@ async fn unsubscribe(doors: web::Data<Doors>, asker: Asker, path: web::Path<(Str
     params(("entity" = Option<String>, Query, description = "Subscribed entity; defaults to the acting agent")),
     responses((status = 200, description = "The subscriptions", body = Vec<ListeningBody>)))]
 #[get("/aee/subscriptions")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();
-    let all = buses::of(&doors.ctx, &asker.caller, &entity).await?;
+    let all = buses::of(&api.ctx, &asker.caller, &entity).await?;
     ok(&all.into_iter().map(|one| ListeningBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }

@@ -17,7 +17,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, created, ok};
+use crate::http::{ApiState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(register).service(revoke);
@@ -112,9 +112,9 @@ struct RegisterBody {
     params(("entity" = Option<String>, Query, description = "Entity that owns the keys; defaults to the acting agent")),
     responses((status = 200, description = "The keys", body = [EnvelopeKeyBody])))]
 #[get("/aee/keys")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let found = envelope_keys::list(&doors.ctx, &asker.caller, query.text("entity")).await?;
-    let now = doors.ctx.now();
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let found = envelope_keys::list(&api.ctx, &asker.caller, query.text("entity")).await?;
+    let now = api.ctx.now();
     ok(&found.into_iter().map(|key| EnvelopeKeyBody::new(key, now, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -132,12 +132,12 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 #[post("/aee/keys")]
 async fn register(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<RegisterBody>,
 ) -> Reply {
     // An attacker who changed the request in transit could obtain a key for this entity.
-    require_private(&request, &doors, Code::Forbidden)?;
+    require_private(&request, &api, Code::Forbidden)?;
     let once = body.once(&request)?;
     let said = body.value;
     let ask = Ask {
@@ -148,7 +148,7 @@ async fn register(
         not_before: said.not_before.map(|at| at.0),
         not_after: said.not_after.map(|at| at.0),
     };
-    let (ctx, entity) = (&doors.ctx, said.entity.as_deref());
+    let (ctx, entity) = (&api.ctx, said.entity.as_deref());
     let made = envelope_keys::register(ctx, &asker.caller, entity, &ask, once.as_ref()).await?;
     let key = EnvelopeKeyBody::new(made.key, ctx.now(), asker.dialect);
     let reply = RegistrationBody { key, secret: made.secret.map(|secret| secret.0) };
@@ -164,7 +164,7 @@ async fn register(
            ("entity" = Option<String>, Query, description = "Entity that owns the key; defaults to the acting agent")),
     responses((status = 200, description = "The revoked key", body = EnvelopeKeyBody)))]
 #[delete("/aee/keys/{kid}")]
-async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let key = envelope_keys::revoke(&doors.ctx, &asker.caller, query.text("entity"), &path).await?;
-    ok(&EnvelopeKeyBody::new(key, doors.ctx.now(), asker.dialect))
+async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let key = envelope_keys::revoke(&api.ctx, &asker.caller, query.text("entity"), &path).await?;
+    ok(&EnvelopeKeyBody::new(key, api.ctx.now(), asker.dialect))
 }

@@ -15,7 +15,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, json, ok};
+use crate::http::{ApiState, json, ok};
 
 /// Default page size.
 const STEP: u32 = 100;
@@ -57,13 +57,13 @@ struct LinesReply {
     responses((status = 201, description = "All lines were stored", body = LinesReply),
               (status = 207, description = "Some lines were refused", body = LinesReply)))]
 #[post("/aee/logs")]
-async fn keep(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
+async fn keep(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Raw) -> Reply {
     asker.caller.require(Scope::MailWrite)?;
     let once = body.once(&request)?;
     let lines: Vec<_> = split(&body.0)?.into_iter().map(|(index, line)| (index, parsed(line))).collect();
     let good: Vec<(LogLine, &str)> =
         lines.iter().filter_map(|(_, line)| line.as_ref().ok().cloned()).collect();
-    envelope_logs::keep(&doors.ctx, &asker.caller, &good, once.as_ref()).await?;
+    envelope_logs::keep(&api.ctx, &asker.caller, &good, once.as_ref()).await?;
     let outcome = |(index, line): (usize, Result<_, Refusal>)| LineOutcome {
         index,
         ok: line.is_ok(),
@@ -101,12 +101,12 @@ struct KeptLine {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The lines", body = [KeptLine])))]
 #[get("/aee/logs")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let after =
         query.parsed("after", "a number of 0 or more", |text| text.parse().ok().filter(|n| *n >= 0))?;
     let (corr, limit) = (query.text("corr"), query.limit(STEP)?);
-    let found = envelope_logs::list(&doors.ctx, &asker.caller, corr, after.unwrap_or(0), limit).await?;
-    let shown = |kept: envelope_logs::Kept| KeptLine {
+    let found = envelope_logs::list(&api.ctx, &asker.caller, corr, after.unwrap_or(0), limit).await?;
+    let shown = |kept: envelope_logs::StoredLine| KeptLine {
         seq: kept.seq,
         received_at: WireTime::new(kept.received_at, asker.dialect),
         line: kept.body,

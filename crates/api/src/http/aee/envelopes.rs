@@ -8,7 +8,7 @@ use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, members};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::aee::envelopes;
-use entente_kernel::aee::envelopes::{Accepted, BATCH, Kept};
+use entente_kernel::aee::envelopes::{Accepted, BATCH, StoredEnvelope};
 use entente_kernel::{AppError, Outcome};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, json, ok};
+use crate::http::{ApiState, json, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(send).service(send_batch).service(get_one);
@@ -60,7 +60,7 @@ impl EnvelopeBody {
     ///
     /// # Errors
     /// The stored envelope is not JSON.
-    pub fn new(kept: Kept, dialect: Dialect) -> Outcome<Self> {
+    pub fn new(kept: StoredEnvelope, dialect: Dialect) -> Outcome<Self> {
         Ok(Self {
             received_at: WireTime::new(kept.receipt.received_at, dialect),
             effective_priority: kept.receipt.effective_priority,
@@ -100,7 +100,7 @@ impl AcceptedBody {
     "reply_to": null, "trace": null, "priority": "high", "requires": { "timeout_ms": 30000 },
     "payload": { "window": "24h" }, "sig": null,
 }))]
-#[expect(dead_code, reason = "it is what the document says; an envelope is read by the law")]
+#[expect(dead_code, reason = "it is what the document says; an envelope is parsed by the domain")]
 struct EnvelopeForm {
     /// Always `1`.
     v: String,
@@ -142,7 +142,7 @@ struct EnvelopeForm {
     "v": "1", "id": "01JFB2R1JZKQ9V3K8W8Y9W1F2A", "ts": "2026-11-21T12:00:00Z", "type": "event", "from": "agent.manager",
     "to": "bus.ops", "intent": "ops.backup.done", "corr": "01JFB2QX0K8X5K6ZJ9G2C0C1MW", "priority": "low", "payload": {},
 }]))]
-#[expect(dead_code, reason = "it is what the document says; an envelope is read by the law")]
+#[expect(dead_code, reason = "it is what the document says; an envelope is parsed by the domain")]
 struct EnvelopeForms(Vec<EnvelopeForm>);
 
 /// Send an envelope
@@ -157,9 +157,9 @@ struct EnvelopeForms(Vec<EnvelopeForm>);
               (status = 404, description = "`unknown_recipient`", body = ProblemBody),
               (status = 409, description = "`duplicate_id`; `task_closed`", body = ProblemBody)))]
 #[post("/aee/envelopes")]
-async fn send(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
-    protected(&request, &doors, &[&body.0])?;
-    let accepted = envelopes::accept(&doors.ctx, &asker.caller, &doors.post, &body.0).await?;
+async fn send(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Raw) -> Reply {
+    protected(&request, &api, &[&body.0])?;
+    let accepted = envelopes::accept(&api.ctx, &asker.caller, &api.ingest, &body.0).await?;
     let status = if accepted.reply.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
     json(status, &AcceptedBody::new(accepted)?)
 }
@@ -197,14 +197,14 @@ struct EnvelopesReply {
     responses((status = 202, description = "All envelopes were accepted", body = EnvelopesReply),
               (status = 207, description = "Some envelopes were refused", body = EnvelopesReply)))]
 #[post("/aee/envelopes/batch")]
-async fn send_batch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Raw) -> Reply {
+async fn send_batch(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Raw) -> Reply {
     let all = split(&body.0)?;
     if all.is_empty() || all.len() > BATCH {
         let message = format!("A batch has 1 to {BATCH} envelopes, this one has {}.", all.len());
         return Err(Refusal::new(Code::InvalidRequest, message).into());
     }
-    protected(&request, &doors, &all)?;
-    let answers = envelopes::accept_all(&doors.ctx, &asker.caller, &doors.post, &all).await?;
+    protected(&request, &api, &all)?;
+    let answers = envelopes::accept_all(&api.ctx, &asker.caller, &api.ingest, &all).await?;
     let mut results = Vec::with_capacity(answers.len());
     for (index, answer) in answers.into_iter().enumerate() {
         let answer = answer.and_then(AcceptedBody::new).map_err(Problem::from);
@@ -221,8 +221,8 @@ async fn send_batch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker,
 }
 
 /// Requires unsigned envelopes to arrive over a connection that stands in for a signature (AEE §11.3).
-fn protected(request: &HttpRequest, doors: &Doors, all: &[&[u8]]) -> Result<(), Refusal> {
-    let private = require_private(request, doors, Code::SignatureRequired);
+fn protected(request: &HttpRequest, api: &ApiState, all: &[&[u8]]) -> Result<(), Refusal> {
+    let private = require_private(request, api, Code::SignatureRequired);
     let signed = |bytes: &[u8]| {
         members(bytes).is_ok_and(|members| members.get("sig").is_some_and(|sig| !sig.is_null()))
     };
@@ -251,8 +251,8 @@ fn split(body: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
     params(("envelope_id" = String, Path, description = "`id` of the envelope")),
     responses((status = 200, description = "The envelope", body = EnvelopeBody)))]
 #[get("/aee/envelopes/{envelope_id}")]
-async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id: String = id("envelope", &path)?;
-    let kept = envelopes::get(&doors.ctx, &asker.caller, &id).await?;
+    let kept = envelopes::get(&api.ctx, &asker.caller, &id).await?;
     ok(&EnvelopeBody::new(kept, asker.dialect)?)
 }

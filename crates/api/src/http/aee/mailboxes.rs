@@ -9,7 +9,7 @@ use entente_domain::limits::{PAGE, WAIT_SECONDS};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::aee::mailboxes;
 use entente_kernel::aee::mailboxes::{Ack, HOLD_SECONDS, Letter, Mailbox};
-use entente_kernel::feed::Touch;
+use entente_kernel::feed::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -22,7 +22,7 @@ use crate::http::live::{Chunk, Source, last_event_id, respond, unreadable, write
 use crate::http::presence::Presence;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 /// Default page size, and the number of envelopes read at once for a stream.
 const STEP: u32 = 100;
@@ -105,8 +105,8 @@ impl From<Mailbox> for MailboxBody {
     params(("entity" = String, Path, description = "Entity that owns the mailbox")),
     responses((status = 200, description = "The mailbox", body = MailboxBody)))]
 #[put("/aee/mailboxes/{entity}")]
-async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    ok(&MailboxBody::from(mailboxes::open(&doors.ctx, &asker.caller, &path).await?))
+async fn open(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    ok(&MailboxBody::from(mailboxes::open(&api.ctx, &asker.caller, &path).await?))
 }
 
 /// Read a mailbox
@@ -121,7 +121,7 @@ async fn open(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
     responses((status = 200, description = "The envelopes", body = PageBody)))]
 #[get("/aee/mailboxes/{entity}")]
 async fn read(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     presence: Presence,
     path: web::Path<String>,
@@ -130,11 +130,11 @@ async fn read(
     let after = query.parsed("after", "a whole number from 0", seq)?;
     let limit = query.number("limit", STEP, 1, PAGE)?;
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
-    let (ctx, caller) = (&doors.ctx, &asker.caller);
+    let (ctx, caller) = (&api.ctx, &asker.caller);
     let (mailbox, letters) = if wait == 0 {
         mailboxes::read(ctx, caller, &path, after, limit).await?
     } else {
-        let _permit = asker.caller.waits(doors.limits.max_streams_per_key)?;
+        let _permit = asker.caller.waits(api.limits.max_streams_per_key)?;
         tokio::select! {
             found = mailboxes::wait(ctx, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
             () = presence.over().cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,
@@ -171,7 +171,7 @@ struct AckBody {
     params(("entity" = String, Path, description = "Entity that owns the mailbox")),
     responses((status = 200, description = "Progress of the mailbox", body = MailboxBody)))]
 #[post("/aee/mailboxes/{entity}/ack")]
-async fn ack(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<AckBody>) -> Reply {
+async fn ack(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<AckBody>) -> Reply {
     let ack = match (body.value.up_to, body.value.seqs) {
         (Some(up_to), None) if up_to >= 0 => Ack::UpTo(up_to),
         (None, Some(seqs)) if seqs.len() <= PAGE as usize => Ack::These(seqs),
@@ -181,7 +181,7 @@ async fn ack(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
             return Err(Refusal::field(Code::InvalidRequest, named, "missing", message).into());
         }
     };
-    ok(&MailboxBody::from(mailboxes::ack(&doors.ctx, &asker.caller, &path, &ack).await?))
+    ok(&MailboxBody::from(mailboxes::ack(&api.ctx, &asker.caller, &path, &ack).await?))
 }
 
 /// Options of a pick.
@@ -206,7 +206,7 @@ struct PickBody {
     responses((status = 200, description = "The envelopes, most pressing first", body = Vec<ItemBody>)))]
 #[post("/aee/mailboxes/{entity}/pick")]
 async fn pick(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     presence: Presence,
     path: web::Path<String>,
@@ -219,9 +219,9 @@ async fn pick(
         let named = if (1..=STEP).contains(&max) { "hold_sec" } else { "max" };
         return Err(Refusal::field(Code::InvalidRequest, named, "range", message).into());
     }
-    let letters = mailboxes::pick(&doors.ctx, &asker.caller, &path, max, hold).await?;
+    let letters = mailboxes::pick(&api.ctx, &asker.caller, &path, max, hold).await?;
     if !letters.is_empty() && presence.is_gone().await {
-        mailboxes::put_back(&doors.ctx, &path, &letters).await?;
+        mailboxes::put_back(&api.ctx, &path, &letters).await?;
         return Err(Presence::refusal());
     }
     ok(&ItemBody::all(letters, asker.dialect)?)
@@ -237,17 +237,17 @@ async fn pick(
            ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/aee/stream")]
-async fn follow(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn follow(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();
     let after = last_event_id(&request).map(|text| seq(text).ok_or_else(|| unreadable("Last-Event-ID")));
-    let mut listener = doors.ctx.feed.bells().listener();
-    listener.add(Touch::Mailbox(entity.clone()));
+    let mut listener = api.ctx.feed.wakeups().listener();
+    listener.add(WakeKey::Mailbox(entity.clone()));
     let after = after.transpose()?;
-    let (mailbox, _) = mailboxes::read(&doors.ctx, &asker.caller, &entity, after, 1).await?;
+    let (mailbox, _) = mailboxes::read(&api.ctx, &asker.caller, &entity, after, 1).await?;
     // A resuming client has received everything before `after`; a new one starts with the unacknowledged
     // envelopes.
     let (after, old) = after.map_or((mailbox.acked_seq, mailbox.last_seq), |after| (after, after));
-    respond(doors, asker.caller, Followed { entity, after, old, dialect: asker.dialect }, Some(listener))
+    respond(api, asker.caller, Followed { entity, after, old, dialect: asker.dialect }, Some(listener))
 }
 
 /// Source of a mailbox stream.
@@ -261,8 +261,8 @@ struct Followed {
 }
 
 impl Followed {
-    async fn next(&mut self, doors: &Doors, caller: &Caller) -> Outcome<Vec<Letter>> {
-        let ctx = &doors.ctx;
+    async fn next(&mut self, api: &ApiState, caller: &Caller) -> Outcome<Vec<Letter>> {
+        let ctx = &api.ctx;
         if self.after < self.old {
             let mut left = mailboxes::waiting(ctx, caller, &self.entity, self.after, STEP).await?;
             left.retain(|letter| letter.seq <= self.old);
@@ -282,9 +282,9 @@ impl Source for Followed {
         self.after.to_string()
     }
 
-    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
+    async fn read(&mut self, api: &ApiState, caller: &Caller) -> Result<Chunk, AppError> {
         let mut text = BytesMut::new();
-        for letter in self.next(doors, caller).await? {
+        for letter in self.next(api, caller).await? {
             self.after = letter.seq;
             write(&mut text, &letter.seq.to_string(), "envelope", &ItemBody::new(letter, self.dialect)?)?;
         }

@@ -14,7 +14,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(set).service(remove);
@@ -62,8 +62,8 @@ struct RuleList {
 #[utoipa::path(operation_id = "list_envelope_rules", tag = "envelopes",
     responses((status = 200, description = "The rules", body = RuleList)))]
 #[get("/aee/rules")]
-async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let found = rules::list(&doors.ctx, &asker.caller).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let found = rules::list(&api.ctx, &asker.caller).await?;
     ok(&RuleList { rules: found.into_iter().map(|one| RuleBody::new(one, asker.dialect)).collect() })
 }
 
@@ -76,8 +76,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
     responses((status = 200, description = "The rule", body = RuleBody),
               (status = 422, description = "`unprocessable`: the rule is invalid", body = crate::http::error::ProblemBody)))]
 #[put("/aee/rules/{name}")]
-async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<Rule>) -> Reply {
-    let named = rules::set(&doors.ctx, &asker.caller, path.into_inner(), body.value).await?;
+async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<Rule>) -> Reply {
+    let named = rules::set(&api.ctx, &asker.caller, path.into_inner(), body.value).await?;
     ok(&RuleBody::new(named, asker.dialect))
 }
 
@@ -88,7 +88,7 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
     params(("name" = String, Path, description = "Name of the rule")),
     responses((status = 204, description = "Removed")))]
 #[delete("/aee/rules/{name}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    rules::remove(&doors.ctx, &asker.caller, &path).await?;
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    rules::remove(&api.ctx, &asker.caller, &path).await?;
     Ok(HttpResponse::NoContent().finish())
 }

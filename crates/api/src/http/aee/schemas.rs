@@ -15,7 +15,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 /// The envelope schema (AEE §3.1), written from the text of the draft.
 const ENVELOPE: &str = include_str!("../../../../../openapi/aee/aee-v1.schema.json");
@@ -82,8 +82,8 @@ fn document(text: impl Into<String>) -> HttpResponse {
 #[utoipa::path(operation_id = "list_envelope_schemas", tag = "envelopes",
     responses((status = 200, description = "The schemas", body = SchemaList)))]
 #[get("/aee/schemas")]
-async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let found = schemas::list(&doors.ctx, &asker.caller).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let found = schemas::list(&api.ctx, &asker.caller).await?;
     ok(&SchemaList { schemas: found.into_iter().map(|one| SchemaBody::new(one, asker.dialect)).collect() })
 }
 
@@ -105,8 +105,8 @@ async fn envelope(asker: Asker) -> Reply {
     params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`")),
     responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
 #[get("/aee/schemas/intents/{file}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = schemas::get(&doors.ctx, &asker.caller, &subject(&path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = schemas::get(&api.ctx, &asker.caller, &subject(&path)?).await?;
     Ok(document(found.text))
 }
 
@@ -143,7 +143,7 @@ impl ToSchema for SchemaDocument {}
               (status = 422, description = "`unprocessable`: the document is not a valid schema", body = crate::http::error::ProblemBody)))]
 #[put("/aee/schemas/intents/{file}")]
 async fn publish(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     query: Query,
@@ -151,7 +151,7 @@ async fn publish(
 ) -> Reply {
     let strictness = query.parsed("policy", "one of off, warn, enforce", Strictness::parse)?;
     let text = body.value.0.get().to_owned();
-    let done = schemas::publish(&doors.ctx, &asker.caller, subject(&path)?, text, strictness).await?;
+    let done = schemas::publish(&api.ctx, &asker.caller, subject(&path)?, text, strictness).await?;
     ok(&SchemaBody::new(done, asker.dialect))
 }
 
@@ -162,7 +162,7 @@ async fn publish(
     params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`")),
     responses((status = 204, description = "Withdrawn")))]
 #[delete("/aee/schemas/intents/{file}")]
-async fn withdraw(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    schemas::withdraw(&doors.ctx, &asker.caller, &subject(&path)?).await?;
+async fn withdraw(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    schemas::withdraw(&api.ctx, &asker.caller, &subject(&path)?).await?;
     Ok(HttpResponse::NoContent().finish())
 }

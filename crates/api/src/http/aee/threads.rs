@@ -13,7 +13,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(get_thread);
@@ -79,9 +79,9 @@ struct ThreadBody {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The thread", body = ThreadBody)))]
 #[get("/aee/threads/{corr}")]
-async fn get_thread(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn get_thread(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let limit = query.number("limit", PAGE, 1, PAGE)?;
-    let (leaves, next_cursor) = thread(&doors.ctx, &asker.caller, &path, query.text("cursor"), limit).await?;
+    let (leaves, next_cursor) = thread(&api.ctx, &asker.caller, &path, query.text("cursor"), limit).await?;
     let mut envelopes = Vec::with_capacity(leaves.len());
     for leaf in leaves {
         let pairs = leaf.pairs.into_iter().map(|(respondent, status)| PairBody { respondent, status });

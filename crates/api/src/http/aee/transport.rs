@@ -5,15 +5,15 @@ use actix_web::HttpRequest;
 use entente_domain::aee::envelopes::transport::is_private;
 use entente_domain::refusal::{Code, Refusal};
 
-use crate::http::Doors;
+use crate::http::ApiState;
 
 /// Requires a connection on which nobody can have read or changed an unsigned request.
 ///
 /// # Errors
 /// Fails with `code` if the connection is not private.
-pub fn require_private(request: &HttpRequest, doors: &Doors, code: Code) -> Result<(), Refusal> {
+pub fn require_private(request: &HttpRequest, api: &ApiState, code: Code) -> Result<(), Refusal> {
     let peer = request.peer_addr().map(|peer| peer.ip());
-    if is_private(peer, doors.limits.tls_terminated) {
+    if is_private(peer, api.limits.tls_terminated) {
         return Ok(());
     }
     Err(Refusal::new(

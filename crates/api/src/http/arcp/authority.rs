@@ -23,7 +23,7 @@ use crate::http::body::Body;
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
-use crate::http::{Doors, created, ok};
+use crate::http::{ApiState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(authorize).service(delegate).service(settle).service(let_go);
@@ -86,7 +86,7 @@ fn amounts(member: &str, said: BTreeMap<String, Box<RawValue>>) -> Result<Budget
               (status = 403, description = "`PERMISSION_DENIED`, `LEASE_EXPIRED`, `BUDGET_EXHAUSTED`", body = crate::http::error::ProblemBody)))]
 #[post("/jobs/{job_id}/authorize")]
 async fn authorize(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AuthorizeBody>,
@@ -99,7 +99,7 @@ async fn authorize(
         call_id: said.call_id,
         reserve: reserve.filter(|reserve| !reserve.is_unlimited()),
     };
-    let allowed = jobs::authorize(&doors.ctx, &asker.caller, job_id(&path)?, &said.claim_token, ask).await?;
+    let allowed = jobs::authorize(&api.ctx, &asker.caller, job_id(&path)?, &said.claim_token, ask).await?;
     let budget = numbers(&allowed.budget);
     ok(&AllowedBody { decision: "allow", budget, reservation_id: allowed.reservation_id })
 }
@@ -153,13 +153,13 @@ impl DelegateBody {
               (status = 422, description = "`LEASE_SUBSET_VIOLATION`", body = crate::http::error::ProblemBody)))]
 #[post("/jobs/{job_id}/delegate")]
 async fn delegate(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<DelegateBody>,
 ) -> Reply {
     let (claim_token, submit) = body.value.split();
-    let child = jobs::delegate(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, submit).await?;
+    let child = jobs::delegate(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, submit).await?;
     created(&child)
 }
 
@@ -190,15 +190,14 @@ struct BudgetBody {
     responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/settle")]
 async fn settle(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: Body<SettleBody>,
 ) -> Reply {
     let SettleBody { claim_token, cost } = body.value;
     let cost = amounts("cost", cost)?;
-    let left =
-        jobs::settle(&doors.ctx, &asker.caller, job_id(&path.0)?, &claim_token, &path.1, &cost).await?;
+    let left = jobs::settle(&api.ctx, &asker.caller, job_id(&path.0)?, &claim_token, &path.1, &cost).await?;
     ok(&BudgetBody { budget: numbers(&left) })
 }
 
@@ -208,13 +207,13 @@ async fn settle(
     responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/release")]
 async fn let_go(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: Body<TokenBody>,
 ) -> Reply {
     let token = &body.value.claim_token;
     let none = Budget::default();
-    let left = jobs::settle(&doors.ctx, &asker.caller, job_id(&path.0)?, token, &path.1, &none).await?;
+    let left = jobs::settle(&api.ctx, &asker.caller, job_id(&path.0)?, token, &path.1, &none).await?;
     ok(&BudgetBody { budget: numbers(&left) })
 }

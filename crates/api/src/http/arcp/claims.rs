@@ -24,7 +24,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::presence::Presence;
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(claim).service(release);
@@ -148,7 +148,7 @@ pub fn wait(said: Option<f64>) -> Result<Duration, Refusal> {
 #[utoipa::path(operation_id = "claim_jobs", tag = "workers", request_body = ClaimBody,
     responses((status = 200, description = "The jobs", body = ClaimedList)))]
 #[post("/jobs/claim")]
-async fn claim(doors: web::Data<Doors>, asker: Asker, presence: Presence, body: Body<ClaimBody>) -> Reply {
+async fn claim(api: web::Data<ApiState>, asker: Asker, presence: Presence, body: Body<ClaimBody>) -> Reply {
     let said = body.value;
     let ask = ClaimAsk {
         worker_id: id::<WorkerId>("worker", &said.worker_id)?,
@@ -157,10 +157,10 @@ async fn claim(doors: web::Data<Doors>, asker: Asker, presence: Presence, body: 
         wait: wait(said.wait_sec)?,
     };
     let _place =
-        if ask.wait.is_zero() { None } else { Some(asker.caller.waits(doors.limits.max_streams_per_key)?) };
-    let claimed = jobs::claim(&doors.ctx, &asker.caller, ask, presence.over()).await?;
+        if ask.wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
+    let claimed = jobs::claim(&api.ctx, &asker.caller, ask, presence.over()).await?;
     if !claimed.is_empty() && presence.is_gone().await {
-        jobs::return_unheard(&doors.ctx, &asker.caller, &claimed).await;
+        jobs::return_unheard(&api.ctx, &asker.caller, &claimed).await;
         return Err(Presence::refusal());
     }
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })
@@ -194,13 +194,13 @@ struct ReleasedBody {
     responses((status = 200, description = "The job was released", body = ReleasedBody)))]
 #[post("/jobs/{job_id}/release")]
 async fn release(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<TokenBody>,
 ) -> Reply {
     let job_id = job_id(&path)?;
-    let status = jobs::release(&doors.ctx, &asker.caller, job_id, &body.value.claim_token).await?;
+    let status = jobs::release(&api.ctx, &asker.caller, job_id, &body.value.claim_token).await?;
     if let Some(reason) = &body.value.reason {
         tracing::info!(job = %job_id, reason = reason.as_str(), "a job was given back");
     }

@@ -7,7 +7,7 @@ use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{CredentialId, JobId};
 use entente_kernel::arcp::credentials;
-use entente_kernel::arcp::credentials::{Filter, Listed};
+use entente_kernel::arcp::credentials::{CredentialFilter, Listed};
 use entente_kernel::arcp::jobs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +18,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 /// Default page size.
 const USUAL_PAGE: u32 = 100;
@@ -87,13 +87,13 @@ fn bodies(listed: Vec<Listed>, dialect: Dialect) -> Vec<CredentialBody> {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The credentials", body = [CredentialBody])))]
 #[get("/credentials")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let filter = Filter {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let filter = CredentialFilter {
         state: query.parsed("state", "a state of a credential", State::parse)?,
         after: query.parsed("after", "the id of a credential", |text| text.parse().ok())?,
         limit: query.limit(USUAL_PAGE)?,
     };
-    let found = credentials::list(&doors.ctx, &asker.caller, &filter).await?;
+    let found = credentials::list(&api.ctx, &asker.caller, &filter).await?;
     ok(&bodies(found, asker.dialect))
 }
 
@@ -105,9 +105,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     params(("credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "All generations of the credential", body = [CredentialBody])))]
 #[post("/credentials/{credential_id}/retry")]
-async fn retry(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn retry(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id: CredentialId = id("credential", &path)?;
-    let found = credentials::retry(&doors.ctx, &asker.caller, id).await?;
+    let found = credentials::retry(&api.ctx, &asker.caller, id).await?;
     ok(&bodies(found, asker.dialect))
 }
 
@@ -140,7 +140,7 @@ struct RotatedBody {
     responses((status = 200, description = "The credential with its new value", body = RotatedBody)))]
 #[post("/jobs/{job_id}/credentials/{credential_id}/rotate")]
 async fn rotate(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: Body<RotateBody>,
@@ -148,6 +148,6 @@ async fn rotate(
     let (job, credential) = path.into_inner();
     let (job, credential) = (job_id(&job)?, id::<CredentialId>("credential", &credential)?);
     let RotateBody { claim_token, value } = body.value;
-    let done = jobs::rotate(&doors.ctx, &asker.caller, job, &claim_token, credential, value).await?;
+    let done = jobs::rotate(&api.ctx, &asker.caller, job, &claim_token, credential, value).await?;
     ok(&RotatedBody { credential: done.credential, last_event_seq: done.last_seq })
 }

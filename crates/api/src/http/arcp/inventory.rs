@@ -11,7 +11,7 @@ use crate::http::body::OptionalBody;
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list);
@@ -50,8 +50,8 @@ struct Inventory {
 #[utoipa::path(operation_id = "list_inventory", tag = "workers",
     responses((status = 200, description = "The agents", body = Inventory)))]
 #[get("/arcp/agents")]
-async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let found = inventory::list(&doors.ctx, &asker.caller).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let found = inventory::list(&api.ctx, &asker.caller).await?;
     ok(&Inventory { agents: found.into_iter().map(|(name, known)| AgentBody::new(name, known)).collect() })
 }
 
@@ -79,7 +79,7 @@ struct RegisterBody {
     responses((status = 200, description = "The agent", body = AgentBody)))]
 #[put("/arcp/agents/{name}/versions/{version}")]
 async fn register(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: OptionalBody<RegisterBody>,
@@ -93,6 +93,6 @@ async fn register(
         on_lost: said.on_lost,
         max_attempts: said.max_attempts,
     };
-    let known = inventory::register(&doors.ctx, &asker.caller, &name, &version, ask).await?;
+    let known = inventory::register(&api.ctx, &asker.caller, &name, &version, ask).await?;
     ok(&AgentBody::new(name, known))
 }

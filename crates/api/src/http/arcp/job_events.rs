@@ -8,8 +8,8 @@ use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::ids::{JobId, MessageId};
 use entente_domain::limits::{PAGE, PAGE_BYTES, SMALL_PAGE_BYTES};
 use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{Spot, Stored};
-use entente_kernel::feed::Touch;
+use entente_kernel::arcp::jobs::{JobEventPosition, Stored};
+use entente_kernel::feed::WakeKey;
 use entente_kernel::{AppError, Caller};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::live::{Chunk, Source, last_event_id, respond, unreadable, write};
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 /// Default page size; also the number of events read at once for a stream.
 const STEP: u32 = 100;
@@ -54,11 +54,11 @@ struct Envelope {
 }
 
 impl Envelope {
-    fn new(doors: &Doors, session: &str, trace: &str, event: &Stored) -> Result<Self, AppError> {
+    fn new(api: &ApiState, session: &str, trace: &str, event: &Stored) -> Result<Self, AppError> {
         let number = u32::try_from(event.job_seq).unwrap_or(u32::MAX);
         Ok(Self {
             arcp: "1.1",
-            id: MessageId::mint(event.ts, number, &*doors.ctx.chance),
+            id: MessageId::mint(event.ts, number, &*api.ctx.chance),
             r#type: event.type_.clone(),
             session_id: session.to_owned(),
             job_id: event.job_id,
@@ -68,10 +68,10 @@ impl Envelope {
         })
     }
 
-    fn of(doors: &Doors, job: &Job, event: &Stored) -> Result<Self, AppError> {
+    fn of(api: &ApiState, job: &Job, event: &Stored) -> Result<Self, AppError> {
         // Clients require a session id. The submitting session's id would let every observer cancel the job (ARCP-W-9.6).
         let session = job.id.to_string().replacen("job_", "sess_", 1);
-        Self::new(doors, &session, &job.trace_id, event)
+        Self::new(api, &session, &job.trace_id, event)
     }
 }
 
@@ -104,7 +104,7 @@ struct EventPage {
 #[get("/jobs/{job_id}/events")]
 async fn events(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     query: Query,
@@ -119,11 +119,11 @@ async fn events(
     let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     let limit = query.number("limit", STEP, 1, PAGE)?;
     if accept.contains("text/event-stream") {
-        return follow(doors, asker.caller, id, from).await;
+        return follow(api, asker.caller, id, from).await;
     }
-    let (job, found) = jobs::events(&doors.ctx, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
+    let (job, found) = jobs::events(&api.ctx, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
     let last_event_seq = found.last().map_or(from, |event| event.job_seq);
-    let events = found.iter().map(|event| Envelope::of(&doors, &job, event)).collect::<Result<_, _>>()?;
+    let events = found.iter().map(|event| Envelope::of(&api, &job, event)).collect::<Result<_, _>>()?;
     ok(&EventPage {
         job_id: id,
         status: job.status,
@@ -138,14 +138,14 @@ enum Subject {
     /// One job, after the last event sent.
     Job { job: Box<Job>, after: i64 },
     /// All of the caller's jobs.
-    All(Spot),
+    All(JobEventPosition),
 }
 
-async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) -> Reply {
-    let mut listener = doors.ctx.feed.bells().listener();
-    listener.add(Touch::Job(id));
-    let (job, _) = jobs::events(&doors.ctx, &caller, id, after, (0, 0)).await?;
-    respond(doors, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
+async fn follow(api: web::Data<ApiState>, caller: Caller, id: JobId, after: i64) -> Reply {
+    let mut listener = api.ctx.feed.wakeups().listener();
+    listener.add(WakeKey::Job(id));
+    let (job, _) = jobs::events(&api.ctx, &caller, id, after, (0, 0)).await?;
+    respond(api, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
 }
 
 /// Follow all of the caller's jobs
@@ -155,25 +155,25 @@ async fn follow(doors: web::Data<Doors>, caller: Caller, id: JobId, after: i64) 
     params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/jobs/events")]
-pub async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: Asker) -> Reply {
+pub async fn follow_all(request: HttpRequest, api: web::Data<ApiState>, asker: Asker) -> Reply {
     asker.caller.require(entente_domain::identity::keys::Scope::JobsRead)?;
     let spot = match last_event_id(&request) {
         Some(text) => read(text).ok_or_else(|| unreadable("Last-Event-ID"))?,
-        None => jobs::start_of_everything(&doors.ctx).await?,
+        None => jobs::start_of_everything(&api.ctx).await?,
     };
-    respond(doors, asker.caller, Subject::All(spot), None)
+    respond(api, asker.caller, Subject::All(spot), None)
 }
 
 /// Renders a position as a frame's `id:`.
-pub(crate) fn show(spot: Spot) -> String {
+pub(crate) fn show(spot: JobEventPosition) -> String {
     format!("{}.{}.{}", spot.xid, spot.job_seq, spot.job_id)
 }
 
 /// Parses a position; `None` if it is malformed.
-pub(crate) fn read(text: &str) -> Option<Spot> {
+pub(crate) fn read(text: &str) -> Option<JobEventPosition> {
     let mut parts = text.trim().splitn(3, '.');
     let (xid, job_seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some(Spot { xid, job_seq, job_id: parts.next()?.parse().ok()? })
+    Some(JobEventPosition { xid, job_seq, job_id: parts.next()?.parse().ok()? })
 }
 
 impl Source for Subject {
@@ -186,26 +186,26 @@ impl Source for Subject {
         }
     }
 
-    async fn read(&mut self, doors: &Doors, caller: &Caller) -> Result<Chunk, AppError> {
+    async fn read(&mut self, api: &ApiState, caller: &Caller) -> Result<Chunk, AppError> {
         let (mut text, mut over, mut behind) = (BytesMut::new(), false, false);
         match self {
             Self::Job { job, after } => {
                 // Reads few bytes at a time, because many streams may wait for slow clients.
                 let (now, found) =
-                    jobs::events(&doors.ctx, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
+                    jobs::events(&api.ctx, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
                 // A client that resumes after the last event has already received the end.
                 over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {
-                    let envelope = Envelope::of(doors, job, event)?;
+                    let envelope = Envelope::of(api, job, event)?;
                     write(&mut text, &event.job_seq.to_string(), &envelope.r#type, &envelope)?;
                     *after = event.job_seq;
                     over = event.is_terminal();
                 }
             }
             Self::All(spot) => {
-                let (found, reached) = jobs::everything(&doors.ctx, caller, *spot).await?;
+                let (found, reached) = jobs::everything(&api.ctx, caller, *spot).await?;
                 for (place, event, job) in &found {
-                    let envelope = Envelope::of(doors, job, event)?;
+                    let envelope = Envelope::of(api, job, event)?;
                     write(&mut text, &show(*place), &envelope.r#type, &envelope)?;
                 }
                 behind = *spot != reached;

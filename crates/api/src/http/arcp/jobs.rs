@@ -14,7 +14,7 @@ use entente_domain::ids::{JobId, MomentId, SessionId};
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{Canceller, Description, Filter, Origin, Stored};
+use entente_kernel::arcp::jobs::{Canceller, Description, JobFilter, Origin, Stored};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,7 +24,7 @@ use crate::http::body::{Body, OptionalBody, Query};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
-use crate::http::{Doors, created, json, ok};
+use crate::http::{ApiState, created, json, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -54,7 +54,7 @@ pub fn job_id(text: &str) -> Result<JobId, Problem> {
            ("traceparent" = Option<String>, Header, description = "Trace that the job belongs to (W3C Trace Context)")),
     responses((status = 201, description = "The job was accepted", body = Accepted), (status = 200, description = "The job was already accepted", body = Accepted)))]
 #[post("/jobs")]
-async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<Submit>) -> Reply {
+async fn submit(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<Submit>) -> Reply {
     let mut said = body.value;
     if let Some(key) = request.headers().get("idempotency-key") {
         let key = key.to_str().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ async fn submit(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
         }
         said.idempotency_key = Some(key);
     }
-    let submitted = doors.works.submit(&asker.caller, said, Origin::Rest).await?;
+    let submitted = api.job_writer.submit(&asker.caller, said, Origin::Rest).await?;
     // A job accepted over a socket can be cancelled only there (ARCP-W-9.6): its session id is
     // not returned.
     let session_id = (!submitted.job.counted).then_some(submitted.job.session_id);
@@ -91,10 +91,10 @@ struct JobList {
            ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
     responses((status = 200, description = "The jobs", body = JobList)))]
 #[get("/jobs")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let read =
         |text: &str| text.split(',').map(|word| JobStatus::parse(word.trim())).collect::<Option<Vec<_>>>();
-    let filter = Filter {
+    let filter = JobFilter {
         statuses: query.parsed("status", "a job's status", read)?.unwrap_or_default(),
         agent: query.parsed("agent", "`name` or `name@version`", AgentRef::parse)?,
         created_after: query.parsed("created_after", "an RFC 3339 time", clock::parse)?,
@@ -102,7 +102,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         limit: query.number("limit", 100, 1, PAGE)?,
         cursor: query.text("cursor").map(str::to_owned),
     };
-    let (found, next_cursor) = jobs::list(&doors.ctx, &asker.caller, &filter).await?;
+    let (found, next_cursor) = jobs::list(&api.ctx, &asker.caller, &filter).await?;
     ok(&JobList { jobs: found.iter().map(Listed::new).collect(), next_cursor })
 }
 
@@ -164,8 +164,8 @@ impl JobBody {
 #[utoipa::path(operation_id = "get_job", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job", body = JobBody)))]
 #[get("/jobs/{job_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = jobs::describe(&doors.ctx, &asker.caller, job_id(&path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = jobs::describe(&api.ctx, &asker.caller, job_id(&path)?).await?;
     ok(&JobBody::new(&found)?)
 }
 
@@ -201,7 +201,7 @@ struct CancelledBody {
     responses((status = 202, description = "The job has ended, or has been asked to stop", body = CancelledBody)))]
 #[post("/jobs/{job_id}/cancel")]
 async fn cancel(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<CancelBody>,
@@ -216,7 +216,7 @@ async fn cancel(
         // refused.
         Ok(None) | Err(_) => Canceller::Session(uuid::Uuid::nil().into()),
     };
-    let job = jobs::cancel(&doors.ctx, &asker.caller, id, by, said.reason.clone()).await?;
+    let job = jobs::cancel(&api.ctx, &asker.caller, id, by, said.reason.clone()).await?;
     let reason = job.cancel.map_or_else(|| said.reason.unwrap_or_default(), |cancel| cancel.reason);
     json(actix_web::http::StatusCode::ACCEPTED, &CancelledBody { job_id: id, status: job.status, reason })
 }
@@ -229,17 +229,17 @@ async fn cancel(
                   (serde_json::Value = "application/json"), (String = "text/plain"), (String = "application/octet-stream"))),
               (status = 409, description = "The job has no result, or none yet", body = ProblemBody)))]
 #[get("/jobs/{job_id}/result")]
-async fn result(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn result(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id = job_id(&path)?;
-    match jobs::result(&doors.ctx, &asker.caller, id).await? {
+    match jobs::result(&api.ctx, &asker.caller, id).await? {
         jobs::Result::Inline(text) => Ok(HttpResponse::Ok().content_type("application/json").body(text)),
         jobs::Result::Streamed { result_id, size, text } => {
             let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
             let body = stream::unfold(Some(0), move |place| {
-                let (doors, result_id) = (doors.clone(), result_id.clone());
+                let (api, result_id) = (api.clone(), result_id.clone());
                 async move {
                     let place = place?;
-                    match jobs::pieces(&doors.ctx, id, &result_id, place).await {
+                    match jobs::pieces(&api.ctx, id, &result_id, place).await {
                         Ok(piece) => Some((Ok(Bytes::from(piece.bytes)), piece.next)),
                         Err(failure) => {
                             tracing::error!(error = %failure, job = %id, "a result could not be read");

@@ -13,7 +13,7 @@ use crate::http::body::Body;
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(post_events).service(post_result).service(post_error);
@@ -103,7 +103,7 @@ impl From<Reported> for ReportedBody {
     responses((status = 200, description = "The events were stored", body = ReportedBody)))]
 #[post("/jobs/{job_id}/events")]
 async fn post_events(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<EventsBody>,
@@ -116,7 +116,7 @@ async fn post_events(
         event_key: event.event_key,
     });
     let told =
-        doors.works.post(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, events.collect()).await?;
+        api.job_writer.post(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, events.collect()).await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -147,14 +147,14 @@ struct ResultBody {
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/result")]
 async fn post_result(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ResultBody>,
 ) -> Reply {
     let ResultBody { claim_token, result, result_id, result_size, summary } = body.value;
     let end = End::Result { result, result_id, result_size, summary };
-    let told = doors.works.end(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
+    let told = api.job_writer.end(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -184,7 +184,7 @@ struct ErrorBody {
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/error")]
 async fn post_error(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ErrorBody>,
@@ -192,6 +192,6 @@ async fn post_error(
     let ErrorBody { claim_token, code, message, retryable, details } = body.value;
     let code = code.unwrap_or_else(|| "INTERNAL_ERROR".to_owned());
     let end = End::Error { code, message, retryable, details };
-    let told = doors.works.end(&doors.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
+    let told = api.job_writer.end(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))
 }

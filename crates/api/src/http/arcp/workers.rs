@@ -19,7 +19,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::presence::Presence;
 use crate::http::routes::Routes;
-use crate::http::{Doors, created, ok};
+use crate::http::{ApiState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(list).service(beat).service(direct).service(leave);
@@ -70,7 +70,7 @@ struct WorkerBody {
 }
 
 impl WorkerBody {
-    fn new(doors: &Doors, worker: Worker) -> Result<Self, Problem> {
+    fn new(api: &ApiState, worker: Worker) -> Result<Self, Problem> {
         let labels = RawValue::from_string(worker.labels);
         Ok(Self {
             worker_id: worker.id,
@@ -84,7 +84,7 @@ impl WorkerBody {
             registered_at: rfc3339(worker.registered_at),
             last_seen_at: rfc3339(worker.last_seen_at),
             // Several heartbeats fit into one claim, so that a lost one does no harm.
-            heartbeat_interval_sec: (doors.ctx.settings.jobs.claim.as_secs() / 6).max(1),
+            heartbeat_interval_sec: (api.ctx.settings.jobs.claim.as_secs() / 6).max(1),
         })
     }
 }
@@ -93,12 +93,12 @@ impl WorkerBody {
 #[utoipa::path(operation_id = "register_worker", tag = "workers", request_body = RegisterBody,
     responses((status = 201, description = "The worker", body = WorkerBody)))]
 #[post("/workers")]
-async fn register(doors: web::Data<Doors>, asker: Asker, body: Body<RegisterBody>) -> Reply {
+async fn register(api: web::Data<ApiState>, asker: Asker, body: Body<RegisterBody>) -> Reply {
     let said = body.value;
     let labels = Value::Object(said.labels).to_string();
     let ask = WorkerAsk { name: said.name, agents: said.agents, slots: said.slots.unwrap_or(1), labels };
-    let worker = workers::register(&doors.ctx, &asker.caller, ask).await?;
-    created(&WorkerBody::new(&doors, worker)?)
+    let worker = workers::register(&api.ctx, &asker.caller, ask).await?;
+    created(&WorkerBody::new(&api, worker)?)
 }
 
 /// A page of workers.
@@ -115,10 +115,9 @@ struct WorkerList {
     params(("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100")),
     responses((status = 200, description = "The workers", body = WorkerList)))]
 #[get("/workers")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let found = workers::list(&doors.ctx, &asker.caller, query.number("limit", 100, 1, PAGE)?).await?;
-    let workers =
-        found.into_iter().map(|worker| WorkerBody::new(&doors, worker)).collect::<Result<_, _>>()?;
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let found = workers::list(&api.ctx, &asker.caller, query.number("limit", 100, 1, PAGE)?).await?;
+    let workers = found.into_iter().map(|worker| WorkerBody::new(&api, worker)).collect::<Result<_, _>>()?;
     ok(&WorkerList { workers })
 }
 
@@ -171,7 +170,7 @@ struct DirectivesBody {
     responses((status = 200, description = "Instructions for the worker", body = DirectivesBody)))]
 #[post("/workers/{worker_id}/heartbeat")]
 async fn beat(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     presence: Presence,
     path: web::Path<String>,
@@ -190,11 +189,11 @@ async fn beat(
         }
     }
     let _place =
-        if wait.is_zero() { None } else { Some(asker.caller.waits(doors.limits.max_streams_per_key)?) };
+        if wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
     let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
     let obeyed = said.directive.unwrap_or(Directive::Run);
     let ask = BeatAsk { worker, state, held, obeyed, wait };
-    let beat = jobs::beat(&doors.ctx, &asker.caller, &ask, presence.over()).await?;
+    let beat = jobs::beat(&api.ctx, &asker.caller, &ask, presence.over()).await?;
     lost.extend(beat.lost.iter().map(JobId::to_string));
     ok(&DirectivesBody {
         directive: beat.directive,
@@ -220,14 +219,14 @@ struct DirectiveBody {
     responses((status = 200, description = "The worker", body = WorkerBody)))]
 #[post("/workers/{worker_id}/directive")]
 async fn direct(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<DirectiveBody>,
 ) -> Reply {
     let directive = body.value.directive;
-    let worker = workers::direct(&doors.ctx, &asker.caller, id("worker", &path)?, directive).await?;
-    ok(&WorkerBody::new(&doors, worker)?)
+    let worker = workers::direct(&api.ctx, &asker.caller, id("worker", &path)?, directive).await?;
+    ok(&WorkerBody::new(&api, worker)?)
 }
 
 /// The response to a worker's departure.
@@ -245,8 +244,8 @@ struct LeftBody {
     params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "The worker has left", body = LeftBody)))]
 #[post("/workers/{worker_id}/leave")]
-async fn leave(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn leave(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let worker_id: WorkerId = id("worker", &path)?;
-    jobs::leave(&doors.ctx, &asker.caller, worker_id).await?;
+    jobs::leave(&api.ctx, &asker.caller, worker_id).await?;
     ok(&LeftBody { worker_id })
 }

@@ -13,7 +13,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(get).service(replace).service(grant).service(revoke);
@@ -127,8 +127,8 @@ struct ReplaceBody {
     tag = "access", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The access list", body = AclBody)))]
 #[get("/intents/{intent_id}/acl")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let acl = access::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let acl = access::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     ok(&AclBody::new(acl, asker.dialect))
 }
 
@@ -140,15 +140,14 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     responses((status = 200, description = "The access list", body = AclBody)))]
 #[put("/intents/{intent_id}/acl")]
 async fn replace(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ReplaceBody>,
 ) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let entries = body.value.entries.into_iter().map(EntryAsk::from).collect();
-    let acl =
-        access::replace(&doors.ctx, &asker.caller, intent_id, body.value.default_policy, entries).await?;
+    let acl = access::replace(&api.ctx, &asker.caller, intent_id, body.value.default_policy, entries).await?;
     ok(&AclBody::new(acl, asker.dialect))
 }
 
@@ -160,14 +159,14 @@ async fn replace(
 #[post("/intents/{intent_id}/acl/entries")]
 async fn grant(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<GrantBody>,
 ) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
-    let entry = access::grant(&doors.ctx, &asker.caller, intent_id, body.value.into(), once.as_ref()).await?;
+    let entry = access::grant(&api.ctx, &asker.caller, intent_id, body.value.into(), once.as_ref()).await?;
     ok(&EntryBody::new(entry, asker.dialect))
 }
 
@@ -178,8 +177,8 @@ async fn grant(
     params(("intent_id" = String, Path, description = "The intent"), ("entry_id" = String, Path, description = "The entry")),
     responses((status = 204, description = "Revoked")))]
 #[delete("/intents/{intent_id}/acl/entries/{entry_id}")]
-async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let entry: EntryId = id("access entry", &path.1)?;
-    access::revoke(&doors.ctx, &asker.caller, id("intent", &path.0)?, entry).await?;
+    access::revoke(&api.ctx, &asker.caller, id("intent", &path.0)?, entry).await?;
     Ok(HttpResponse::NoContent().finish())
 }

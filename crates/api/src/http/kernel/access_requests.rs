@@ -15,7 +15,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(request_access).service(list).service(approve).service(deny);
@@ -101,7 +101,7 @@ struct AskBody {
 #[post("/intents/{intent_id}/access-requests")]
 async fn request_access(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AskBody>,
@@ -109,7 +109,7 @@ async fn request_access(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let ask = RequestAsk {
         principal_id: asker.caller.speaker("principal_id", said.principal_id.as_deref(), strict)?,
         principal_type: said.principal_type,
@@ -117,7 +117,7 @@ async fn request_access(
         reason: said.reason,
         capabilities: said.capabilities,
     };
-    let made = access_requests::request(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made = access_requests::request(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&RequestBody::new(made, asker.dialect))
 }
 
@@ -135,8 +135,8 @@ struct RequestList {
     tag = "access", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The requests", body = RequestList)))]
 #[get("/intents/{intent_id}/access-requests")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = access_requests::list(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = access_requests::list(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     ok(&RequestList {
         access_requests: found.into_iter().map(|one| RequestBody::new(one, asker.dialect)).collect(),
     })
@@ -157,7 +157,7 @@ struct DecisionBody {
 }
 
 async fn decide(
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     path: &(String, String),
     body: DecisionBody,
@@ -165,10 +165,10 @@ async fn decide(
 ) -> Reply {
     let intent_id: IntentId = id("intent", &path.0)?;
     let request: AccessRequestId = id("pending access request", &path.1)?;
-    let judge = asker.caller.speaker("decided_by", body.decided_by.as_deref(), doors.ctx.settings.strict)?;
+    let judge = asker.caller.speaker("decided_by", body.decided_by.as_deref(), api.ctx.settings.strict)?;
     let decision = decision(&body);
     let decided =
-        access_requests::decide(&doors.ctx, &asker.caller, intent_id, request, &judge, decision, body.reason)
+        access_requests::decide(&api.ctx, &asker.caller, intent_id, request, &judge, decision, body.reason)
             .await?;
     ok(&RequestBody::new(decided, asker.dialect))
 }
@@ -181,7 +181,7 @@ async fn decide(
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/approve")]
 async fn approve(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: OptionalBody<DecisionBody>,
@@ -190,7 +190,7 @@ async fn approve(
         permission: body.permission,
         expires_at: body.expires_at.map(|end| end.0),
     };
-    decide(&doors, &asker, &path, body.0.value, approve).await
+    decide(&api, &asker, &path, body.0.value, approve).await
 }
 
 /// Deny a request for access
@@ -199,10 +199,10 @@ async fn approve(
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/deny")]
 async fn deny(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: OptionalBody<DecisionBody>,
 ) -> Reply {
-    decide(&doors, &asker, &path, body.0.value, |_| Judgement::Deny).await
+    decide(&api, &asker, &path, body.0.value, |_| Judgement::Deny).await
 }

@@ -17,7 +17,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, created, listed, ok};
+use crate::http::{ApiState, created, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -131,7 +131,7 @@ struct RegisterBody {
 
 async fn register_one(
     request: &HttpRequest,
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     body: Body<RegisterBody>,
 ) -> Result<AgentBody, crate::http::error::Problem> {
@@ -152,7 +152,7 @@ async fn register_one(
         metadata: ask.metadata,
         drain_timeout_seconds: ask.drain_timeout_seconds,
     };
-    let agent = agents::register(&doors.ctx, &asker.caller, registration, once.as_ref()).await?;
+    let agent = agents::register(&api.ctx, &asker.caller, registration, once.as_ref()).await?;
     Ok(AgentBody::new(agent, asker.dialect))
 }
 
@@ -167,11 +167,11 @@ async fn register_one(
 #[post("/agents/register")]
 async fn register(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<RegisterBody>,
 ) -> Reply {
-    ok(&register_one(&request, &doors, &asker, body).await?)
+    ok(&register_one(&request, &api, &asker, body).await?)
 }
 
 /// Register an agent (RFC-0016's path)
@@ -184,11 +184,11 @@ async fn register(
 #[post("/agents")]
 async fn register_rfc(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<RegisterBody>,
 ) -> Reply {
-    created(&register_one(&request, &doors, &asker, body).await?)
+    created(&register_one(&request, &api, &asker, body).await?)
 }
 
 /// List agents
@@ -201,14 +201,14 @@ async fn register_rfc(
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The agents", body = [AgentBody])))]
 #[get("/agents")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let filter = agents::Filter {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let filter = agents::AgentFilter {
         status: query.parsed("status", "an agent status", AgentStatus::parse)?,
         role_id: query.text("role_id").map(str::to_owned),
         after: query.text("after").map(str::to_owned),
         limit: query.limit(PAGE)?,
     };
-    let found = agents::list(&doors.ctx, &asker.caller, &filter).await?;
+    let found = agents::list(&api.ctx, &asker.caller, &filter).await?;
     listed(found.into_iter().map(|agent| AgentBody::new(agent, asker.dialect)))
 }
 
@@ -217,8 +217,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}/record")]
-async fn record(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    ok(&AgentBody::new(agents::get(&doors.ctx, &asker.caller, &path).await?, asker.dialect))
+async fn record(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    ok(&AgentBody::new(agents::get(&api.ctx, &asker.caller, &path).await?, asker.dialect))
 }
 
 /// Get an agent's record
@@ -226,8 +226,8 @@ async fn record(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
     tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    ok(&AgentBody::new(agents::get(&doors.ctx, &asker.caller, &path).await?, asker.dialect))
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    ok(&AgentBody::new(agents::get(&api.ctx, &asker.caller, &path).await?, asker.dialect))
 }
 
 /// A heartbeat.
@@ -273,16 +273,16 @@ struct HeartbeatReply {
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/heartbeat")]
 async fn heartbeat(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<HeartbeatBody>,
 ) -> Reply {
     let beat = body.0.value;
     let agent =
-        heartbeats::heartbeat(&doors.ctx, &asker.caller, &path, beat.current_load, beat.tasks_in_progress)
+        heartbeats::heartbeat(&api.ctx, &asker.caller, &path, beat.current_load, beat.tasks_in_progress)
             .await?;
-    let now: Timestamp = doors.ctx.now();
+    let now: Timestamp = api.ctx.now();
     ok(&HeartbeatReply {
         status: "ok",
         acknowledged: true,
@@ -311,14 +311,14 @@ struct StatusBody {
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[patch("/agents/{agent_id}/status")]
 async fn set_status(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<StatusBody>,
 ) -> Reply {
     let agent = match body.value.status {
-        AgentStatus::Deregistered => departures::deregister(&doors.ctx, &asker.caller, &path).await?,
-        status => agents::set_status(&doors.ctx, &asker.caller, &path, status).await?,
+        AgentStatus::Deregistered => departures::deregister(&api.ctx, &asker.caller, &path).await?,
+        status => agents::set_status(&api.ctx, &asker.caller, &path, status).await?,
     };
     ok(&AgentBody::new(agent, asker.dialect))
 }
@@ -332,8 +332,8 @@ async fn set_status(
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/drain")]
-async fn drain(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let agent = agents::set_status(&doors.ctx, &asker.caller, &path, AgentStatus::Draining).await?;
+async fn drain(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let agent = agents::set_status(&api.ctx, &asker.caller, &path, AgentStatus::Draining).await?;
     ok(&AgentBody::new(agent, asker.dialect))
 }
 
@@ -345,7 +345,7 @@ async fn drain(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -
     tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[delete("/agents/{agent_id}")]
-async fn deregister(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let agent = departures::deregister(&doors.ctx, &asker.caller, &path).await?;
+async fn deregister(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let agent = departures::deregister(&api.ctx, &asker.caller, &path).await?;
     ok(&AgentBody::new(agent, asker.dialect))
 }

@@ -13,7 +13,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(assign).service(unassign);
@@ -53,8 +53,8 @@ impl AssignmentBody {
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The assignments", body = [AssignmentBody])))]
 #[get("/intents/{intent_id}/agents")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = assignments::list(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = assignments::list(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     ok(&found.into_iter().map(|one| AssignmentBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -76,7 +76,7 @@ struct AssignBody {
 #[post("/intents/{intent_id}/agents")]
 async fn assign(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AssignBody>,
@@ -85,7 +85,7 @@ async fn assign(
     let once = body.once(&request)?;
     let role = body.value.role.as_deref().unwrap_or("worker");
     let assignment =
-        assignments::assign(&doors.ctx, &asker.caller, intent_id, &body.value.agent_id, role, once.as_ref())
+        assignments::assign(&api.ctx, &asker.caller, intent_id, &body.value.agent_id, role, once.as_ref())
             .await?;
     ok(&AssignmentBody::new(assignment, asker.dialect))
 }
@@ -106,8 +106,8 @@ struct UnassignedBody<'a> {
     params(("intent_id" = String, Path, description = "The intent"), ("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The agent was removed from the intent", body = UnassignedBody)))]
 #[delete("/intents/{intent_id}/agents/{agent_id}")]
-async fn unassign(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn unassign(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let (intent, agent) = path.into_inner();
-    assignments::unassign(&doors.ctx, &asker.caller, id("intent", &intent)?, &agent).await?;
+    assignments::unassign(&api.ctx, &asker.caller, id("intent", &intent)?, &agent).await?;
     ok(&UnassignedBody { status: "unassigned", agent_id: &agent })
 }

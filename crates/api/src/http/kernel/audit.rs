@@ -1,4 +1,4 @@
-//! Endpoints for the system log (`IntentId::HOUSE`).
+//! Endpoints for the system log (`IntentId::SYSTEM`).
 
 use actix_web::{get, web};
 use entente_kernel::log::{audit, chains};
@@ -8,7 +8,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::kernel::events::{EventBody, VerificationBody, filter};
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok, paged};
+use crate::http::{ApiState, ok, paged};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(verify);
@@ -25,8 +25,8 @@ pub fn routes(config: &mut Routes<'_>) {
     responses((status = 200, description = "The events", body = [EventBody],
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/audit")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let found = audit::list(&doors.ctx, &asker.caller, &filter(&query)?).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let found = audit::list(&api.ctx, &asker.caller, &filter(&query)?).await?;
     let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
     paged(&bodies, found.cut, found.large)
 }
@@ -37,6 +37,6 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 #[utoipa::path(operation_id = "verify_audit",
     tag = "server", responses((status = 200, description = "Result of the verification", body = VerificationBody)))]
 #[get("/audit/verify")]
-async fn verify(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    ok(&VerificationBody::new(None, chains::of_house(&doors.ctx, &asker.caller).await?))
+async fn verify(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    ok(&VerificationBody::new(None, chains::of_system(&api.ctx, &asker.caller).await?))
 }

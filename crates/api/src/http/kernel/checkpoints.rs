@@ -12,7 +12,7 @@ use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope};
 use entente_domain::log::merkle::Side;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::checkpoints;
-use entente_kernel::log::checkpoints::{AnchorAsk, Filter};
+use entente_kernel::log::checkpoints::{AnchorAsk, CheckpointFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,7 +21,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, created, listed, ok};
+use crate::http::{ApiState, created, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -117,19 +117,19 @@ impl CheckpointBody {
 /// Newest first. Returns checkpoints of logs that the caller can read; with the scope `admin`, of all logs.
 #[utoipa::path(operation_id = "list_checkpoints", tag = "checkpoints",
     params(("intent_id" = Option<String>, Query, description = "Only checkpoints of this intent"),
-           ("scope" = Option<String>, Query, description = "Only checkpoints of this kind of log: `intent` or `house` (the system log)"),
+           ("scope" = Option<String>, Query, description = "Only checkpoints of this kind of log: `intent` or `server` (the system log)"),
            ("before" = Option<String>, Query, description = "Only checkpoints older than this one: the last of the previous page"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The checkpoints", body = [CheckpointBody])))]
 #[get("/checkpoints")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let filter = Filter {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let filter = CheckpointFilter {
         intent_id: query.text("intent_id").map(|text| id("intent", text)).transpose()?,
-        scope: query.parsed("scope", "`intent` or `house`", CheckpointScope::parse)?,
+        scope: query.parsed("scope", "`intent` or `server`", CheckpointScope::parse)?,
         before: query.parsed("before", "a checkpoint's id", |text| text.parse().ok())?,
         limit: query.limit(PAGE)?,
     };
-    let found = checkpoints::list(&doors.ctx, &asker.caller, &filter).await?;
+    let found = checkpoints::list(&api.ctx, &asker.caller, &filter).await?;
     let bodies = found.into_iter().map(|one| CheckpointBody::new(one, asker.dialect));
     listed(bodies.collect::<Result<Vec<_>, _>>()?)
 }
@@ -139,8 +139,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     params(("checkpoint_id" = String, Path, description = "The checkpoint")),
     responses((status = 200, description = "The checkpoint", body = CheckpointBody)))]
 #[get("/checkpoints/{checkpoint_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = checkpoints::get(&doors.ctx, &asker.caller, id("checkpoint", &path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = checkpoints::get(&api.ctx, &asker.caller, id("checkpoint", &path)?).await?;
     ok(&CheckpointBody::new(found, asker.dialect)?)
 }
 
@@ -175,9 +175,9 @@ struct ProofBody {
     params(("checkpoint_id" = String, Path, description = "The checkpoint"), ("event_id" = String, Path, description = "The event")),
     responses((status = 200, description = "The proof", body = ProofBody)))]
 #[get("/checkpoints/{checkpoint_id}/proof/{event_id}")]
-async fn prove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn prove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let event_id: EventId = id("event under this checkpoint", &path.1)?;
-    let proof = checkpoints::prove(&doors.ctx, &asker.caller, id("checkpoint", &path.0)?, event_id).await?;
+    let proof = checkpoints::prove(&api.ctx, &asker.caller, id("checkpoint", &path.0)?, event_id).await?;
     let steps = proof.path.iter().map(|step| StepBody { hash: show(&step.hash), position: step.side });
     ok(&ProofBody {
         event_id,
@@ -221,7 +221,7 @@ struct ConsistencyBody {
            ("to_checkpoint" = String, Query, description = "The later checkpoint")),
     responses((status = 200, description = "Result of the comparison: whether the log only grew", body = ConsistencyBody)))]
 #[get("/verify/consistency")]
-async fn compare(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn compare(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let named = |name: &str| -> Result<CheckpointId, Problem> {
         let text = query.text(name).ok_or_else(|| {
             let message = format!("Say which checkpoints to compare: `{name}` is missing.");
@@ -230,7 +230,7 @@ async fn compare(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         id("checkpoint", text)
     };
     let (from, to) = (named("from_checkpoint")?, named("to_checkpoint")?);
-    let found = checkpoints::compare(&doors.ctx, &asker.caller, from, to).await?;
+    let found = checkpoints::compare(&api.ctx, &asker.caller, from, to).await?;
     let boundary = found.boundary.map(|(event_id, hash)| Boundary {
         event_id,
         sequence: found.from.last_sequence,
@@ -252,7 +252,7 @@ async fn compare(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
 struct CreateBody {
     /// The intent whose log to use.
     intent_id: Option<String>,
-    /// `house` for the system log; `intent` is implied by `intent_id`.
+    /// `server` for the system log; `intent` is implied by `intent_id`.
     scope: Option<CheckpointScope>,
 }
 
@@ -266,20 +266,20 @@ struct CreateBody {
 #[post("/admin/checkpoints")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<CreateBody>,
 ) -> Reply {
     let once = body.once(&request)?;
     let log = match (&body.value.intent_id, body.value.scope) {
         (Some(intent), None | Some(CheckpointScope::Intent)) => id("intent", intent)?,
-        (None, Some(CheckpointScope::House)) => IntentId::HOUSE,
+        (None, Some(CheckpointScope::Server)) => IntentId::SYSTEM,
         _ => {
-            let message = "Say whose log: send either `intent_id`, or `scope` with the word `house`.";
+            let message = "Say whose log: send either `intent_id`, or `scope` with the word `server`.";
             return Err(Refusal::field(Code::InvalidRequest, "intent_id", "missing", message).into());
         }
     };
-    let made = checkpoints::create(&doors.ctx, &asker.caller, log, once.as_ref()).await?;
+    let made = checkpoints::create(&api.ctx, &asker.caller, log, once.as_ref()).await?;
     created(&CheckpointBody::new(made, asker.dialect)?)
 }
 
@@ -313,7 +313,7 @@ struct NewAnchor {
     responses((status = 200, description = "The checkpoint, signed again with its anchor", body = CheckpointBody)))]
 #[post("/admin/checkpoints/{checkpoint_id}/anchor")]
 async fn keep_anchor(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<NewAnchor>,
@@ -327,7 +327,7 @@ async fn keep_anchor(
         anchored_at: String::new(),
     };
     let ask = AnchorAsk { anchor, anchored_at: said.anchored_at.map(|at| at.0) };
-    let signed = checkpoints::anchor(&doors.ctx, &asker.caller, id("checkpoint", &path)?, ask).await?;
+    let signed = checkpoints::anchor(&api.ctx, &asker.caller, id("checkpoint", &path)?, ask).await?;
     ok(&CheckpointBody::new(signed, asker.dialect)?)
 }
 
@@ -361,8 +361,8 @@ struct ServerKeysBody {
 #[utoipa::path(operation_id = "server_keys", tag = "server", security(()),
     responses((status = 200, description = "The keys", body = ServerKeysBody)))]
 #[get("/server/keys")]
-async fn server_keys(doors: web::Data<Doors>) -> Reply {
-    let held = Arc::clone(&doors.ctx.server_keys);
+async fn server_keys(api: web::Data<ApiState>) -> Reply {
+    let held = Arc::clone(&api.ctx.server_keys);
     let current = held.signer.public_key();
     let keys = held.known.iter().map(|key| ServerKeyBody {
         did: key.public_key.did(),

@@ -9,7 +9,7 @@ use entente_domain::ids::{AttemptId, EndpointId};
 use entente_domain::limits::WAIT_SECONDS;
 use entente_domain::webhooks::DeliveryStatus;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::webhooks::deliveries::{Attempt, Delivery, Filter};
+use entente_kernel::webhooks::deliveries::{Attempt, Delivery, DeliveryFilter};
 use entente_kernel::webhooks::replays;
 use entente_runtime::deadlines::extend;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, json, listed};
+use crate::http::{ApiState, json, listed};
 
 /// Default page size.
 const USUAL_PAGE: u32 = 100;
@@ -107,14 +107,14 @@ impl DeliveryBody {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The deliveries", body = [DeliveryBody])))]
 #[get("/subscriptions/{subscription_id}/deliveries")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let filter = Filter {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let filter = DeliveryFilter {
         status: query.parsed("status", "waiting, delivered, failed or dropped", DeliveryStatus::parse)?,
         before: query.text("before").map(str::to_owned),
         limit: query.limit(USUAL_PAGE)?,
     };
     let endpoint: EndpointId = id("subscription", &path)?;
-    let found = deliveries::list(&doors.ctx, &asker.caller, endpoint, &filter).await?;
+    let found = deliveries::list(&api.ctx, &asker.caller, endpoint, &filter).await?;
     listed(found.into_iter().map(|one| DeliveryBody::new(one, asker.dialect)))
 }
 
@@ -127,12 +127,12 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     responses((status = 200, description = "The delivery, after its first attempt", body = DeliveryBody),
               (status = 202, description = "The delivery, before its first attempt", body = DeliveryBody)))]
 #[post("/subscriptions/{subscription_id}/ping")]
-async fn ping(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn ping(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let endpoint: EndpointId = id("subscription", &path)?;
     let wait = Duration::from_secs(query.number("wait", 0, 0, WAIT_SECONDS)?.into());
     extend(wait);
-    let webhook_id = deliveries::ping(&doors.ctx, &asker.caller, endpoint).await?;
-    let delivery = deliveries::wait(&doors.ctx, endpoint, &webhook_id, wait).await?;
+    let webhook_id = deliveries::ping(&api.ctx, &asker.caller, endpoint).await?;
+    let delivery = deliveries::wait(&api.ctx, endpoint, &webhook_id, wait).await?;
     let tried = !delivery.attempts.is_empty();
     let status = if tried { StatusCode::OK } else { StatusCode::ACCEPTED };
     json(status, &DeliveryBody::new(delivery, asker.dialect))
@@ -165,14 +165,14 @@ struct ReplayBegun {
     responses((status = 202, description = "The replay has started", body = ReplayBegun)))]
 #[post("/subscriptions/{subscription_id}/replay")]
 async fn replay(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ReplayBody>,
 ) -> Reply {
     let endpoint: EndpointId = id("subscription", &path)?;
     let since = body.value.since.0;
-    replays::begin(&doors.ctx, &asker.caller, endpoint, since).await?;
+    replays::begin(&api.ctx, &asker.caller, endpoint, since).await?;
     let begun = ReplayBegun { subscription_id: endpoint, since: WireTime::new(since, asker.dialect) };
     json(StatusCode::ACCEPTED, &begun)
 }

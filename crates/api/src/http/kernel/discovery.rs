@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::http::error::Reply;
 use crate::http::openapi::Document;
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 /// The protocol's name in the documents.
 const PROTOCOL: &str = "OpenIntent Coordination Protocol";
@@ -137,8 +137,8 @@ struct Served {
 }
 
 impl Served {
-    fn by(doors: &Doors) -> Self {
-        Self { federation: doors.ctx.settings.federation.is_some() }
+    fn by(api: &ApiState) -> Self {
+        Self { federation: api.ctx.settings.federation.is_some() }
     }
 
     fn has(self, route: &str) -> bool {
@@ -246,8 +246,8 @@ struct DiscoveryBody {
 #[utoipa::path(operation_id = "discover", tag = "server", security(()),
     responses((status = 200, description = "Description of the server", body = DiscoveryBody)))]
 #[get("/.well-known/openintent.json")]
-async fn discover(doors: web::Data<Doors>) -> Reply {
-    let served = Served::by(&doors);
+async fn discover(api: web::Data<ApiState>) -> Reply {
+    let served = Served::by(&api);
     let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(served)?)));
     let rfcs = known().map(|(part, compliance)| RfcBody { rfc: part.rfc, title: part.title, compliance });
     let pages = known().map(|(part, _)| format!("/docs/#{}", part.rfc));
@@ -296,8 +296,8 @@ struct CompatibilityBody {
 #[utoipa::path(operation_id = "get_compatibility", tag = "server", security(()),
     responses((status = 200, description = "Implemented RFCs and their gaps", body = CompatibilityBody)))]
 #[get("/.well-known/openintent-compat.json")]
-async fn compatibility(doors: web::Data<Doors>) -> Reply {
-    let served = Served::by(&doors);
+async fn compatibility(api: web::Data<ApiState>) -> Reply {
+    let served = Served::by(&api);
     let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(served)?)));
     let gaps = known().filter_map(|(part, _)| Some((part.rfc, part.missing(served)?)));
     ok(&CompatibilityBody {
@@ -336,13 +336,13 @@ struct ConfigBody {
 #[utoipa::path(operation_id = "get_server_config", tag = "server", security(()),
     responses((status = 200, description = "The configuration", body = ConfigBody)))]
 #[get("/server/config")]
-async fn server_config(doors: web::Data<Doors>) -> Reply {
-    let set = &doors.limits;
+async fn server_config(api: web::Data<ApiState>) -> Reply {
+    let set = &api.limits;
     ok(&ConfigBody {
         protocol_version: PROTOCOL_VERSION,
         server_version: env!("CARGO_PKG_VERSION"),
         suspension: json!({ "default_retry_policy": null }),
-        strict_rfc0021: doors.ctx.settings.strict,
+        strict_rfc0021: api.ctx.settings.strict,
         limits: json!({
             "requests_per_second": set.rate_per_second, "body_bytes": set.max_body_bytes,
             "streams_per_key": set.max_streams_per_key, "page_items": limits::PAGE, "batch_messages": limits::BATCH,
@@ -350,8 +350,8 @@ async fn server_config(doors: web::Data<Doors>) -> Reply {
             "state_bytes": limits::STATE_BYTES, "text_bytes": limits::TEXT_BYTES, "json_depth": limits::JSON_DEPTH,
             "lease_seconds": limits::LEASE_SECONDS, "wait_seconds": limits::WAIT_SECONDS,
             "attachments": limits::ATTACHMENTS, "retries": limits::RETRIES,
-            "idempotency_seconds": doors.ctx.settings.idempotency_window.as_secs(),
+            "idempotency_seconds": api.ctx.settings.idempotency_window.as_secs(),
         }),
-        features: features(Served::by(&doors)),
+        features: features(Served::by(&api)),
     })
 }

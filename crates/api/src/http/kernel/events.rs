@@ -12,7 +12,7 @@ use entente_domain::log::events::{Draft, Event};
 use entente_kernel::log::chains;
 use entente_kernel::log::chains::Verification;
 use entente_kernel::log::events;
-use entente_kernel::log::events::Filter;
+use entente_kernel::log::events::EventFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -22,7 +22,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{WireTime, event_type};
-use crate::http::{Doors, ok, paged};
+use crate::http::{ApiState, ok, paged};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(append).service(list).service(verify);
@@ -78,7 +78,7 @@ impl<'a> EventBody<'a> {
         let shown = event_type(&event.event_type, dialect);
         Self {
             id: event.id,
-            intent_id: (event.intent_id != IntentId::HOUSE).then_some(event.intent_id),
+            intent_id: (event.intent_id != IntentId::SYSTEM).then_some(event.intent_id),
             event_type: shown,
             original_event_type: (shown != event.event_type).then_some(&event.event_type),
             actor: &event.actor,
@@ -127,7 +127,7 @@ struct AppendBody {
 #[post("/intents/{intent_id}/events")]
 async fn append(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AppendBody>,
@@ -135,7 +135,7 @@ async fn append(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let actor = asker.caller.speaker("actor", said.actor.as_deref(), doors.ctx.settings.strict)?;
+    let actor = asker.caller.speaker("actor", said.actor.as_deref(), api.ctx.settings.strict)?;
     let draft = Draft {
         event_type: said.event_type,
         actor,
@@ -146,13 +146,13 @@ async fn append(
         proof: said.proof.map(Value::Object),
         proof_verified: false,
     };
-    let event = events::append(&doors.ctx, &asker.caller, intent_id, draft, once.as_ref()).await?;
+    let event = events::append(&api.ctx, &asker.caller, intent_id, draft, once.as_ref()).await?;
     ok(&EventBody::new(&event, asker.dialect))
 }
 
 /// Parses the event filter of a query.
-pub fn filter(query: &Query) -> Result<Filter, Problem> {
-    Ok(Filter {
+pub fn filter(query: &Query) -> Result<EventFilter, Problem> {
+    Ok(EventFilter {
         event_type: query.text("event_type").map(str::to_owned),
         since: query.parsed("since", "an RFC 3339 time", clock::parse)?,
         trace_id: query.text("trace_id").map(str::to_owned),
@@ -175,9 +175,9 @@ pub fn filter(query: &Query) -> Result<Filter, Problem> {
     responses((status = 200, description = "The events", body = [EventBody],
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/intents/{intent_id}/events")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
-    let found = events::list(&doors.ctx, &asker.caller, intent_id, &filter(&query)?).await?;
+    let found = events::list(&api.ctx, &asker.caller, intent_id, &filter(&query)?).await?;
     let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
     paged(&bodies, found.cut, found.large)
 }
@@ -255,8 +255,8 @@ impl VerificationBody {
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "Result of the verification", body = VerificationBody)))]
 #[get("/intents/{intent_id}/events/verify")]
-async fn verify(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn verify(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
-    let found = chains::of_intent(&doors.ctx, &asker.caller, intent_id).await?;
+    let found = chains::of_intent(&api.ctx, &asker.caller, intent_id).await?;
     ok(&VerificationBody::new(Some(intent_id), found))
 }

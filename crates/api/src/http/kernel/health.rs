@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
-use crate::http::{Doors, json};
+use crate::http::{ApiState, json};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(alive).service(ready).service(simple).service(metrics);
@@ -58,19 +58,19 @@ struct Found {
 impl Checkup {
     /// Reads from the database and lets every writer write, unless a recent result exists. Concurrent callers wait
     /// for the same result.
-    async fn look(&self, doors: &Doors) -> Found {
+    async fn look(&self, api: &ApiState) -> Found {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = &*last
             && at.elapsed() < HOLDS
         {
             return found.clone();
         }
-        let read = within(LIMIT, nodes::look(&doors.ctx));
+        let read = within(LIMIT, nodes::look(&api.ctx));
         let (read, messages, jobs, envelopes) = join!(
             read,
-            within(LIMIT, doors.sends.probe(LIMIT)),
-            within(LIMIT, doors.works.probe(LIMIT)),
-            within(LIMIT, doors.post.probe(LIMIT))
+            within(LIMIT, api.message_writer.probe(LIMIT)),
+            within(LIMIT, api.job_writer.probe(LIMIT)),
+            within(LIMIT, api.ingest.probe(LIMIT))
         );
         let mut found = Found { reads: matches!(read, Ok(Ok(()))), failed: Vec::new() };
         for (what, written) in [("messages", messages), ("jobs", jobs), ("envelopes", envelopes)] {
@@ -118,11 +118,11 @@ async fn simple() -> Reply {
     (status = 200, description = "The server is ready", body = Health),
     (status = 503, description = "The server is not ready", body = Health)))]
 #[get("/readyz")]
-async fn ready(doors: web::Data<Doors>) -> Reply {
-    if doors.draining.is_cancelled() {
+async fn ready(api: web::Data<ApiState>) -> Reply {
+    if api.draining.is_cancelled() {
         return json(StatusCode::SERVICE_UNAVAILABLE, &Health::of("draining"));
     }
-    let Found { reads, failed } = doors.checkup.look(&doors).await;
+    let Found { reads, failed } = api.checkup.look(&api).await;
     if !reads {
         json(StatusCode::SERVICE_UNAVAILABLE, &Health { failed, ..Health::of("database_unreachable") })
     } else if failed.is_empty() {
@@ -138,8 +138,8 @@ async fn ready(doors: web::Data<Doors>) -> Reply {
 #[utoipa::path(tag = "server", security(()), responses(
     (status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text")))]
 #[get("/metrics")]
-async fn metrics(doors: web::Data<Doors>) -> HttpResponse {
+async fn metrics(api: web::Data<ApiState>) -> HttpResponse {
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
-        .body(doors.ctx.metrics.text())
+        .body(api.ctx.metrics.text())
 }

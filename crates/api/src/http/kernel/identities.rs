@@ -15,7 +15,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, created, ok};
+use crate::http::{ApiState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(register).service(complete).service(get).service(verify).service(rotate).service(revoke);
@@ -143,7 +143,7 @@ struct ChallengeBody {
 #[post("/agents/{agent_id}/identity")]
 async fn register(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<RegisterBody>,
@@ -155,7 +155,7 @@ async fn register(
         key_algorithm: said.key_algorithm,
         key_expires_at: said.key_expires_at.map(|end| end.0),
     };
-    let challenge = identities::begin(&doors.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    let challenge = identities::begin(&api.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
     ok(&ChallengeBody {
         challenge: challenge.text(),
         challenge_expires_at: WireTime::new(challenge.expires_at, asker.dialect),
@@ -184,7 +184,7 @@ struct CompleteBody {
 #[post("/agents/{agent_id}/identity/challenge")]
 async fn complete(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<CompleteBody>,
@@ -192,8 +192,8 @@ async fn complete(
     let once = body.once(&request)?;
     let (challenge, signature) = (&body.value.challenge, &body.value.signature);
     let identity =
-        identities::complete(&doors.ctx, &asker.caller, &path, challenge, signature, once.as_ref()).await?;
-    created(&IdentityBody::new(identity, doors.ctx.now(), asker.dialect)?)
+        identities::complete(&api.ctx, &asker.caller, &path, challenge, signature, once.as_ref()).await?;
+    created(&IdentityBody::new(identity, api.ctx.now(), asker.dialect)?)
 }
 
 /// Get an agent's identity
@@ -201,9 +201,9 @@ async fn complete(
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The identity", body = IdentityBody)))]
 #[get("/agents/{agent_id}/identity")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let identity = identities::get(&doors.ctx, &asker.caller, &path).await?;
-    ok(&IdentityBody::new(identity, doors.ctx.now(), asker.dialect)?)
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let identity = identities::get(&api.ctx, &asker.caller, &path).await?;
+    ok(&IdentityBody::new(identity, api.ctx.now(), asker.dialect)?)
 }
 
 /// A signed payload.
@@ -241,14 +241,13 @@ struct VerdictBody<'a> {
     responses((status = 200, description = "Result of the verification", body = VerdictBody)))]
 #[post("/agents/{agent_id}/identity/verify")]
 async fn verify(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<VerifyBody>,
 ) -> Reply {
     let said = &body.value;
-    let verdict =
-        identities::verify(&doors.ctx, &asker.caller, &path, &said.payload, &said.signature).await?;
+    let verdict = identities::verify(&api.ctx, &asker.caller, &path, &said.payload, &said.signature).await?;
     ok(&VerdictBody {
         valid: verdict.fault.is_none(),
         reason: verdict.fault,
@@ -292,14 +291,14 @@ struct RotateBody {
 #[post("/agents/{agent_id}/identity/rotate")]
 async fn rotate(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<Map<String, Value>>,
 ) -> Reply {
     let once = body.once(&request)?;
-    let identity = identities::rotate(&doors.ctx, &asker.caller, &path, body.value, once.as_ref()).await?;
-    ok(&IdentityBody::new(identity, doors.ctx.now(), asker.dialect)?)
+    let identity = identities::rotate(&api.ctx, &asker.caller, &path, body.value, once.as_ref()).await?;
+    ok(&IdentityBody::new(identity, api.ctx.now(), asker.dialect)?)
 }
 
 /// The reason for a revocation.
@@ -320,12 +319,12 @@ struct RevokeBody {
     responses((status = 200, description = "The identity", body = IdentityBody)))]
 #[post("/agents/{agent_id}/identity/revoke")]
 async fn revoke(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<RevokeBody>,
 ) -> Reply {
     let reason = body.0.value.reason.as_deref();
-    let identity = identities::revoke(&doors.ctx, &asker.caller, &path, reason).await?;
-    ok(&IdentityBody::new(identity, doors.ctx.now(), asker.dialect)?)
+    let identity = identities::revoke(&api.ctx, &asker.caller, &path, reason).await?;
+    ok(&IdentityBody::new(identity, api.ctx.now(), asker.dialect)?)
 }

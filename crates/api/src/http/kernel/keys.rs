@@ -16,7 +16,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, created, listed, ok};
+use crate::http::{ApiState, created, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(rotate).service(revoke);
@@ -135,7 +135,7 @@ struct CreateBody {
 #[post("/principals/{principal_id}/keys")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<CreateBody>,
@@ -159,7 +159,7 @@ async fn create(
         rate_per_second: ask.rate_per_second,
         expires_at: ask.expires_at.map(|end| end.0),
     };
-    let made = keys::create(&doors.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    let made = keys::create(&api.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
     created(&NewKeyBody::new(made, asker.dialect))
 }
 
@@ -173,9 +173,9 @@ async fn create(
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
 #[get("/principals/{principal_id}/keys")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let after = query.parsed("after", "the id of a key", |text| text.parse().ok())?;
-    let found = keys::list(&doors.ctx, &asker.caller, &path, after, query.limit(PAGE)?).await?;
+    let found = keys::list(&api.ctx, &asker.caller, &path, after, query.limit(PAGE)?).await?;
     listed(found.into_iter().map(|key| KeyBody::new(key, asker.dialect)))
 }
 
@@ -198,7 +198,7 @@ struct RotateBody {
 #[post("/keys/{key_id}/rotate")]
 async fn rotate(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<RotateBody>,
@@ -210,7 +210,7 @@ async fn rotate(
         let message = "`overlap_seconds` is more than ten years.";
         return Err(Refusal::field(Code::InvalidRequest, "overlap_seconds", "too_long", message).into());
     }
-    let made = keys::rotate(&doors.ctx, &asker.caller, id, overlap, once.as_ref()).await?;
+    let made = keys::rotate(&api.ctx, &asker.caller, id, overlap, once.as_ref()).await?;
     created(&NewKeyBody::new(made, asker.dialect))
 }
 
@@ -221,8 +221,8 @@ async fn rotate(
 #[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "Id of the key's record")),
     responses((status = 200, description = "The revoked key", body = KeyBody)))]
 #[delete("/keys/{key_id}")]
-async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id: KeyId = id("key", &path)?;
-    let key = keys::revoke(&doors.ctx, &asker.caller, id).await?;
+    let key = keys::revoke(&api.ctx, &asker.caller, id).await?;
     ok(&KeyBody::new(key, asker.dialect))
 }

@@ -14,7 +14,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, created, ok};
+use crate::http::{ApiState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(password).service(link);
@@ -52,13 +52,13 @@ struct PasswordSet {
     responses((status = 200, description = "The password was set", body = PasswordSet)))]
 #[put("/people/{principal_id}/password")]
 async fn password(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<PasswordBody>,
 ) -> Reply {
     let PasswordBody { password, admin } = body.value;
-    let set_at = people::set_password(&doors.ctx, &asker.caller, &path, password, admin).await?;
+    let set_at = people::set_password(&api.ctx, &asker.caller, &path, password, admin).await?;
     let principal_id = path.into_inner();
     ok(&PasswordSet { principal_id, admin, set_at: WireTime::new(set_at, asker.dialect) })
 }
@@ -101,7 +101,7 @@ struct NewLinkBody {
 #[post("/people/{principal_id}/links")]
 async fn link(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<LinkBody>,
@@ -114,7 +114,7 @@ async fn link(
         return Err(Refusal::field(Code::InvalidRequest, "expires_in", "range", message).into());
     }
     let ask = LinkAsk { admin, leads_to: leads_to.unwrap_or_else(|| "/inbox".to_owned()), seconds };
-    let made = people::link(&doors.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    let made = people::link(&api.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
     created(&NewLinkBody {
         principal_id: path.into_inner(),
         path: made.path.map(|path| path.0),

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, get, post, web};
 use entente_domain::identity::keys::Dialect;
-use entente_domain::identity::principals::{Kind, Principal};
+use entente_domain::identity::principals::{Principal, PrincipalKind};
 use entente_domain::limits::PAGE;
 use entente_kernel::identity::principals;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, created, listed, ok};
+use crate::http::{ApiState, created, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(whoami).service(get);
@@ -26,7 +26,7 @@ pub struct PrincipalBody {
     #[schema(example = "agent.researcher")]
     id: String,
     /// Kind of principal.
-    kind: Kind,
+    kind: PrincipalKind,
     /// Display name.
     display_name: Option<String>,
     /// Principal that created this one.
@@ -55,7 +55,7 @@ struct CreateBody {
     /// Id: 1 to 200 bytes; by convention `agent.x`, `human.ada`, `service.ci`.
     id: String,
     /// Kind of principal.
-    kind: Kind,
+    kind: PrincipalKind,
     /// Display name.
     display_name: Option<String>,
 }
@@ -70,14 +70,14 @@ struct CreateBody {
 #[post("/principals")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<CreateBody>,
 ) -> Reply {
     let once = body.once(&request)?;
     let ask = body.value;
     let principal =
-        principals::create(&doors.ctx, &asker.caller, ask.id, ask.kind, ask.display_name, once.as_ref())
+        principals::create(&api.ctx, &asker.caller, ask.id, ask.kind, ask.display_name, once.as_ref())
             .await?;
     created(&PrincipalBody::new(principal, asker.dialect))
 }
@@ -90,8 +90,8 @@ async fn create(
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The principals", body = [PrincipalBody])))]
 #[get("/principals")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let found = principals::list(&doors.ctx, &asker.caller, query.text("after"), query.limit(PAGE)?).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let found = principals::list(&api.ctx, &asker.caller, query.text("after"), query.limit(PAGE)?).await?;
     listed(found.into_iter().map(|principal| PrincipalBody::new(principal, asker.dialect)))
 }
 
@@ -102,7 +102,7 @@ struct WhoamiBody<'a> {
     #[schema(example = "agent.researcher")]
     principal_id: &'a str,
     /// Kind of principal.
-    kind: Kind,
+    kind: PrincipalKind,
     /// The agent that this request acts as.
     #[schema(example = "agent.researcher")]
     agent_id: &'a str,
@@ -134,7 +134,7 @@ async fn whoami(asker: Asker) -> Reply {
     tag = "principals", params(("principal_id" = String, Path, description = "Id of the principal")),
     responses((status = 200, description = "The principal", body = PrincipalBody)))]
 #[get("/principals/{principal_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let principal = principals::get(&doors.ctx, &asker.caller, &path).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let principal = principals::get(&api.ctx, &asker.caller, &path).await?;
     ok(&PrincipalBody::new(principal, asker.dialect))
 }

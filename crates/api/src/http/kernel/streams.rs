@@ -14,11 +14,11 @@ use actix_web::{HttpRequest, get, web};
 use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::feed::streams::{Stream, Subject};
-use entente_kernel::feed::{Family, Mark, Wire};
+use entente_kernel::feed::{Family, ResumeToken, Wire};
 use entente_runtime::metrics::StreamLabels;
 use tokio::time::sleep;
 
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::body::{Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
@@ -76,12 +76,12 @@ type Asked = Result<Asker, Problem>;
 #[get("/subscribe/intents/{intent_id}")]
 async fn follow_intent(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<IntentId>("intent", &path).map(Subject::Intent);
-    follow(&request, &doors, asker, subject, Family::Reference).await
+    follow(&request, &api, asker, subject, Family::Reference).await
 }
 
 /// Follow an intent (the SDK's path)
@@ -94,12 +94,12 @@ async fn follow_intent(
 #[get("/intents/{intent_id}/subscribe")]
 async fn follow_intent_sdk(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<IntentId>("intent", &path).map(Subject::Intent);
-    follow(&request, &doors, asker, subject, Family::Sdk).await
+    follow(&request, &api, asker, subject, Family::Sdk).await
 }
 
 /// Follow a channel
@@ -110,12 +110,12 @@ async fn follow_intent_sdk(
 #[get("/subscribe/channels/{channel_id}")]
 async fn follow_channel(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
-    follow(&request, &doors, asker, subject, Family::Reference).await
+    follow(&request, &api, asker, subject, Family::Reference).await
 }
 
 /// Follow a channel (the SDK's path)
@@ -126,12 +126,12 @@ async fn follow_channel(
 #[get("/channels/{channel_id}/subscribe")]
 async fn follow_channel_sdk(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
-    follow(&request, &doors, asker, subject, Family::Sdk).await
+    follow(&request, &api, asker, subject, Family::Sdk).await
 }
 
 /// Follow a portfolio
@@ -145,12 +145,12 @@ async fn follow_channel_sdk(
 #[get("/subscribe/portfolios/{portfolio_id}")]
 async fn follow_portfolio(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<PortfolioId>("portfolio", &path).map(Subject::Portfolio);
-    follow(&request, &doors, asker, subject, Family::Reference).await
+    follow(&request, &api, asker, subject, Family::Reference).await
 }
 
 /// Follow a portfolio (the SDK's path)
@@ -161,12 +161,12 @@ async fn follow_portfolio(
 #[get("/portfolios/{portfolio_id}/subscribe")]
 async fn follow_portfolio_sdk(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
     let subject = id::<PortfolioId>("portfolio", &path).map(Subject::Portfolio);
-    follow(&request, &doors, asker, subject, Family::Sdk).await
+    follow(&request, &api, asker, subject, Family::Sdk).await
 }
 
 /// Follow an agent
@@ -180,12 +180,12 @@ async fn follow_portfolio_sdk(
 #[get("/subscribe/agents/{agent_id}")]
 async fn follow_agent(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
-    let asker = as_agent(&doors, asker, &path);
-    follow(&request, &doors, asker, Ok(Subject::Agent), Family::Reference).await
+    let asker = as_agent(&api, asker, &path);
+    follow(&request, &api, asker, Ok(Subject::Agent), Family::Reference).await
 }
 
 /// Follow an agent (the SDK's path)
@@ -198,57 +198,57 @@ async fn follow_agent(
 #[get("/agents/{agent_id}/subscribe")]
 async fn follow_agent_sdk(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asked,
     path: web::Path<String>,
 ) -> Reply {
-    let asker = as_agent(&doors, asker, &path);
-    follow(&request, &doors, asker, Ok(Subject::Agent), Family::Sdk).await
+    let asker = as_agent(&api, asker, &path);
+    follow(&request, &api, asker, Ok(Subject::Agent), Family::Sdk).await
 }
 
 /// Follow everything visible to the caller
 #[utoipa::path(tag = "streams", params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe")]
-async fn follow_all(request: HttpRequest, doors: web::Data<Doors>, asker: Asked) -> Reply {
-    follow(&request, &doors, asker, Ok(Subject::All), Family::Reference).await
+async fn follow_all(request: HttpRequest, api: web::Data<ApiState>, asker: Asked) -> Reply {
+    follow(&request, &api, asker, Ok(Subject::All), Family::Reference).await
 }
 
-fn as_agent(doors: &Doors, asker: Asked, agent: &str) -> Asked {
+fn as_agent(api: &ApiState, asker: Asked, agent: &str) -> Asked {
     let asker = asker?;
-    let agent = asker.caller.speaker("agent_id", Some(agent), doors.ctx.settings.strict)?;
+    let agent = asker.caller.speaker("agent_id", Some(agent), api.ctx.settings.strict)?;
     Ok(Asker { caller: asker.caller.acting_as(agent), ..asker })
 }
 
 async fn follow(
     request: &HttpRequest,
-    doors: &web::Data<Doors>,
+    api: &web::Data<ApiState>,
     asker: Asked,
     subject: Result<Subject, Problem>,
     family: Family,
 ) -> Reply {
-    match open(request, doors, asker, subject, family).await {
+    match open(request, api, asker, subject, family).await {
         Ok(live) => Ok(live.response()),
         Err(problem) => {
-            hold(doors).await;
+            hold(api).await;
             Err(problem)
         }
     }
 }
 
 /// Delays a refusal, unless too many refusals are being delayed already (OI-11.4.2).
-async fn hold(doors: &Doors) {
-    if let Ok(_place) = doors.held.try_acquire() {
+async fn hold(api: &ApiState) {
+    if let Ok(_place) = api.held.try_acquire() {
         tokio::select! {
-            () = sleep(doors.limits.refused_subscribe_hold) => {}
-            () = doors.draining.cancelled() => {}
+            () = sleep(api.limits.refused_subscribe_hold) => {}
+            () = api.draining.cancelled() => {}
         }
     }
 }
 
 async fn open(
     request: &HttpRequest,
-    doors: &web::Data<Doors>,
+    api: &web::Data<ApiState>,
     asker: Asked,
     subject: Result<Subject, Problem>,
     family: Family,
@@ -263,16 +263,16 @@ async fn open(
         Subject::All => "all",
     };
     let resume = mark(request)?;
-    let permit = asker.caller.waits(doors.limits.max_streams_per_key)?;
-    let stream = Stream::open(&doors.ctx, asker.caller, subject, resume).await?;
-    let doors = Arc::clone(doors);
-    doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind }).inc();
+    let permit = asker.caller.waits(api.limits.max_streams_per_key)?;
+    let stream = Stream::open(&api.ctx, asker.caller, subject, resume).await?;
+    let api = Arc::clone(api);
+    api.ctx.metrics.streams.get_or_create(&StreamLabels { kind }).inc();
     let wire = Wire { family, dialect: asker.dialect };
-    Ok(Live::new(doors, stream, wire, kind, permit))
+    Ok(Live::new(api, stream, wire, kind, permit))
 }
 
 /// Returns the position to resume from: the header, or the query for clients that cannot set headers.
-fn mark(request: &HttpRequest) -> Result<Option<Mark>, Problem> {
+fn mark(request: &HttpRequest) -> Result<Option<ResumeToken>, Problem> {
     let header =
         request.headers().get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let query = || Query::of(request).ok().and_then(|query| query.text("last_event_id").map(str::to_owned));

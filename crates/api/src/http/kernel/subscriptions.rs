@@ -10,7 +10,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::signing::{Scheme, Secret};
 use entente_domain::webhooks::{DisabledReason, EndpointAsk, EndpointChange, EndpointKind};
 use entente_kernel::webhooks::endpoints;
-use entente_kernel::webhooks::endpoints::{Filter, ROTATION_OVERLAP_SECONDS, Shown};
+use entente_kernel::webhooks::endpoints::{EndpointFilter, EndpointView, ROTATION_OVERLAP_SECONDS};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,7 +19,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, created, listed, ok};
+use crate::http::{ApiState, created, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(subscribe).service(list).service(get).service(change).service(remove).service(rotate);
@@ -102,12 +102,12 @@ struct SubscriptionBody {
 }
 
 impl SubscriptionBody {
-    fn new(shown: Shown, doors: &Doors, dialect: Dialect) -> Self {
-        let Shown { endpoint, health, secret } = shown;
+    fn new(shown: EndpointView, api: &ApiState, dialect: Dialect) -> Self {
+        let EndpointView { endpoint, health, secret } = shown;
         let time = |at| WireTime::new(at, dialect);
         let secret = secret.filter(|secret| secret.scheme() == Scheme::V1);
         Self {
-            active: endpoint.active(doors.ctx.now()),
+            active: endpoint.active(api.ctx.now()),
             id: endpoint.id,
             kind: endpoint.kind,
             mailbox: (endpoint.kind == EndpointKind::Mailbox).then(|| endpoint.agent_id.clone()),
@@ -202,13 +202,13 @@ fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(Stri
 #[post("/subscriptions")]
 async fn subscribe(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<SubscribeBody>,
 ) -> Reply {
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let (agent, mailbox) = subscriber(&asker, &said, strict)?;
     let signature = said.signature.unwrap_or(Scheme::V1);
     let secret = said.secret.map(|text| Secret::given(&text, signature)).transpose()?;
@@ -225,8 +225,8 @@ async fn subscribe(
         signature,
         expires_at: said.expires_at.map(|end| end.0),
     };
-    let made = endpoints::subscribe(&doors.ctx, &asker.caller, &agent, ask, secret, once.as_ref()).await?;
-    created(&SubscriptionBody::new(made, &doors, asker.dialect))
+    let made = endpoints::subscribe(&api.ctx, &asker.caller, &agent, ask, secret, once.as_ref()).await?;
+    created(&SubscriptionBody::new(made, &api, asker.dialect))
 }
 
 /// List subscriptions
@@ -240,21 +240,21 @@ async fn subscribe(
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
 #[get("/subscriptions")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     // A malformed portfolio id matches no portfolio, so the list is empty.
     let portfolio = query.text("portfolio_id").map(str::parse::<PortfolioId>);
     if let Some(Err(_)) = portfolio {
         return ok(&[(); 0]);
     }
-    let filter = Filter {
+    let filter = EndpointFilter {
         portfolio_id: portfolio.and_then(Result::ok),
         intent_id: query.parsed("intent_id", "an intent's id", |text| text.parse().ok())?,
         kind: query.parsed("kind", "`subscription`, `mailbox` or `agent`", EndpointKind::parse)?,
         after: query.parsed("after", "a subscription's id", |text| text.parse().ok())?,
         limit: query.limit(PAGE)?,
     };
-    let found = endpoints::list(&doors.ctx, &asker.caller, &filter).await?;
-    let shown = found.into_iter().map(|one| SubscriptionBody::new(one, &doors, asker.dialect));
+    let found = endpoints::list(&api.ctx, &asker.caller, &filter).await?;
+    let shown = found.into_iter().map(|one| SubscriptionBody::new(one, &api, asker.dialect));
     listed(shown)
 }
 
@@ -263,9 +263,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
 #[get("/subscriptions/{subscription_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = endpoints::get(&doors.ctx, &asker.caller, id("subscription", &path)?).await?;
-    ok(&SubscriptionBody::new(found, &doors, asker.dialect))
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = endpoints::get(&api.ctx, &asker.caller, id("subscription", &path)?).await?;
+    ok(&SubscriptionBody::new(found, &api, asker.dialect))
 }
 
 /// A change of a subscription.
@@ -294,7 +294,7 @@ struct ChangeBody {
     responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
 #[patch("/subscriptions/{subscription_id}")]
 async fn change(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
@@ -306,8 +306,8 @@ async fn change(
         active: said.active,
         expires_at: said.expires_at.map(|end| end.0),
     };
-    let changed = endpoints::change(&doors.ctx, &asker.caller, id("subscription", &path)?, ask).await?;
-    ok(&SubscriptionBody::new(changed, &doors, asker.dialect))
+    let changed = endpoints::change(&api.ctx, &asker.caller, id("subscription", &path)?, ask).await?;
+    ok(&SubscriptionBody::new(changed, &api, asker.dialect))
 }
 
 /// Delete a subscription
@@ -317,8 +317,8 @@ async fn change(
     params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 204, description = "Deleted")))]
 #[delete("/subscriptions/{subscription_id}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    endpoints::remove(&doors.ctx, &asker.caller, id("subscription", &path)?).await?;
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    endpoints::remove(&api.ctx, &asker.caller, id("subscription", &path)?).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -340,7 +340,7 @@ struct RotateBody {
     responses((status = 200, description = "The subscription, with its new secret", body = SubscriptionBody)))]
 #[post("/subscriptions/{subscription_id}/rotate")]
 async fn rotate(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<RotateBody>,
@@ -350,8 +350,8 @@ async fn rotate(
         let message = "`overlap_seconds` is more than ten years.";
         return Err(Refusal::field(Code::InvalidRequest, "overlap_seconds", "too_long", message).into());
     }
-    let rotated = endpoints::rotate(&doors.ctx, &asker.caller, id("subscription", &path)?, overlap).await?;
-    ok(&SubscriptionBody::new(rotated, &doors, asker.dialect))
+    let rotated = endpoints::rotate(&api.ctx, &asker.caller, id("subscription", &path)?, overlap).await?;
+    ok(&SubscriptionBody::new(rotated, &api, asker.dialect))
 }
 
 /// Get an agent's webhook
@@ -362,7 +362,7 @@ async fn rotate(
     params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The webhook, with its secret", body = SubscriptionBody)))]
 #[get("/agents/{agent_id}/endpoint")]
-async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = endpoints::of_agent(&doors.ctx, &asker.caller, &path).await?;
-    ok(&SubscriptionBody::new(found, &doors, asker.dialect))
+async fn of_agent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = endpoints::of_agent(&api.ctx, &asker.caller, &path).await?;
+    ok(&SubscriptionBody::new(found, &api, asker.dialect))
 }

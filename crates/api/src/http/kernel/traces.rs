@@ -8,7 +8,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::kernel::events::EventBody;
 use crate::http::routes::Routes;
-use crate::http::{Doors, paged};
+use crate::http::{ApiState, paged};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list);
@@ -25,9 +25,9 @@ pub fn routes(config: &mut Routes<'_>) {
     responses((status = 200, description = "The events", body = [EventBody],
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/events")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let trace_id = query.text("trace_id");
-    let found = traces::list(&doors.ctx, &asker.caller, trace_id, query.limit(100)?, query.offset()?).await?;
+    let found = traces::list(&api.ctx, &asker.caller, trace_id, query.limit(100)?, query.offset()?).await?;
     let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
     paged(&bodies, found.cut, found.large)
 }

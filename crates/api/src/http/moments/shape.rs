@@ -7,7 +7,7 @@ use entente_domain::ids::{IntentId, JobId, KeyId, MomentId};
 use entente_domain::moments::{
     Brief, Hatches, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile, Via, WordKind,
 };
-use entente_kernel::moments::{Emitted, Remark, Shown, Warning, Word};
+use entente_kernel::moments::{Emitted, MomentView, Remark, Warning, Word};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -189,7 +189,7 @@ impl ResolutionBody {
 
 impl MomentBody {
     /// Shapes a moment in the client's dialect.
-    pub fn new(shown: &Shown, dialect: Dialect) -> Self {
+    pub fn new(shown: &MomentView, dialect: Dialect) -> Self {
         let moment = shown.moment.clone();
         let wire = |at| WireTime::new(at, dialect);
         let around = &shown.around;

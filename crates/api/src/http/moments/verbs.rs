@@ -12,7 +12,7 @@ use crate::http::body::{Body, OptionalBody, once_of};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(resolve).service(word).service(withdraw).service(close).service(acknowledge).service(view);
@@ -41,7 +41,7 @@ struct ResolveBody {
 #[post("/moments/{moment_id}/resolution")]
 async fn resolve(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ResolveBody>,
@@ -50,7 +50,7 @@ async fn resolve(
     // Neither the body nor its hash is stored under the idempotency key: a short answer could be guessed.
     let once = once_of(&request)?;
     let ResolveBody { envelope_digest, resolution } = body.value;
-    let (ctx, caller) = (&doors.ctx, &asker.caller);
+    let (ctx, caller) = (&api.ctx, &asker.caller);
     let shown = moments::resolve(ctx, caller, moment_id, &envelope_digest, resolution, once.as_ref()).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
@@ -76,14 +76,14 @@ struct WordBody {
 #[post("/moments/{moment_id}/words")]
 async fn word(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<WordBody>,
 ) -> Reply {
     let moment_id = moment_id(&path)?;
     let once = once_of(&request)?;
-    let shown = moments::word(&doors.ctx, &asker.caller, moment_id, &body.value.text, once.as_ref()).await?;
+    let shown = moments::word(&api.ctx, &asker.caller, moment_id, &body.value.text, once.as_ref()).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -104,12 +104,12 @@ struct ReasonBody {
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/withdraw")]
 async fn withdraw(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<ReasonBody>,
 ) -> Reply {
-    let shown = moments::withdraw(&doors.ctx, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
+    let shown = moments::withdraw(&api.ctx, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -122,12 +122,12 @@ async fn withdraw(
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/close")]
 async fn close(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<ReasonBody>,
 ) -> Reply {
-    let shown = moments::close(&doors.ctx, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
+    let shown = moments::close(&api.ctx, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -139,8 +139,8 @@ async fn close(
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/ack")]
-async fn acknowledge(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let shown = moments::acknowledge(&doors.ctx, &asker.caller, moment_id(&path)?).await?;
+async fn acknowledge(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let shown = moments::acknowledge(&api.ctx, &asker.caller, moment_id(&path)?).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -152,7 +152,7 @@ async fn acknowledge(doors: web::Data<Doors>, asker: Asker, path: web::Path<Stri
     params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/view")]
-async fn view(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let shown = moments::view(&doors.ctx, &asker.caller, moment_id(&path)?).await?;
+async fn view(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let shown = moments::view(&api.ctx, &asker.caller, moment_id(&path)?).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }

@@ -25,7 +25,7 @@ pub(super) fn explain(document: &mut OpenApi) {
         for (method, operation) in operations(item) {
             let form = match Family::of(&method, path) {
                 Family::Jobs => JOB_PROBLEM.into(),
-                Family::House => ProblemBody::name(),
+                Family::Entente => ProblemBody::name(),
             };
             operation.responses.responses.values_mut().for_each(|response| reform(response, &form));
             for code in codes(path, &method, operation) {

@@ -18,7 +18,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 /// The default `decision_type`.
 const DEFAULT_TYPE: &str = "arbitration";
@@ -113,7 +113,7 @@ struct ArbitrateBody {
 #[post("/intents/{intent_id}/arbitrate")]
 async fn arbitrate(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ArbitrateBody>,
@@ -121,7 +121,7 @@ async fn arbitrate(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let caller =
         asker.caller.acting_as(asker.caller.speaker("requested_by", said.requested_by.as_deref(), strict)?);
     let ask = ArbitrationAsk {
@@ -129,7 +129,7 @@ async fn arbitrate(
         context: said.context.unwrap_or_default(),
         options: said.options.unwrap_or_default(),
     };
-    let made = arbitration::request(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = arbitration::request(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&ArbitrationBody::new(made, asker.dialect))
 }
 
@@ -146,9 +146,9 @@ struct ArbitrationList {
            ("status" = Option<ArbitrationStatus>, Query, description = "Only requests in this status")),
     responses((status = 200, description = "The requests", body = ArbitrationList)))]
 #[get("/intents/{intent_id}/arbitrations")]
-async fn requests(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn requests(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let status = query.parsed("status", "`pending` or `resolved`", ArbitrationStatus::parse)?;
-    let found = arbitration::requests(&doors.ctx, &asker.caller, id("intent", &path)?, status).await?;
+    let found = arbitration::requests(&api.ctx, &asker.caller, id("intent", &path)?, status).await?;
     let arbitrations = found.into_iter().map(|one| ArbitrationBody::new(one, asker.dialect)).collect();
     ok(&ArbitrationList { arbitrations })
 }
@@ -255,7 +255,7 @@ impl DecideBody {
 #[post("/intents/{intent_id}/decisions")]
 async fn decide(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<DecideBody>,
@@ -263,10 +263,10 @@ async fn decide(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let caller =
         asker.caller.acting_as(asker.caller.speaker("decided_by", said.decided_by.as_deref(), strict)?);
-    let made = arbitration::decide(&doors.ctx, &caller, intent_id, said.ask()?, once.as_ref()).await?;
+    let made = arbitration::decide(&api.ctx, &caller, intent_id, said.ask()?, once.as_ref()).await?;
     ok(&DecisionBody::new(made, asker.dialect))
 }
 
@@ -282,8 +282,8 @@ struct DecisionList {
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The decisions", body = DecisionList)))]
 #[get("/intents/{intent_id}/decisions")]
-async fn decisions(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = arbitration::decisions(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn decisions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = arbitration::decisions(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     let decisions = found.into_iter().map(|one| DecisionBody::new(one, asker.dialect)).collect();
     ok(&DecisionList { decisions })
 }

@@ -15,7 +15,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(add).service(remove);
@@ -120,7 +120,7 @@ struct AddBody {
 #[post("/intents/{intent_id}/attachments")]
 async fn add(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AddBody>,
@@ -136,7 +136,7 @@ async fn add(
         content_hash: said.content_hash,
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = attachments::add(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made = attachments::add(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&AttachmentBody::new(made, asker.dialect))
 }
 
@@ -147,8 +147,8 @@ async fn add(
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The attachments", body = [AttachmentBody])))]
 #[get("/intents/{intent_id}/attachments")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = attachments::list(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = attachments::list(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     ok(&found.into_iter().map(|one| AttachmentBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -160,8 +160,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) ->
            ("attachment_id" = String, Path, description = "The attachment")),
     responses((status = 204, description = "Removed")))]
 #[delete("/intents/{intent_id}/attachments/{attachment_id}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let attachment: AttachmentId = id("attachment", &path.1)?;
-    attachments::remove(&doors.ctx, &asker.caller, id("intent", &path.0)?, attachment).await?;
+    attachments::remove(&api.ctx, &asker.caller, id("intent", &path.0)?, attachment).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -15,7 +15,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, created, listed, ok};
+use crate::http::{ApiState, created, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get).service(change).service(delete);
@@ -75,8 +75,8 @@ impl ChannelBody {
     }
 }
 
-fn body_of(channel: Channel, doors: &Doors, asker: &Asker) -> ChannelBody {
-    ChannelBody::new(channel, doors.ctx.settings.strict, asker.dialect)
+fn body_of(channel: Channel, api: &ApiState, asker: &Asker) -> ChannelBody {
+    ChannelBody::new(channel, api.ctx.settings.strict, asker.dialect)
 }
 
 /// A channel to open.
@@ -111,7 +111,7 @@ struct CreateBody {
 #[post("/intents/{intent_id}/channels")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<CreateBody>,
@@ -126,8 +126,8 @@ async fn create(
         task_id: said.task_id,
         options: said.options,
     };
-    let channel = channels::create(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
-    created(&body_of(channel, &doors, &asker))
+    let channel = channels::create(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    created(&body_of(channel, &api, &asker))
 }
 
 /// List an intent's channels
@@ -140,20 +140,20 @@ async fn create(
            ("offset" = Option<u32>, Query, description = "Number of channels to skip; defaults to 0")),
     responses((status = 200, description = "The channels", body = [ChannelBody])))]
 #[get("/intents/{intent_id}/channels")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let status = |text: &str| match text {
         "open" => Some(ChannelStatus::Open),
         "closed" => Some(ChannelStatus::Closed),
         _ => None,
     };
-    let filter = channels::Filter {
+    let filter = channels::ChannelFilter {
         status: query.parsed("status", "`open` or `closed`", status)?,
         limit: query.limit(PAGE)?,
         offset: query.offset()?,
     };
-    let found = channels::list(&doors.ctx, &asker.caller, intent_id, &filter).await?;
-    listed(found.into_iter().map(|channel| body_of(channel, &doors, &asker)))
+    let found = channels::list(&api.ctx, &asker.caller, intent_id, &filter).await?;
+    listed(found.into_iter().map(|channel| body_of(channel, &api, &asker)))
 }
 
 /// Get a channel
@@ -161,9 +161,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "The channel", body = ChannelBody)))]
 #[get("/channels/{channel_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let channel = channels::get(&doors.ctx, &asker.caller, id("channel", &path)?).await?;
-    ok(&body_of(channel, &doors, &asker))
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let channel = channels::get(&api.ctx, &asker.caller, id("channel", &path)?).await?;
+    ok(&body_of(channel, &api, &asker))
 }
 
 /// A change to a channel; omitted members stay as they are.
@@ -190,7 +190,7 @@ struct ChangeBody {
               (status = 409, description = "`channel_closed`", body = crate::http::error::ProblemBody)))]
 #[patch("/channels/{channel_id}")]
 async fn change(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
@@ -203,8 +203,8 @@ async fn change(
         options: said.options,
         status: said.status,
     };
-    let channel = channels::change(&doors.ctx, &asker.caller, id, change).await?;
-    ok(&body_of(channel, &doors, &asker))
+    let channel = channels::change(&api.ctx, &asker.caller, id, change).await?;
+    ok(&body_of(channel, &api, &asker))
 }
 
 /// The confirmation that a channel was deleted.
@@ -224,8 +224,8 @@ struct DeletedBody {
     tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
     responses((status = 200, description = "The channel was deleted", body = DeletedBody)))]
 #[delete("/channels/{channel_id}")]
-async fn delete(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn delete(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;
-    channels::delete(&doors.ctx, &asker.caller, channel_id).await?;
+    channels::delete(&api.ctx, &asker.caller, channel_id).await?;
     ok(&DeletedBody { status: "closed", channel_id })
 }

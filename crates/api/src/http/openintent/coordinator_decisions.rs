@@ -17,7 +17,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(decide).service(decisions).service(decisions_on);
@@ -113,7 +113,7 @@ struct RecordBody {
 #[post("/decisions")]
 async fn decide(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<RecordBody>,
 ) -> Reply {
@@ -128,7 +128,7 @@ async fn decide(
         alternatives: said.alternatives_considered,
         confidence: said.confidence,
     };
-    let made = coordinators::decide(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made = coordinators::decide(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&DecisionBody::new(made, asker.dialect))
 }
 
@@ -150,10 +150,15 @@ fn bodies(found: Vec<DecisionRecord>, dialect: Dialect) -> Vec<DecisionBody> {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
 #[get("/intents/{intent_id}/coordinator-decisions")]
-async fn decisions_on(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn decisions_on(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
     let (before, limit) = page(&query)?;
     let intent_id = id("intent", &path)?;
-    let found = coordinators::decisions(&doors.ctx, &asker.caller, intent_id, before, limit).await?;
+    let found = coordinators::decisions(&api.ctx, &asker.caller, intent_id, before, limit).await?;
     ok(&bodies(found, asker.dialect))
 }
 
@@ -167,9 +172,9 @@ async fn decisions_on(doors: web::Data<Doors>, asker: Asker, path: web::Path<Str
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
 #[get("/decisions")]
-async fn decisions(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn decisions(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let (before, limit) = page(&query)?;
-    let ctx = &doors.ctx;
+    let ctx = &api.ctx;
     let found = match (query.text("coordinator_id"), query.text("intent_id")) {
         (Some(text), _) => {
             let of: CoordinatorId = id("coordinator", text)?;

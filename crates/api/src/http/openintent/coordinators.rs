@@ -19,7 +19,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(appoint).service(beat).service(get).service(change).service(list);
@@ -106,9 +106,9 @@ impl CoordinatorBody {
     }
 }
 
-fn shown(made: Coordinator, doors: &Doors, asker: &Asker) -> Reply {
+fn response(made: Coordinator, api: &ApiState, asker: &Asker) -> Reply {
     let version = made.version;
-    let text = serde_json::to_vec(&CoordinatorBody::new(made, doors.ctx.now(), asker.dialect));
+    let text = serde_json::to_vec(&CoordinatorBody::new(made, api.ctx.now(), asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
     Ok(HttpResponse::Ok()
         .content_type("application/json")
@@ -166,7 +166,7 @@ struct AppointBody {
 #[post("/coordinators")]
 async fn appoint(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<AppointBody>,
 ) -> Reply {
@@ -178,7 +178,7 @@ async fn appoint(
         return Err(Refusal::field(Code::Unprocessable, "scope", "unsupported", message).into());
     }
     let intent_id = intent_of(said.intent_id.as_ref())?;
-    let after = said.duration_seconds.map(|seconds| plus_seconds(doors.ctx.now(), seconds));
+    let after = said.duration_seconds.map(|seconds| plus_seconds(api.ctx.now(), seconds));
     let ask = CoordinatorAsk {
         agent_id: said.agent_id,
         role: said.role,
@@ -190,9 +190,9 @@ async fn appoint(
         metadata: said.metadata.unwrap_or_default(),
     };
     let replaces = one("replaces", said.replaces)?;
-    let ctx = &doors.ctx;
+    let ctx = &api.ctx;
     let made = coordinators::appoint(ctx, &asker.caller, intent_id, ask, replaces, once.as_ref()).await?;
-    shown(made, &doors, &asker)
+    response(made, &api, &asker)
 }
 
 /// Get a coordinator
@@ -200,9 +200,9 @@ async fn appoint(
     params(("coordinator_id" = String, Path, description = "The appointment")),
     responses((status = 200, description = "The appointment; its version is the ETag", body = CoordinatorBody)))]
 #[get("/coordinators/{coordinator_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = coordinators::get(&doors.ctx, &asker.caller, id("coordinator", &path)?).await?;
-    shown(found, &doors, &asker)
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = coordinators::get(&api.ctx, &asker.caller, id("coordinator", &path)?).await?;
+    response(found, &api, &asker)
 }
 
 /// List an intent's coordinators
@@ -213,10 +213,10 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
            ("before" = Option<String>, Query, description = "Only appointments older than this one: the first id of the previous page")),
     responses((status = 200, description = "The appointments", body = Vec<CoordinatorBody>)))]
 #[get("/intents/{intent_id}/coordinators")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let before = query.parsed("before", "a coordinator's id", |text| text.parse().ok())?;
-    let found = coordinators::list(&doors.ctx, &asker.caller, id("intent", &path)?, before).await?;
-    let now = doors.ctx.now();
+    let found = coordinators::list(&api.ctx, &asker.caller, id("intent", &path)?, before).await?;
+    let now = api.ctx.now();
     let list: Vec<CoordinatorBody> =
         found.into_iter().map(|one| CoordinatorBody::new(one, now, asker.dialect)).collect();
     ok(&list)
@@ -245,8 +245,8 @@ struct CoordinatorBeat {
     responses((status = 200, description = "The heartbeat was recorded", body = CoordinatorBeat),
               (status = 409, description = "`invalid_transition`: the appointment is over", body = ProblemBody)))]
 #[post("/coordinators/{coordinator_id}/heartbeat")]
-async fn beat(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let heard = coordinators::beat(&doors.ctx, &asker.caller, id("coordinator", &path)?).await?;
+async fn beat(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let heard = coordinators::beat(&api.ctx, &asker.caller, id("coordinator", &path)?).await?;
     let at = |at| WireTime::new(at, asker.dialect);
     ok(&CoordinatorBeat {
         status: "ok",
@@ -290,7 +290,7 @@ struct ChangeBody {
 #[patch("/coordinators/{coordinator_id}")]
 async fn change(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
@@ -299,6 +299,6 @@ async fn change(
     let seen = if_match_of("coordinator", &request)?;
     let said = body.value;
     let change = CoordinatorChange { status: said.status, guardrails: said.guardrails, reason: said.reason };
-    let changed = coordinators::change(&doors.ctx, &asker.caller, coordinator_id, seen, change).await?;
-    shown(changed, &doors, &asker)
+    let changed = coordinators::change(&api.ctx, &asker.caller, coordinator_id, seen, change).await?;
+    response(changed, &api, &asker)
 }

@@ -10,7 +10,7 @@ use entente_domain::ids::{CostId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary, UnitSummary, amount};
 use entente_kernel::openintent::costs;
-use entente_kernel::openintent::costs::Page;
+use entente_kernel::openintent::costs::CostPage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{NumberOrText, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(record);
@@ -218,7 +218,7 @@ struct RecordBody {
 #[post("/intents/{intent_id}/costs")]
 async fn record(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<RecordBody>,
@@ -226,7 +226,7 @@ async fn record(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let caller =
         asker.caller.acting_as(asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?);
     let named = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -238,7 +238,7 @@ async fn record(
         model: named(said.model),
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = costs::record(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = costs::record(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&CostBody::new(made, asker.dialect)?)
 }
 
@@ -251,10 +251,10 @@ async fn record(
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The costs", body = CostList)))]
 #[get("/intents/{intent_id}/costs")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let (after, limit) = (query.place()?, query.limit(PAGE)?);
-    let Page { costs, next, summary } =
-        costs::list(&doors.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
+    let CostPage { costs, next, summary } =
+        costs::list(&api.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
     let costs = costs.into_iter().map(|cost| CostBody::new(cost, asker.dialect)).collect::<Result<_, _>>()?;
     ok(&CostList { costs, summary: CostSummary::new(&summary)?, next })
 }

@@ -6,7 +6,7 @@ use entente_domain::ids::{EscalationId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::escalations::{Escalation, EscalationAsk, EscalationStatus, Weight};
 use entente_kernel::openintent::escalations;
-use entente_kernel::openintent::escalations::Filter;
+use entente_kernel::openintent::escalations::EscalationFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(escalate).service(of_intent).service(list).service(resolve);
@@ -112,7 +112,7 @@ struct EscalateBody {
 #[post("/intents/{intent_id}/escalations")]
 async fn escalate(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<EscalateBody>,
@@ -121,7 +121,7 @@ async fn escalate(
     let once = body.once(&request)?;
     let said = body.value;
     let by = said.escalated_by.as_deref().filter(|name| !name.is_empty());
-    let by = asker.caller.speaker("escalated_by", by, doors.ctx.settings.strict)?;
+    let by = asker.caller.speaker("escalated_by", by, api.ctx.settings.strict)?;
     let ask = EscalationAsk {
         reason: said.reason,
         priority: said.priority.unwrap_or_default(),
@@ -130,7 +130,7 @@ async fn escalate(
         assigned_to: said.assigned_to.filter(|name| !name.is_empty()),
     };
     let caller = asker.caller.acting_as(by);
-    let made = escalations::escalate(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = escalations::escalate(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&EscalationBody::new(made, asker.dialect))
 }
 
@@ -147,8 +147,8 @@ fn status(text: &str) -> Option<String> {
     known.then(|| text.to_owned())
 }
 
-fn filter(query: &Query) -> Result<Filter, Problem> {
-    Ok(Filter {
+fn filter(query: &Query) -> Result<EscalationFilter, Problem> {
+    Ok(EscalationFilter {
         intent_id: query.text("intent_id").map(|text| id("intent", text)).transpose()?,
         status: query.parsed("status", "an escalation's status", status)?,
         assigned_to: query.text("assigned_to").map(str::to_owned),
@@ -157,8 +157,8 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
     })
 }
 
-async fn listed(doors: &Doors, asker: &Asker, filter: &Filter) -> Reply {
-    let found = escalations::list(&doors.ctx, &asker.caller, filter).await?;
+async fn listed(api: &ApiState, asker: &Asker, filter: &EscalationFilter) -> Reply {
+    let found = escalations::list(&api.ctx, &asker.caller, filter).await?;
     ok(&EscalationList {
         escalations: found.into_iter().map(|one| EscalationBody::new(one, asker.dialect)).collect(),
     })
@@ -175,9 +175,9 @@ async fn listed(doors: &Doors, asker: &Asker, filter: &Filter) -> Reply {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The escalations", body = EscalationList)))]
 #[get("/intents/{intent_id}/escalations")]
-async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let filter = Filter { intent_id: Some(id("intent", &path)?), ..filter(&query)? };
-    listed(&doors, &asker, &filter).await
+async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let filter = EscalationFilter { intent_id: Some(id("intent", &path)?), ..filter(&query)? };
+    listed(&api, &asker, &filter).await
 }
 
 /// List escalations
@@ -192,8 +192,8 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The escalations", body = EscalationList)))]
 #[get("/escalations")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    listed(&doors, &asker, &filter(&query)?).await
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    listed(&api, &asker, &filter(&query)?).await
 }
 
 /// The resolution of an escalation.
@@ -222,7 +222,7 @@ struct ResolveBody {
 #[post("/escalations/{escalation_id}/resolve")]
 async fn resolve(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ResolveBody>,
@@ -231,10 +231,10 @@ async fn resolve(
     let once = body.once(&request)?;
     let said = body.value;
     let by = said.resolved_by.as_deref().filter(|name| !name.is_empty());
-    let by = asker.caller.speaker("resolved_by", by, doors.ctx.settings.strict)?;
+    let by = asker.caller.speaker("resolved_by", by, api.ctx.settings.strict)?;
     let caller = asker.caller.acting_as(by);
     let done =
-        escalations::resolve(&doors.ctx, &caller, escalation, &said.resolution, said.notes, once.as_ref())
+        escalations::resolve(&api.ctx, &caller, escalation, &said.resolution, said.notes, once.as_ref())
             .await?;
     ok(&EscalationBody::new(done, asker.dialect))
 }

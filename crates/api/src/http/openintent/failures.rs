@@ -16,7 +16,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(record);
@@ -154,7 +154,7 @@ struct RecordBody {
 #[post("/intents/{intent_id}/failures")]
 async fn record(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<RecordBody>,
@@ -162,7 +162,7 @@ async fn record(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let caller =
         asker.caller.acting_as(asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?);
     let ask = FailureAsk {
@@ -173,7 +173,7 @@ async fn record(
         retry_scheduled_at: said.retry_scheduled_at.map(|at| at.0),
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = failures::record(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = failures::record(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&FailureBody::new(made, asker.dialect))
 }
 
@@ -187,9 +187,9 @@ async fn record(
     responses((status = 200, description = "The failures", body = [FailureBody],
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/failures")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let (after, limit) = (query.place()?, query.limit(PAGE)?);
-    let page = failures::list(&doors.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
+    let page = failures::list(&api.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
     let bodies: Vec<_> = page.failures.into_iter().map(|one| FailureBody::new(one, asker.dialect)).collect();
     let text = serde_json::to_vec(&bodies).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = HttpResponse::Ok();

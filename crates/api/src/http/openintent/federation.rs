@@ -22,7 +22,7 @@ use crate::http::error::Reply;
 pub use crate::http::openintent::federation::documents::well_known;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(status).service(agents).service(dispatch).service(get);
@@ -97,8 +97,8 @@ impl PeerBody {
 #[utoipa::path(operation_id = "federation_status", tag = "federation",
     responses((status = 200, description = "Status of federation", body = StatusBody)))]
 #[get("/federation/status")]
-async fn status(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let (set_up, counts) = federation::status(&doors.ctx, &asker.caller).await?;
+async fn status(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let (set_up, counts) = federation::status(&api.ctx, &asker.caller).await?;
     let peers: Vec<PeerBody> =
         set_up.map_or_else(Vec::new, |federation| federation.peers.iter().map(PeerBody::new).collect());
     ok(&StatusBody {
@@ -164,11 +164,11 @@ impl AgentBody {
            ("after" = Option<String>, Query, description = "Only agents after this id: `next` of the previous page")),
     responses((status = 200, description = "The agents", body = AgentList)))]
 #[get("/federation/agents")]
-async fn agents(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn agents(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let source = request.headers().get("x-source-server").map(|value| value.to_str().unwrap_or("\u{fffd}"));
-    let (found, more) = federation::agents(&doors.ctx, &asker.caller, source, query.text("after")).await?;
+    let (found, more) = federation::agents(&api.ctx, &asker.caller, source, query.text("after")).await?;
     let next = found.last().filter(|_| more).map(|agent| agent.agent_id.clone());
-    let federation = doors.ctx.settings.federation.as_ref();
+    let federation = api.ctx.settings.federation.as_ref();
     let agents = found.into_iter().map(|agent| AgentBody::new(agent, federation)).collect();
     ok(&AgentList { agents, next })
 }
@@ -254,7 +254,12 @@ impl DispatchBody {
     params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
 #[post("/federation/dispatch")]
-async fn dispatch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+async fn dispatch(
+    request: HttpRequest,
+    api: web::Data<ApiState>,
+    asker: Asker,
+    body: Body<AskBody>,
+) -> Reply {
     let intent_id: IntentId = id("intent", &body.value.intent_id)?;
     let once = body.once(&request)?;
     let said = body.value;
@@ -266,7 +271,7 @@ async fn dispatch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, b
         callback_url: said.callback_url.filter(|url| !url.is_empty()),
         trace_context: said.trace_context,
     };
-    let made = federation::dispatch(&doors.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made = federation::dispatch(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&DispatchBody::new(made, asker.dialect))
 }
 
@@ -275,7 +280,7 @@ async fn dispatch(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, b
     params(("dispatch_id" = String, Path, description = "The dispatch")),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
 #[get("/federation/dispatches/{dispatch_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = federation::get(&doors.ctx, &asker.caller, id("dispatch", &path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = federation::get(&api.ctx, &asker.caller, id("dispatch", &path)?).await?;
     ok(&DispatchBody::new(found, asker.dialect))
 }

@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 use crate::http::body::{Body, id, if_match};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
-use crate::http::openintent::intents::{IntentBody, shown};
+use crate::http::openintent::intents::{IntentBody, response};
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(set).service(get).service(remove);
@@ -116,15 +116,15 @@ impl ToSchema for GivenPolicy {}
 #[put("/intents/{intent_id}/governance")]
 async fn set(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<GivenPolicy>,
 ) -> Reply {
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
-    let intent = governance::set(&doors.ctx, &asker.caller, id, seen, Some(body.value.0)).await?;
-    shown(&intent, &asker)
+    let intent = governance::set(&api.ctx, &asker.caller, id, seen, Some(body.value.0)).await?;
+    response(&intent, &asker)
 }
 
 /// Get an intent's governance policy
@@ -132,8 +132,8 @@ async fn set(
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy as set, and the policy in force", body = PolicyBody)))]
 #[get("/intents/{intent_id}/governance")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let (intent, policy) = governance::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let (intent, policy) = governance::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     let none = Map::new();
     ok(&PolicyBody {
         intent_id: intent.id,
@@ -155,12 +155,12 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[delete("/intents/{intent_id}/governance")]
 async fn remove(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
 ) -> Reply {
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
-    let intent = governance::set(&doors.ctx, &asker.caller, id, seen, None).await?;
-    shown(&intent, &asker)
+    let intent = governance::set(&api.ctx, &asker.caller, id, seen, None).await?;
+    response(&intent, &asker)
 }

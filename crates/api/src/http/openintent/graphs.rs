@@ -10,7 +10,7 @@ use entente_domain::limits::WHOLE_INTENTS;
 use entente_domain::openintent::intents::Intent;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::openintent::graphs;
-use entente_kernel::openintent::graphs::{Cut, Page, Relation};
+use entente_kernel::openintent::graphs::{Cut, GraphPage, Relation};
 use entente_kernel::openintent::intents;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -19,9 +19,9 @@ use crate::http::body::{Body, Query, id, if_match};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::openintent::graphs::drawing::GraphBody;
-use crate::http::openintent::intents::{CreateBody, IntentBody, shown};
+use crate::http::openintent::intents::{CreateBody, IntentBody, response};
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -61,7 +61,7 @@ fn under(mut body: CreateBody, parent: IntentId) -> Result<CreateBody, Refusal> 
 #[post("/intents/{intent_id}/children")]
 async fn create_child(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<CreateBody>,
@@ -69,9 +69,9 @@ async fn create_child(
     let parent: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = under(body.value, parent)?;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", said.created_by.as_deref(), strict)?;
-    let made = intents::create(&doors.ctx, &asker.caller, &created_by, said.ask()?, once.as_ref()).await;
+    let made = intents::create(&api.ctx, &asker.caller, &created_by, said.ask()?, once.as_ref()).await;
     // The path names the parent here, so an unknown one is reported as not found.
     let unknown = |problem: Problem| -> Problem {
         if problem.is_about("parent_intent_id", "unknown") {
@@ -80,7 +80,7 @@ async fn create_child(
             problem
         }
     };
-    shown(&made.map_err(|e| unknown(e.into()))?, &asker)
+    response(&made.map_err(|e| unknown(e.into()))?, &asker)
 }
 
 fn cut(query: &Query) -> Result<Cut, Problem> {
@@ -101,13 +101,13 @@ fn page(body: &impl Serialize, next: Option<IntentId>) -> Reply {
 }
 
 async fn related(
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     path: &str,
     query: &Query,
     relation: Relation,
-) -> Result<Page<Intent>, Problem> {
-    let found = graphs::list(&doors.ctx, &asker.caller, id("intent", path)?, relation, cut(query)?).await?;
+) -> Result<GraphPage<Intent>, Problem> {
+    let found = graphs::list(&api.ctx, &asker.caller, id("intent", path)?, relation, cut(query)?).await?;
     Ok(found)
 }
 
@@ -130,8 +130,8 @@ struct ChildList<'a> {
     responses((status = 200, description = "The parts", body = ChildList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/children")]
-async fn children(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = related(&doors, &asker, &path, &query, Relation::Children).await?;
+async fn children(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = related(&api, &asker, &path, &query, Relation::Children).await?;
     page(&ChildList { children: written(&found.intents, asker.dialect) }, found.next)
 }
 
@@ -153,8 +153,8 @@ struct DescendantList<'a> {
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page"))),
               (status = 422, description = "`unprocessable`: too many intents for one traversal; request the parts separately", body = ProblemBody)))]
 #[get("/intents/{intent_id}/descendants")]
-async fn descendants(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = related(&doors, &asker, &path, &query, Relation::Descendants).await?;
+async fn descendants(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = related(&api, &asker, &path, &query, Relation::Descendants).await?;
     page(&DescendantList { descendants: written(&found.intents, asker.dialect) }, found.next)
 }
 
@@ -173,8 +173,8 @@ struct AncestorList<'a> {
     responses((status = 200, description = "The ancestors, nearest first", body = AncestorList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/ancestors")]
-async fn ancestors(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = related(&doors, &asker, &path, &query, Relation::Ancestors).await?;
+async fn ancestors(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = related(&api, &asker, &path, &query, Relation::Ancestors).await?;
     page(&AncestorList { ancestors: written(&found.intents, asker.dialect) }, found.next)
 }
 
@@ -194,8 +194,13 @@ struct DependencyList<'a> {
     responses((status = 200, description = "The dependencies", body = DependencyList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/dependencies")]
-async fn dependencies(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = related(&doors, &asker, &path, &query, Relation::Dependencies).await?;
+async fn dependencies(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    query: Query,
+) -> Reply {
+    let found = related(&api, &asker, &path, &query, Relation::Dependencies).await?;
     page(&DependencyList { dependencies: written(&found.intents, asker.dialect) }, found.next)
 }
 
@@ -215,8 +220,8 @@ struct DependentList<'a> {
     responses((status = 200, description = "The dependents", body = DependentList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/dependents")]
-async fn dependents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = related(&doors, &asker, &path, &query, Relation::Dependents).await?;
+async fn dependents(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = related(&api, &asker, &path, &query, Relation::Dependents).await?;
     page(&DependentList { dependents: written(&found.intents, asker.dialect) }, found.next)
 }
 
@@ -242,7 +247,7 @@ struct DependBody {
 #[post("/intents/{intent_id}/dependencies")]
 async fn depend(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<DependBody>,
@@ -251,9 +256,9 @@ async fn depend(
     let seen = if_match(&request)?;
     let once = body.once(&request)?;
     // A malformed id names nothing, but only callers that may change the intent may learn that.
-    let dependency = body.value.dependency_id.parse().unwrap_or(IntentId::HOUSE);
-    let intent = graphs::depend(&doors.ctx, &asker.caller, waiting, seen, dependency, once.as_ref()).await?;
-    shown(&intent, &asker)
+    let dependency = body.value.dependency_id.parse().unwrap_or(IntentId::SYSTEM);
+    let intent = graphs::depend(&api.ctx, &asker.caller, waiting, seen, dependency, once.as_ref()).await?;
+    response(&intent, &asker)
 }
 
 /// Remove a dependency of an intent
@@ -267,14 +272,14 @@ async fn depend(
 #[delete("/intents/{intent_id}/dependencies/{dependency_id}")]
 async fn let_go(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
 ) -> Reply {
     let waiting: IntentId = id("intent", &path.0)?;
     let seen = if_match(&request)?;
-    let dependency = path.1.parse().unwrap_or(IntentId::HOUSE);
-    shown(&graphs::let_go(&doors.ctx, &asker.caller, waiting, seen, dependency).await?, &asker)
+    let dependency = path.1.parse().unwrap_or(IntentId::SYSTEM);
+    response(&graphs::let_go(&api.ctx, &asker.caller, waiting, seen, dependency).await?, &asker)
 }
 
 /// The parts that can be worked on.
@@ -294,8 +299,8 @@ struct ReadyList<'a> {
     responses((status = 200, description = "The parts", body = ReadyList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/ready")]
-async fn ready(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = related(&doors, &asker, &path, &query, Relation::Ready).await?;
+async fn ready(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = related(&api, &asker, &path, &query, Relation::Ready).await?;
     page(&ReadyList { ready: written(&found.intents, asker.dialect) }, found.next)
 }
 
@@ -327,8 +332,8 @@ struct BlockedList<'a> {
     responses((status = 200, description = "The parts", body = BlockedList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/blocked")]
-async fn blocked(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = graphs::blocked(&doors.ctx, &asker.caller, id("intent", &path)?, cut(&query)?).await?;
+async fn blocked(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = graphs::blocked(&api.ctx, &asker.caller, id("intent", &path)?, cut(&query)?).await?;
     let blocked = found.intents.iter().map(|one| BlockedIntent {
         intent: IntentBody::new(&one.intent, asker.dialect),
         waits_for: &one.wait.open,
@@ -345,8 +350,8 @@ async fn blocked(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
     responses((status = 200, description = "The graph", body = GraphBody),
               (status = 422, description = "`unprocessable`: too many intents for one traversal; request the parts separately", body = ProblemBody)))]
 #[get("/intents/{intent_id}/graph")]
-async fn graph(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn graph(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let root: IntentId = id("intent", &path)?;
-    let graph = graphs::graph(&doors.ctx, &asker.caller, root).await?;
+    let graph = graphs::graph(&api.ctx, &asker.caller, root).await?;
     ok(&GraphBody::new(root, &graph))
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::body::{Body, Query, id, if_match};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
@@ -99,7 +99,7 @@ impl<'a> IntentBody<'a> {
 }
 
 /// Returns 200 with the intent, and its version as `ETag`.
-pub(crate) fn shown(intent: &Intent, asker: &Asker) -> Reply {
+pub(crate) fn response(intent: &Intent, asker: &Asker) -> Reply {
     let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
     Ok(HttpResponse::Ok()
@@ -184,16 +184,16 @@ impl CreateBody {
 #[post("/intents")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<CreateBody>,
 ) -> Reply {
     let once = body.once(&request)?;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", body.value.created_by.as_deref(), strict)?;
     let ask = body.value.ask()?;
-    let intent = intents::create(&doors.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
-    shown(&intent, &asker)
+    let intent = intents::create(&api.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
+    response(&intent, &asker)
 }
 
 /// A page of intents.
@@ -218,8 +218,8 @@ struct IntentList<'a> {
     responses((status = 200, description = "The intents", body = IntentList,
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/intents")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
-    let filter = intents::Filter {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let filter = intents::IntentFilter {
         status: query.parsed("status", "an intent status", IntentStatus::parse)?,
         created_by: query.text("created_by").map(str::to_owned),
         parent_id: query.parsed("parent_id", "an intent's id", |text| text.parse().ok())?,
@@ -228,7 +228,7 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
         limit: query.limit(50.min(PAGE))?,
         offset: query.offset()?,
     };
-    let found = intents::list(&doors.ctx, &asker.caller, &filter).await?;
+    let found = intents::list(&api.ctx, &asker.caller, &filter).await?;
     let intents = found.items.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect();
     crate::http::paged(&IntentList { intents }, found.cut, found.large)
 }
@@ -239,9 +239,9 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     responses((status = 200, description = "The intent; its version is the ETag", body = IntentBody),
               (status = 403, description = "`access_closed`: request access first", body = crate::http::error::ProblemBody)))]
 #[get("/intents/{intent_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let intent = intents::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
-    shown(&intent, &asker)
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let intent = intents::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    response(&intent, &asker)
 }
 
 /// A state change: patches, or members to merge.
@@ -270,7 +270,7 @@ struct StateBody {
 #[post("/intents/{intent_id}/state")]
 async fn patch_state(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<StateBody>,
@@ -288,11 +288,11 @@ async fn patch_state(
     let token = body.value.fencing_token;
     // The SDK suspends an intent by putting a question into its state (RFC-0025 §5).
     let intent = if question_in(&change).is_some() {
-        suspensions::put(&doors.ctx, &asker.caller, id, seen, change, token).await?
+        suspensions::put(&api.ctx, &asker.caller, id, seen, change, token).await?
     } else {
-        intents::patch_state(&doors.ctx, &asker.caller, id, seen, change, token).await?
+        intents::patch_state(&api.ctx, &asker.caller, id, seen, change, token).await?
     };
-    shown(&intent, &asker)
+    response(&intent, &asker)
 }
 
 /// A status change.
@@ -319,7 +319,7 @@ struct StatusBody {
 #[post("/intents/{intent_id}/status")]
 async fn set_status(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<StatusBody>,
@@ -327,8 +327,8 @@ async fn set_status(
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
     let reason = body.value.reason.as_deref();
-    let intent = intents::set_status(&doors.ctx, &asker.caller, id, seen, body.value.status, reason).await?;
-    shown(&intent, &asker)
+    let intent = intents::set_status(&api.ctx, &asker.caller, id, seen, body.value.status, reason).await?;
+    response(&intent, &asker)
 }
 
 /// An intent with its whole log.
@@ -367,7 +367,7 @@ struct ExportBody<'a> {
     tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The export", body = ExportBody)))]
 #[get("/intents/{intent_id}/export")]
-async fn export(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let export: Export = exports::of_intent(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn export(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let export: Export = exports::of_intent(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     crate::http::ok(&export)
 }

@@ -14,7 +14,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(acquire).service(list).service(renew).service(release);
@@ -100,7 +100,7 @@ struct AcquireBody {
 #[post("/intents/{intent_id}/leases")]
 async fn acquire(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AcquireBody>,
@@ -108,13 +108,13 @@ async fn acquire(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let holder = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let ask =
         LeaseAsk { scope: said.scope, duration_seconds: said.duration_seconds.unwrap_or(DEFAULT_SECONDS) };
     let caller = asker.caller.acting_as(holder);
-    let lease = leases::acquire(&doors.ctx, &caller, intent_id, ask, once.as_ref()).await?;
-    ok(&LeaseBody::new(&lease, doors.ctx.now(), asker.dialect))
+    let lease = leases::acquire(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
 }
 
 /// The leases on an intent.
@@ -133,15 +133,15 @@ struct LeaseList {
            ("format" = Option<String>, Query, description = "`array` returns a bare array; defaults to an object")),
     responses((status = 200, description = "The leases", body = LeaseList)))]
 #[get("/intents/{intent_id}/leases")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let status = match query.text("status") {
         None => Some(LeaseStatus::Active),
         Some("all") => None,
         Some(_) => query.parsed("status", "a lease's status or `all`", LeaseStatus::parse)?,
     };
     let bare = query.parsed("format", "`array`", |text| (text == "array").then_some(()))?.is_some();
-    let found = leases::list(&doors.ctx, &asker.caller, id("intent", &path)?, status).await?;
-    let now = doors.ctx.now();
+    let found = leases::list(&api.ctx, &asker.caller, id("intent", &path)?, status).await?;
+    let now = api.ctx.now();
     let leases: Vec<LeaseBody> =
         found.iter().map(|lease| LeaseBody::new(lease, now, asker.dialect)).collect();
     if bare { ok(&leases) } else { ok(&LeaseList { leases }) }
@@ -165,15 +165,15 @@ struct RenewBody {
               (status = 409, description = "`lease_ended`", body = ProblemBody)))]
 #[patch("/intents/{intent_id}/leases/{lease_id}")]
 async fn renew(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: OptionalBody<RenewBody>,
 ) -> Reply {
     let (intent_id, lease_id) = ids(&path)?;
     let seconds = body.0.value.duration_seconds.unwrap_or(DEFAULT_SECONDS);
-    let lease = leases::renew(&doors.ctx, &asker.caller, intent_id, lease_id, seconds).await?;
-    ok(&LeaseBody::new(&lease, doors.ctx.now(), asker.dialect))
+    let lease = leases::renew(&api.ctx, &asker.caller, intent_id, lease_id, seconds).await?;
+    ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
 }
 
 fn ids(path: &(String, String)) -> Result<(IntentId, LeaseId), Problem> {
@@ -198,9 +198,9 @@ struct LeaseEnd {
     params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
     responses((status = 200, description = "The ended lease", body = LeaseEnd)))]
 #[delete("/intents/{intent_id}/leases/{lease_id}")]
-async fn release(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn release(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let (intent_id, lease_id) = ids(&path)?;
-    let lease = leases::release(&doors.ctx, &asker.caller, intent_id, lease_id).await?;
+    let lease = leases::release(&api.ctx, &asker.caller, intent_id, lease_id).await?;
     let message = "Lease released";
-    ok(&LeaseEnd { message, lease: LeaseBody::new(&lease, doors.ctx.now(), asker.dialect) })
+    ok(&LeaseEnd { message, lease: LeaseBody::new(&lease, api.ctx.now(), asker.dialect) })
 }

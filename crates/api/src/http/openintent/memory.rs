@@ -8,7 +8,7 @@ use entente_domain::ids::{IntentId, MemoryId};
 use entente_domain::limits::{MEMORY_QUERY_BYTES, MEMORY_TAGS};
 use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
 use entente_kernel::openintent::memory;
-use entente_kernel::openintent::memory::{Filter, Page};
+use entente_kernel::openintent::memory::{MemoryFilter, MemoryPage};
 use serde::Serialize;
 
 use crate::http::body::{Body, Query, id, if_match_maybe, if_match_of};
@@ -18,7 +18,7 @@ use crate::http::openintent::memory::bodies::{
     AskBody, ChangeBody, ChangeShown, DeletedBody, EntryBody, MadeBody, VersionBody,
 };
 use crate::http::routes::Routes;
-use crate::http::{Doors, listed, ok};
+use crate::http::{ApiState, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(get).service(change).service(remove).service(versions);
@@ -29,7 +29,7 @@ pub fn routes(config: &mut Routes<'_>) {
 const LIST: u32 = 100;
 
 /// Returns a 200 with an entry, and the entry's version as `ETag`.
-fn shown(version: i64, body: &impl Serialize) -> Reply {
+fn response(version: i64, body: &impl Serialize) -> Reply {
     let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
     let etag = format!("\"{version}\"");
     Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
@@ -43,7 +43,7 @@ fn archived(query: &Query) -> Result<bool, Problem> {
     Ok(query.parsed("archived", "true or false", |text| text.parse().ok())?.unwrap_or_default())
 }
 
-fn filter(query: &Query) -> Result<Filter, Problem> {
+fn filter(query: &Query) -> Result<MemoryFilter, Problem> {
     let text = |name: &str| query.text(name).map(str::to_owned);
     let types = "one of working, episodic, semantic";
     let tags = |text: &str| {
@@ -53,7 +53,7 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
     let phrase = |text: &str| (text.len() <= MEMORY_QUERY_BYTES).then(|| text.to_owned());
     let phrases = format!("a phrase of at most {MEMORY_QUERY_BYTES} bytes");
     let words = query.parsed("q", &phrases, phrase)?;
-    Ok(Filter {
+    Ok(MemoryFilter {
         namespace: text("namespace"),
         key: text("key"),
         key_prefix: text("key_prefix"),
@@ -85,11 +85,11 @@ fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
               (status = 409, description = "`already_exists` with `current_version`, `intent_resolved`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 413, description = "`too_large`: the value, or the total of the agent's memory", body = crate::http::error::ProblemBody)))]
 #[post("/memory")]
-async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<AskBody>) -> Reply {
     let once = body.once(&request)?;
     let (agent, ask, home) = body.value.ask(&asker.caller.agent)?;
-    let made = memory::create(&doors.ctx, &asker.caller, &agent, ask, home, once.as_ref()).await?;
-    shown(made.entry.version, &MadeBody::new(made, asker.dialect))
+    let made = memory::create(&api.ctx, &asker.caller, &agent, ask, home, once.as_ref()).await?;
+    response(made.entry.version, &MadeBody::new(made, asker.dialect))
 }
 
 /// Get a memory entry
@@ -100,9 +100,9 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
     params(("memory_id" = String, Path, description = "The entry")),
     responses((status = 200, description = "The entry; its version is the ETag", body = EntryBody)))]
 #[get("/memory/{memory_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let entry = memory::get(&doors.ctx, &asker.caller, entry_of(&path)?).await?;
-    shown(entry.version, &EntryBody::new(entry, asker.dialect))
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let entry = memory::get(&api.ctx, &asker.caller, entry_of(&path)?).await?;
+    response(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
 /// Change a memory entry
@@ -119,15 +119,15 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[patch("/memory/{memory_id}")]
 async fn change(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
 ) -> Reply {
     let id = entry_of(&path)?;
     let seen = if_match_of("memory entry", &request)?;
-    let entry = memory::change(&doors.ctx, &asker.caller, id, seen, body.value.change()).await?;
-    shown(entry.version, &EntryBody::new(entry, asker.dialect))
+    let entry = memory::change(&api.ctx, &asker.caller, id, seen, body.value.change()).await?;
+    response(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
 /// Delete a memory entry
@@ -140,13 +140,13 @@ async fn change(
 #[delete("/memory/{memory_id}")]
 async fn remove(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
 ) -> Reply {
     let id = entry_of(&path)?;
     let seen = if_match_maybe("memory entry", &request)?;
-    memory::remove(&doors.ctx, &asker.caller, id, seen).await?;
+    memory::remove(&api.ctx, &asker.caller, id, seen).await?;
     ok(&DeletedBody::new(id))
 }
 
@@ -158,8 +158,8 @@ async fn remove(
     params(("memory_id" = String, Path, description = "The entry")),
     responses((status = 200, description = "The versions", body = Vec<VersionBody>)))]
 #[get("/memory/{memory_id}/versions")]
-async fn versions(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = memory::versions(&doors.ctx, &asker.caller, entry_of(&path)?).await?;
+async fn versions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = memory::versions(&api.ctx, &asker.caller, entry_of(&path)?).await?;
     ok(&found.into_iter().map(|one| VersionBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -181,8 +181,8 @@ async fn versions(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
            ("offset" = Option<u32>, Query, description = "Number of entries to skip; defaults to 0")),
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/agents/{agent_id}/memory")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    all(memory::list(&doors.ctx, &asker.caller, &path, &filter(&query)?).await?, &asker)
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    all(memory::list(&api.ctx, &asker.caller, &path, &filter(&query)?).await?, &asker)
 }
 
 /// List the changes to an agent's memory
@@ -195,10 +195,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The changes", body = Vec<ChangeShown>)))]
 #[get("/agents/{agent_id}/memory/changes")]
-async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn changes(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let least = |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0);
     let after = query.parsed("after", "a number", least)?.unwrap_or_default();
-    let found = memory::changes(&doors.ctx, &asker.caller, &path, after, query.limit(LIST)?).await?;
+    let found = memory::changes(&api.ctx, &asker.caller, &path, after, query.limit(LIST)?).await?;
     listed(found.into_iter().map(|one| ChangeShown::new(one, asker.dialect)))
 }
 
@@ -212,8 +212,8 @@ async fn changes(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
            ("offset" = Option<u32>, Query, description = "Number of entries to skip; defaults to 0")),
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/intents/{intent_id}/memory")]
-async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent: IntentId = id("intent", &path)?;
-    let page = Page { archived: archived(&query)?, limit: query.limit(LIST)?, offset: query.offset()? };
-    all(memory::of_intent(&doors.ctx, &asker.caller, intent, page).await?, &asker)
+    let page = MemoryPage { archived: archived(&query)?, limit: query.limit(LIST)?, offset: query.offset()? };
+    all(memory::of_intent(&api.ctx, &asker.caller, intent, page).await?, &asker)
 }

@@ -17,10 +17,10 @@ use entente_domain::openintent::messages::{Draft, Message, MessageStatus, Messag
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::proofs;
+use entente_kernel::openintent::channel_access::home;
 use entente_kernel::openintent::messages;
-use entente_kernel::openintent::messages::sends::Command;
-use entente_kernel::openintent::messages::{Filter, Page};
-use entente_kernel::openintent::visits::home;
+use entente_kernel::openintent::messages::writer::Command;
+use entente_kernel::openintent::messages::{MessageFilter, MessagePage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -31,7 +31,7 @@ use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::presence::Presence;
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, created, ok, paged};
+use crate::http::{ApiState, created, ok, paged};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(send).service(send_by_name).service(list).service(get).service(respond).service(mark_read);
@@ -125,8 +125,8 @@ fn metadata(given: Option<Box<RawValue>>) -> Result<Option<Payload>, Refusal> {
 }
 
 impl SendBody {
-    pub(crate) fn draft(self, doors: &Doors, asker: &Asker) -> Result<Draft, Refusal> {
-        let strict = doors.ctx.settings.strict;
+    pub(crate) fn draft(self, api: &ApiState, asker: &Asker) -> Result<Draft, Refusal> {
+        let strict = api.ctx.settings.strict;
         let correlation_id = self.correlation_id.filter(|text| !text.is_empty()).map(|text| {
             text.parse::<MessageId>().map_err(|_no_id| {
                 let message = format!("`{text}` is no message's id.");
@@ -159,18 +159,18 @@ fn message_type(word: Option<&str>, strict: bool) -> Result<MessageType, Refusal
 
 /// Sends a message to a channel.
 async fn deliver(
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     channel_id: ChannelId,
     draft: Draft,
     once: Option<Idempotency>,
 ) -> Result<Arc<Message>, Problem> {
     asker.caller.require(Scope::ChannelsWrite)?;
-    let intent_id = home(&doors.ctx, channel_id).await?;
-    let objection = proofs::objection(&doors.ctx, channel_id, &draft).await?;
+    let intent_id = home(&api.ctx, channel_id).await?;
+    let objection = proofs::objection(&api.ctx, channel_id, &draft).await?;
     let principal = asker.caller.principal().to_owned();
-    Ok(doors
-        .sends
+    Ok(api
+        .message_writer
         .send(Command { channel_id, intent_id, draft, principal, once, objection, trace: asker.caller.trace })
         .await?)
 }
@@ -188,15 +188,15 @@ async fn deliver(
 #[post("/channels/{channel_id}/messages")]
 async fn send(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<SendBody>,
 ) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;
     let once = body.once(&request)?;
-    let draft = body.value.draft(&doors, &asker)?;
-    let message = deliver(&doors, &asker, channel_id, draft, once).await?;
+    let draft = body.value.draft(&api, &asker)?;
+    let message = deliver(&api, &asker, channel_id, draft, once).await?;
     created(&MessageBody::new(&message, asker.dialect))
 }
 
@@ -210,7 +210,7 @@ async fn send(
 #[post("/intents/{intent_id}/channels/{name}/messages")]
 async fn send_by_name(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: Body<SendBody>,
@@ -218,10 +218,10 @@ async fn send_by_name(
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id: IntentId = id("intent", &path.0)?;
     let once = body.once(&request)?;
-    let draft = body.value.draft(&doors, &asker)?;
-    proofs::refuse_unplaced(&doors.ctx, &draft).await?;
+    let draft = body.value.draft(&api, &asker)?;
+    proofs::refuse_unplaced(&api.ctx, &draft).await?;
     let message =
-        doors.sends.send_by_name(&doors.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
+        api.message_writer.send_by_name(&api.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
     created(&MessageBody::new(&message, asker.dialect))
 }
 
@@ -242,7 +242,7 @@ async fn send_by_name(
                        ("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/channels/{channel_id}/messages")]
 async fn list(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     presence: Presence,
     path: web::Path<String>,
@@ -250,23 +250,23 @@ async fn list(
 ) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;
     let since = query.text("since").map(Since::parse).transpose()?;
-    let filter = Filter { since, to: query.text("to").map(str::to_owned), limit: query.limit(PAGE)? };
+    let filter = MessageFilter { since, to: query.text("to").map(str::to_owned), limit: query.limit(PAGE)? };
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
     let page = if wait == 0 {
-        messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?
+        messages::list(&api.ctx, &asker.caller, channel_id, &filter).await?
     } else {
-        let _place = asker.caller.waits(doors.limits.max_streams_per_key)?;
+        let _place = asker.caller.waits(api.limits.max_streams_per_key)?;
         let time = Duration::from_secs(u64::from(wait));
         tokio::select! {
-            page = messages::wait(&doors.ctx, &asker.caller, channel_id, &filter, time) => page?,
+            page = messages::wait(&api.ctx, &asker.caller, channel_id, &filter, time) => page?,
             // The server is stopping: return the messages that exist now.
-            () = presence.over().cancelled() => messages::list(&doors.ctx, &asker.caller, channel_id, &filter).await?,
+            () = presence.over().cancelled() => messages::list(&api.ctx, &asker.caller, channel_id, &filter).await?,
         }
     };
-    shown(page, asker.dialect)
+    response(page, asker.dialect)
 }
 
-fn shown(page: Page, dialect: Dialect) -> Reply {
+fn response(page: MessagePage, dialect: Dialect) -> Reply {
     let bodies: Vec<MessageBody<'_>> =
         page.messages.iter().map(|message| MessageBody::new(message, dialect)).collect();
     let next = HeaderValue::try_from(page.next).map_err(|e| Problem::internal(&e.to_string()))?;
@@ -280,9 +280,9 @@ fn shown(page: Page, dialect: Dialect) -> Reply {
     params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The message")),
     responses((status = 200, description = "The message", body = MessageBody)))]
 #[get("/channels/{channel_id}/messages/{message_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let message: MessageId = id("message", &path.1)?;
-    let message = messages::get(&doors.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
+    let message = messages::get(&api.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
     ok(&MessageBody::new(&message, asker.dialect))
 }
 
@@ -312,7 +312,7 @@ struct ReplyBody {
 #[post("/channels/{channel_id}/messages/{message_id}/reply")]
 async fn respond(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: Body<ReplyBody>,
@@ -322,7 +322,7 @@ async fn respond(
     let once = body.once(&request)?;
     let said = body.value;
     let draft = Draft {
-        sender: asker.caller.speaker("sender", Some(&said.sender), doors.ctx.settings.strict)?,
+        sender: asker.caller.speaker("sender", Some(&said.sender), api.ctx.settings.strict)?,
         to: None,
         message_type: MessageType::Response,
         correlation_id: Some(original),
@@ -330,7 +330,7 @@ async fn respond(
         metadata: metadata(said.metadata)?,
         expires_at: None,
     };
-    let sent = deliver(&doors, &asker, channel_id, draft, once).await;
+    let sent = deliver(&api, &asker, channel_id, draft, once).await;
     // Here the path names the request, not the body: an unknown request is a 404.
     let unknown = |problem: Problem| -> Problem {
         if problem.is_about("correlation_id", "unknown") {
@@ -361,7 +361,7 @@ struct StatusBody {
               (status = 409, description = "`message_expired`", body = ProblemBody)))]
 #[patch("/channels/{channel_id}/messages/{message_id}")]
 async fn mark_read(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: Body<StatusBody>,
@@ -371,6 +371,6 @@ async fn mark_read(
         let message = "Only `read` can be set; the other statuses are the server's to give.";
         return Err(Refusal::field(Code::InvalidRequest, "status", "enum", message).into());
     }
-    let message = messages::mark_read(&doors.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
+    let message = messages::mark_read(&api.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
     ok(&MessageBody::new(&message, asker.dialect))
 }

@@ -7,22 +7,22 @@ use entente_kernel::openintent::plans;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::body::{OptionalBody, id, if_match_maybe};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
-use crate::http::openintent::plans::{PlanBody, shown};
+use crate::http::openintent::plans::{PlanBody, response};
 use crate::http::routes::Routes;
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(activate).service(pause).service(resume).service(approve).service(reject);
 }
 
-async fn enter(request: &HttpRequest, doors: &Doors, asker: &Asker, path: &str, state: PlanState) -> Reply {
+async fn enter(request: &HttpRequest, api: &ApiState, asker: &Asker, path: &str, state: PlanState) -> Reply {
     let id: PlanId = id("plan", path)?;
     let seen = if_match_maybe("plan", request)?;
     let ask = PlanAsk { state: Some(state), ..PlanAsk::default() };
-    shown(plans::change(&doors.ctx, &asker.caller, id, seen, ask).await?, asker)
+    response(plans::change(&api.ctx, &asker.caller, id, seen, ask).await?, asker)
 }
 
 /// Activate a plan
@@ -33,11 +33,11 @@ async fn enter(request: &HttpRequest, doors: &Doors, asker: &Asker, path: &str, 
 #[post("/plans/{plan_id}/activate")]
 async fn activate(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
 ) -> Reply {
-    enter(&request, &doors, &asker, &path, PlanState::Active).await
+    enter(&request, &api, &asker, &path, PlanState::Active).await
 }
 
 /// Pause a plan
@@ -50,11 +50,11 @@ async fn activate(
 #[post("/plans/{plan_id}/pause")]
 async fn pause(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
 ) -> Reply {
-    enter(&request, &doors, &asker, &path, PlanState::Paused).await
+    enter(&request, &api, &asker, &path, PlanState::Paused).await
 }
 
 /// Resume a plan
@@ -65,11 +65,11 @@ async fn pause(
 #[post("/plans/{plan_id}/resume")]
 async fn resume(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
 ) -> Reply {
-    enter(&request, &doors, &asker, &path, PlanState::Active).await
+    enter(&request, &api, &asker, &path, PlanState::Active).await
 }
 
 /// A decision on a checkpoint.
@@ -82,16 +82,16 @@ struct DecisionBody {
 }
 
 async fn decide(
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     path: &(String, String),
     body: &DecisionBody,
     passed: bool,
 ) -> Reply {
     let plan: PlanId = id("plan", &path.0)?;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let judge = asker.caller.speaker("decided_by", body.decided_by.as_deref(), strict)?;
-    shown(plans::decide(&doors.ctx, &asker.caller, plan, &path.1, &judge, passed).await?, asker)
+    response(plans::decide(&api.ctx, &asker.caller, plan, &path.1, &judge, passed).await?, asker)
 }
 
 /// Approve a checkpoint
@@ -103,12 +103,12 @@ async fn decide(
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/checkpoints/{checkpoint_id}/approve")]
 async fn approve(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: OptionalBody<DecisionBody>,
 ) -> Reply {
-    decide(&doors, &asker, &path, &body.0.value, true).await
+    decide(&api, &asker, &path, &body.0.value, true).await
 }
 
 /// Reject a checkpoint
@@ -120,10 +120,10 @@ async fn approve(
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/checkpoints/{checkpoint_id}/reject")]
 async fn reject(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<(String, String)>,
     body: OptionalBody<DecisionBody>,
 ) -> Reply {
-    decide(&doors, &asker, &path, &body.0.value, false).await
+    decide(&api, &asker, &path, &body.0.value, false).await
 }

@@ -19,7 +19,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, listed};
+use crate::http::{ApiState, listed};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(create_rfc).service(list).service(get).service(change);
@@ -122,7 +122,7 @@ impl PlanBody {
 }
 
 /// Returns a 200 with the plan, and its version as `ETag`.
-pub(crate) fn shown(plan: Plan, asker: &Asker) -> Reply {
+pub(crate) fn response(plan: Plan, asker: &Asker) -> Reply {
     let etag = format!("\"{}\"", plan.version);
     let text = serde_json::to_vec(&PlanBody::new(plan, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
@@ -212,14 +212,14 @@ impl AskBody {
 
 async fn create_one(
     request: &HttpRequest,
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     intent: IntentId,
     body: Body<AskBody>,
 ) -> Reply {
     let once = body.once(request)?;
     let ask = body.value.ask()?;
-    shown(plans::create(&doors.ctx, &asker.caller, intent, ask, once.as_ref()).await?, asker)
+    response(plans::create(&api.ctx, &asker.caller, intent, ask, once.as_ref()).await?, asker)
 }
 
 /// Create a plan
@@ -227,9 +227,9 @@ async fn create_one(
     params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans")]
-async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<AskBody>) -> Reply {
     let intent = intent_of(body.value.intent_id.as_ref())?;
-    create_one(&request, &doors, &asker, intent, body).await
+    create_one(&request, &api, &asker, intent, body).await
 }
 
 /// Create a plan for an intent
@@ -242,12 +242,12 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
 #[post("/intents/{intent_id}/plans")]
 async fn create_rfc(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AskBody>,
 ) -> Reply {
-    create_one(&request, &doors, &asker, id("intent", &path)?, body).await
+    create_one(&request, &api, &asker, id("intent", &path)?, body).await
 }
 
 /// List an intent's plans
@@ -259,9 +259,9 @@ async fn create_rfc(
            ("offset" = Option<u32>, Query, description = "Number of plans to skip; defaults to 0")),
     responses((status = 200, description = "The plans", body = Vec<PlanBody>)))]
 #[get("/intents/{intent_id}/plans")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let page = (query.limit(PAGE)?, query.offset()?);
-    let found = plans::list(&doors.ctx, &asker.caller, id("intent", &path)?, page).await?;
+    let found = plans::list(&api.ctx, &asker.caller, id("intent", &path)?, page).await?;
     listed(found.into_iter().map(|plan| PlanBody::new(plan, asker.dialect)))
 }
 
@@ -270,8 +270,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     params(("plan_id" = String, Path, description = "The plan")),
     responses((status = 200, description = "The plan; its version is the ETag", body = PlanBody)))]
 #[get("/plans/{plan_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    shown(plans::get(&doors.ctx, &asker.caller, id("plan", &path)?).await?, &asker)
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    response(plans::get(&api.ctx, &asker.caller, id("plan", &path)?).await?, &asker)
 }
 
 /// Change a plan
@@ -286,7 +286,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[patch("/plans/{plan_id}")]
 async fn change(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AskBody>,
@@ -294,5 +294,5 @@ async fn change(
     let id: PlanId = id("plan", &path)?;
     let seen = if_match_of("plan", &request)?;
     let ask = body.value.ask()?;
-    shown(plans::change(&doors.ctx, &asker.caller, id, Some(seen), ask).await?, &asker)
+    response(plans::change(&api.ctx, &asker.caller, id, Some(seen), ask).await?, &asker)
 }

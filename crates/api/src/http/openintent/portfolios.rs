@@ -9,7 +9,9 @@ use entente_domain::ids::{IntentId, PortfolioId};
 use entente_domain::limits::{PORTFOLIO_PAGE, WHOLE_INTENTS};
 use entente_domain::openintent::portfolios::{Aggregate, MembershipRole, PortfolioAsk, PortfolioStatus};
 use entente_kernel::openintent::portfolios;
-use entente_kernel::openintent::portfolios::{Cursor, Cut, Filter, MembershipAsk, Page, Summed};
+use entente_kernel::openintent::portfolios::{
+    Cursor, Cut, MembershipAsk, PortfolioFilter, PortfolioPage, Summed,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -22,7 +24,7 @@ use crate::http::openintent::portfolios::bodies::{
     FullPortfolio, MembershipBody, PortfolioBody, PortfolioIntents, RemovedIntent,
 };
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -67,13 +69,13 @@ struct CreateBody {
 #[post("/portfolios")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<CreateBody>,
 ) -> Reply {
     let once = body.once(&request)?;
     let said = body.value;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", said.created_by.as_deref(), strict)?;
     let ask = PortfolioAsk {
         name: said.name,
@@ -81,12 +83,12 @@ async fn create(
         governance_policy: said.governance_policy.unwrap_or_default(),
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = portfolios::create(&doors.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
+    let made = portfolios::create(&api.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
     ok(&PortfolioBody::new(&made, &Aggregate::default(), asker.dialect))
 }
 
-fn filter(query: &Query, created_by: Option<&str>) -> Result<Filter, Problem> {
-    Ok(Filter {
+fn filter(query: &Query, created_by: Option<&str>) -> Result<PortfolioFilter, Problem> {
+    Ok(PortfolioFilter {
         created_by: created_by.map(str::to_owned),
         before: query.parsed("before", "a portfolio's id", |text| text.parse().ok())?,
         limit: query.number("limit", PORTFOLIO_PAGE, 1, PORTFOLIO_PAGE)?,
@@ -94,7 +96,7 @@ fn filter(query: &Query, created_by: Option<&str>) -> Result<Filter, Problem> {
 }
 
 /// Returns a page of portfolios, with the cursor of the next page if there is one.
-fn page(found: &Page, dialect: Dialect) -> Reply {
+fn page(found: &PortfolioPage, dialect: Dialect) -> Reply {
     let body = |one| -> PortfolioBody<'_> {
         let Summed { portfolio, sums }: &Summed = one;
         PortfolioBody::new(portfolio, sums, dialect)
@@ -129,9 +131,9 @@ fn cut(query: &Query) -> Result<Cut, Problem> {
     responses((status = 200, description = "The portfolios", body = [PortfolioBody],
                headers(("Entente-Next-Cursor" = String, description = "The `before` of the next page; absent on the last page")))))]
 #[get("/portfolios")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let filter = filter(&query, query.text("created_by"))?;
-    page(&portfolios::list(&doors.ctx, &asker.caller, &filter).await?, asker.dialect)
+    page(&portfolios::list(&api.ctx, &asker.caller, &filter).await?, asker.dialect)
 }
 
 /// List the portfolios that contain an intent
@@ -144,10 +146,10 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     responses((status = 200, description = "The portfolios", body = [PortfolioBody],
                headers(("Entente-Next-Cursor" = String, description = "The `before` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/portfolios")]
-async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent: IntentId = id("intent", &path)?;
     let filter = filter(&query, None)?;
-    page(&portfolios::of_intent(&doors.ctx, &asker.caller, intent, &filter).await?, asker.dialect)
+    page(&portfolios::of_intent(&api.ctx, &asker.caller, intent, &filter).await?, asker.dialect)
 }
 
 /// Get a portfolio
@@ -161,8 +163,8 @@ async fn of_intent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String
     responses((status = 200, description = "The portfolio", body = FullPortfolio,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/portfolios/{portfolio_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = portfolios::get(&api.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
     paged(&FullPortfolio::new(&found, asker.dialect), found.next)
 }
 
@@ -176,8 +178,8 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, que
     responses((status = 200, description = "The intents of the portfolio", body = PortfolioIntents,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/portfolios/{portfolio_id}/intents")]
-async fn intents(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = portfolios::get(&doors.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
+async fn intents(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = portfolios::get(&api.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
     paged(&PortfolioIntents::new(&found, asker.dialect), found.next)
 }
 
@@ -199,13 +201,13 @@ struct StatusBody {
               (status = 409, description = "`invalid_transition`: the rule `require_all_completed` prevents completion", body = ProblemBody)))]
 #[patch("/portfolios/{portfolio_id}/status")]
 async fn set_status(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<StatusBody>,
 ) -> Reply {
     let portfolio: PortfolioId = id("portfolio", &path)?;
-    let moved = portfolios::set_status(&doors.ctx, &asker.caller, portfolio, body.value.status).await?;
+    let moved = portfolios::set_status(&api.ctx, &asker.caller, portfolio, body.value.status).await?;
     ok(&PortfolioBody::new(&moved.portfolio, &moved.sums, asker.dialect))
 }
 
@@ -234,7 +236,7 @@ struct AddBody {
 #[post("/portfolios/{portfolio_id}/intents")]
 async fn add(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AddBody>,
@@ -249,7 +251,7 @@ async fn add(
         role: said.role.unwrap_or(MembershipRole::Member),
         priority: said.priority.unwrap_or(0),
     };
-    let place = portfolios::add(&doors.ctx, &asker.caller, portfolio, ask, once.as_ref()).await?;
+    let place = portfolios::add(&api.ctx, &asker.caller, portfolio, ask, once.as_ref()).await?;
     ok(&MembershipBody::new(&place, asker.dialect))
 }
 
@@ -258,9 +260,9 @@ async fn add(
     params(("portfolio_id" = String, Path, description = "The portfolio"), ("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The intent was removed", body = RemovedIntent)))]
 #[delete("/portfolios/{portfolio_id}/intents/{intent_id}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let portfolio_id: PortfolioId = id("portfolio", &path.0)?;
     let intent_id: IntentId = id("intent", &path.1)?;
-    portfolios::remove(&doors.ctx, &asker.caller, portfolio_id, intent_id).await?;
+    portfolios::remove(&api.ctx, &asker.caller, portfolio_id, intent_id).await?;
     ok(&RemovedIntent { message: "The intent is no longer in the portfolio.", portfolio_id, intent_id })
 }

@@ -13,7 +13,7 @@ use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(get).service(set);
@@ -107,8 +107,8 @@ struct SetBody {
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy; 404 if the intent has none", body = PolicyBody)))]
 #[get("/intents/{intent_id}/retry-policy")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let policy = retry_policies::get(&doors.ctx, &asker.caller, id("intent", &path)?).await?;
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let policy = retry_policies::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
     ok(&PolicyBody::new(policy, asker.dialect))
 }
 
@@ -119,7 +119,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
     params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy", body = PolicyBody)))]
 #[put("/intents/{intent_id}/retry-policy")]
-async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, body: Body<SetBody>) -> Reply {
+async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<SetBody>) -> Reply {
     let (said, usual) = (body.value, Rules::default());
     let rules = Rules {
         strategy: said.strategy.unwrap_or(usual.strategy),
@@ -130,6 +130,6 @@ async fn set(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, bod
         fallback_agent_id: said.fallback_agent_id.filter(|agent| !agent.is_empty()),
         failure_threshold: said.failure_threshold.unwrap_or(usual.failure_threshold),
     };
-    let policy = retry_policies::set(&doors.ctx, &asker.caller, id("intent", &path)?, rules).await?;
+    let policy = retry_policies::set(&api.ctx, &asker.caller, id("intent", &path)?, rules).await?;
     ok(&PolicyBody::new(policy, asker.dialect))
 }

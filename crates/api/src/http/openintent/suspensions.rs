@@ -7,7 +7,7 @@ use entente_domain::limits::PAGE;
 use entente_domain::openintent::suspensions::{FallbackPolicy, ResponseType, SuspensionState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::openintent::suspensions;
-use entente_kernel::openintent::suspensions::{Said, Shown, Whom};
+use entente_kernel::openintent::suspensions::{Addressee, Said, SuspensionView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, created, ok};
+use crate::http::{ApiState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(suspend).service(respond).service(list);
@@ -100,7 +100,7 @@ struct SuspendBody {
 
 impl SuspendBody {
     /// Returns the record in the SDK's format, and its addressees.
-    fn parts(self) -> Result<(Map<String, Value>, Whom), Refusal> {
+    fn parts(self) -> Result<(Map<String, Value>, Addressee), Refusal> {
         let second = match (self.escalate_to, self.escalate_after) {
             (Some(to), Some(after)) => Some((to, after)),
             (None, None) => None,
@@ -111,7 +111,7 @@ impl SuspendBody {
                 return Err(Refusal::field(Code::InvalidRequest, member, "missing", message));
             }
         };
-        let whom = Whom {
+        let whom = Addressee {
             person: self.principal_id,
             second,
             supersedes: one::<MomentId>("supersedes", self.supersedes)?,
@@ -178,8 +178,8 @@ struct SuspensionBody {
 }
 
 impl SuspensionBody {
-    fn new(shown: Shown, now: entente_domain::clock::Timestamp, dialect: Dialect) -> Self {
-        let Shown { suspension: one, record } = shown;
+    fn new(shown: SuspensionView, now: entente_domain::clock::Timestamp, dialect: Dialect) -> Self {
+        let SuspensionView { suspension: one, record } = shown;
         let at = |at| WireTime::new(at, dialect);
         let state = one.state_at(now);
         let ended = one.ended_at.or(one.expires_at.filter(|_| state == SuspensionState::Expired));
@@ -217,7 +217,7 @@ impl SuspensionBody {
 #[post("/intents/{intent_id}/suspend")]
 async fn suspend(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<SuspendBody>,
@@ -225,7 +225,7 @@ async fn suspend(
     let intent_id: IntentId = id("intent", &path)?;
     let once = body.once(&request)?;
     let (record, whom) = body.value.parts()?;
-    let ctx = &doors.ctx;
+    let ctx = &api.ctx;
     let made = suspensions::suspend(ctx, &asker.caller, intent_id, record, whom, once.as_ref()).await?;
     created(&SuspensionBody::new(made, ctx.now(), asker.dialect))
 }
@@ -288,7 +288,7 @@ struct RespondedBody {
 #[post("/intents/{intent_id}/suspend/respond")]
 async fn respond(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<RespondBody>,
@@ -310,7 +310,7 @@ async fn respond(
     }
     let said =
         Said { suspension_id, value: body.value, metadata: body.metadata, digest: body.envelope_digest };
-    let done = suspensions::respond(&doors.ctx, &asker.caller, intent_id, said, once.as_ref()).await?;
+    let done = suspensions::respond(&api.ctx, &asker.caller, intent_id, said, once.as_ref()).await?;
     let (choice_label, choice_description) = done.choice.unzip();
     ok(&RespondedBody {
         intent_id,
@@ -338,12 +338,12 @@ struct SuspensionList {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The questions", body = SuspensionList)))]
 #[get("/intents/{intent_id}/suspensions")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent_id: IntentId = id("intent", &path)?;
     let before = query.parsed("before", "a number", |text| text.parse().ok())?;
     let limit = query.limit(50.min(PAGE))?;
-    let found = suspensions::list(&doors.ctx, &asker.caller, intent_id, before, limit).await?;
-    let now = doors.ctx.now();
+    let found = suspensions::list(&api.ctx, &asker.caller, intent_id, before, limit).await?;
+    let now = api.ctx.now();
     let suspensions = found.into_iter().map(|one| SuspensionBody::new(one, now, asker.dialect)).collect();
     ok(&SuspensionList { suspensions })
 }

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::body::{OptionalBody, id, if_match_maybe};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
-use crate::http::openintent::tasks::{TaskBody, shown};
+use crate::http::openintent::tasks::{TaskBody, response};
 use crate::http::routes::Routes;
 
 pub fn routes(config: &mut Routes<'_>) {
@@ -75,7 +75,7 @@ impl VerbBody {
 
 async fn act(
     request: &HttpRequest,
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     path: &str,
     mut told: VerbBody,
@@ -83,11 +83,11 @@ async fn act(
 ) -> Reply {
     let id = id("task", path)?;
     let seen = if_match_maybe("task", request)?;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let agent = asker.caller.speaker("agent_id", told.agent_id.as_deref(), strict)?;
     let verb = verb(&mut told)?;
     let caller = asker.caller.acting_as(agent);
-    shown(tasks::act(&doors.ctx, &caller, id, seen, told.claim_token, verb).await?, asker)
+    response(tasks::act(&api.ctx, &caller, id, seen, told.claim_token, verb).await?, asker)
 }
 
 /// Defines an action's route from its name, operation id, path, and the verb to build from the body.
@@ -102,12 +102,12 @@ macro_rules! verb {
         #[post($path)]
         async fn $name(
             request: HttpRequest,
-            doors: web::Data<Doors>,
+            api: web::Data<ApiState>,
             asker: Asker,
             path: web::Path<String>,
             body: OptionalBody<VerbBody>,
         ) -> Reply {
-            act(&request, &doors, &asker, &path, body.0.value, $verb).await
+            act(&request, &api, &asker, &path, body.0.value, $verb).await
         }
     };
 }

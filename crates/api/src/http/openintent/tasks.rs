@@ -9,7 +9,7 @@ use entente_domain::openintent::tasks::change::{Assignee, Change};
 use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
 use entente_domain::refusal::Refusal;
 use entente_kernel::openintent::tasks;
-use entente_kernel::openintent::tasks::Shown;
+use entente_kernel::openintent::tasks::TaskView;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -19,7 +19,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, listed};
+use crate::http::{ApiState, listed};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(create_rfc).service(list).service(get).service(change);
@@ -148,7 +148,7 @@ impl TaskBody {
 }
 
 /// Returns a 200 with the task, and its version as `ETag`.
-pub(crate) fn shown(shown: Shown, asker: &Asker) -> Reply {
+pub(crate) fn response(shown: TaskView, asker: &Asker) -> Reply {
     let etag = format!("\"{}\"", shown.task.version);
     let text = serde_json::to_vec(&TaskBody::new(shown.task, shown.blocks, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
@@ -222,15 +222,15 @@ impl CreateBody {
 
 async fn create_one(
     request: &HttpRequest,
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     intent: IntentId,
     body: Body<CreateBody>,
 ) -> Reply {
     let once = body.once(request)?;
     let ask = body.value.ask()?;
-    let task = tasks::create(&doors.ctx, &asker.caller, intent, ask, once.as_ref()).await?;
-    shown(Shown { task, blocks: Vec::new() }, asker)
+    let task = tasks::create(&api.ctx, &asker.caller, intent, ask, once.as_ref()).await?;
+    response(TaskView { task, blocks: Vec::new() }, asker)
 }
 
 /// Create a task
@@ -242,12 +242,12 @@ async fn create_one(
 #[post("/tasks")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<CreateBody>,
 ) -> Reply {
     let intent = intent_of(body.value.intent_id.as_ref())?;
-    create_one(&request, &doors, &asker, intent, body).await
+    create_one(&request, &api, &asker, intent, body).await
 }
 
 /// Create a task of an intent
@@ -260,12 +260,12 @@ async fn create(
 #[post("/intents/{intent_id}/tasks")]
 async fn create_rfc(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<CreateBody>,
 ) -> Reply {
-    create_one(&request, &doors, &asker, id("intent", &path)?, body).await
+    create_one(&request, &api, &asker, id("intent", &path)?, body).await
 }
 
 /// List an intent's tasks
@@ -280,15 +280,15 @@ async fn create_rfc(
            ("offset" = Option<u32>, Query, description = "Number of tasks to skip; defaults to 0")),
     responses((status = 200, description = "The tasks", body = Vec<TaskBody>)))]
 #[get("/intents/{intent_id}/tasks")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let filter = tasks::Filter {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let filter = tasks::TaskFilter {
         status: query.parsed("status", "a task's status", TaskStatus::parse)?,
         assigned_agent: query.text("assigned_agent").map(str::to_owned),
         plan_id: query.parsed("plan_id", "a plan's id", |text| text.parse().ok())?,
         limit: query.limit(100)?,
         offset: query.offset()?,
     };
-    let found = tasks::list(&doors.ctx, &asker.caller, id("intent", &path)?, &filter).await?;
+    let found = tasks::list(&api.ctx, &asker.caller, id("intent", &path)?, &filter).await?;
     let bodies = found.into_iter().map(|shown| TaskBody::new(shown.task, shown.blocks, asker.dialect));
     listed(bodies)
 }
@@ -298,8 +298,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, qu
     params(("task_id" = String, Path, description = "The task")),
     responses((status = 200, description = "The task; its version is the ETag", body = TaskBody)))]
 #[get("/tasks/{task_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    shown(tasks::get(&doors.ctx, &asker.caller, id("task", &path)?).await?, &asker)
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    response(tasks::get(&api.ctx, &asker.caller, id("task", &path)?).await?, &asker)
 }
 
 /// A change of a task; missing fields stay unchanged.
@@ -358,7 +358,7 @@ fn assignee<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Assignee>, D:
 #[patch("/tasks/{task_id}")]
 async fn change(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
@@ -381,5 +381,5 @@ async fn change(
         input: given.input,
         metadata: given.metadata,
     };
-    shown(tasks::change(&doors.ctx, &asker.caller, id, seen, change).await?, &asker)
+    response(tasks::change(&api.ctx, &asker.caller, id, seen, change).await?, &asker)
 }

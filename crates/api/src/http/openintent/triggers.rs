@@ -12,7 +12,7 @@ use entente_domain::limits::PAGE;
 use entente_domain::openintent::triggers::{Trigger, TriggerKind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::openintent::triggers;
-use entente_kernel::openintent::triggers::Shown;
+use entente_kernel::openintent::triggers::TriggerView;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -21,7 +21,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::openintent::triggers::bodies::{AskBody, TriggerBody};
 use crate::http::routes::Routes;
-use crate::http::{Doors, listed, ok};
+use crate::http::{ApiState, listed, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get).service(change).service(remove).service(rotate);
@@ -29,15 +29,15 @@ pub fn routes(config: &mut Routes<'_>) {
 }
 
 /// Returns a 200 with the trigger, and its version as `ETag`.
-fn answer(shown: Shown, asker: &Asker) -> Reply {
+fn answer(shown: TriggerView, asker: &Asker) -> Reply {
     let etag = format!("\"{}\"", shown.trigger.version);
     let text = serde_json::to_vec(&TriggerBody::new(shown, asker.dialect));
     let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
     Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
 }
 
-fn plain(trigger: Trigger) -> Shown {
-    Shown { trigger, secret: None }
+fn plain(trigger: Trigger) -> TriggerView {
+    TriggerView { trigger, secret: None }
 }
 
 fn missing(member: &str, what: &str) -> Refusal {
@@ -53,9 +53,9 @@ fn missing(member: &str, what: &str) -> Refusal {
     params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The trigger, with the secret that signs webhooks, which is shown only once", body = TriggerBody)))]
 #[post("/triggers")]
-async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, body: Body<AskBody>) -> Reply {
+async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<AskBody>) -> Reply {
     let once = body.once(&request)?;
-    let strict = doors.ctx.settings.strict;
+    let strict = api.ctx.settings.strict;
     let agent = asker.caller.speaker("created_by", None, strict)?;
     let kind = body.value.r#type.ok_or_else(|| missing("type", "`schedule`, `event` or `webhook`"))?;
     let (ask, secret) = body.value.split();
@@ -63,7 +63,7 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
         return Err(missing("name", "what people call it").into());
     }
     answer(
-        triggers::create(&doors.ctx, &asker.caller, &agent, (kind, ask, secret), once.as_ref()).await?,
+        triggers::create(&api.ctx, &asker.caller, &agent, (kind, ask, secret), once.as_ref()).await?,
         &asker,
     )
 }
@@ -79,20 +79,20 @@ async fn create(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, bod
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The triggers", body = Vec<TriggerBody>)))]
 #[get("/triggers")]
-async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let word = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Some(true),
         "false" => Some(false),
         _ => None,
     };
-    let filter = triggers::Filter {
+    let filter = triggers::TriggerFilter {
         namespace: query.text("namespace").map(str::to_owned),
         kind: query.parsed("type", "a trigger's type", TriggerKind::parse)?,
         enabled: query.parsed("enabled", "true or false", word)?,
         after: query.parsed("after", "a trigger's id", |text| text.parse().ok())?,
         limit: query.limit(PAGE)?,
     };
-    let found = triggers::list(&doors.ctx, &asker.caller, &filter).await?;
+    let found = triggers::list(&api.ctx, &asker.caller, &filter).await?;
     let bodies = found.into_iter().map(|one| TriggerBody::new(plain(one), asker.dialect));
     listed(bodies)
 }
@@ -102,8 +102,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker, query: Query) -> Reply {
     params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger; its version is the ETag", body = TriggerBody)))]
 #[get("/triggers/{trigger_id}")]
-async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    answer(plain(triggers::get(&doors.ctx, &asker.caller, id("trigger", &path)?).await?), &asker)
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    answer(plain(triggers::get(&api.ctx, &asker.caller, id("trigger", &path)?).await?), &asker)
 }
 
 /// Change a trigger
@@ -120,7 +120,7 @@ async fn get(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> 
 #[patch("/triggers/{trigger_id}")]
 async fn change(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AskBody>,
@@ -128,12 +128,12 @@ async fn change(
     let id: TriggerId = id("trigger", &path)?;
     let seen = if_match_of("trigger", &request)?;
     if let Some(kind) = body.value.r#type
-        && triggers::get(&doors.ctx, &asker.caller, id).await?.kind != kind
+        && triggers::get(&api.ctx, &asker.caller, id).await?.kind != kind
     {
         let message = "A trigger's `type` cannot be changed. Set up another trigger.";
         return Err(Refusal::field(Code::Unprocessable, "type", "fixed", message).into());
     }
-    answer(triggers::change(&doors.ctx, &asker.caller, id, seen, body.value.split()).await?, &asker)
+    answer(triggers::change(&api.ctx, &asker.caller, id, seen, body.value.split()).await?, &asker)
 }
 
 /// The response to a deletion.
@@ -153,9 +153,9 @@ struct RemovedBody {
     params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger was deleted", body = RemovedBody)))]
 #[delete("/triggers/{trigger_id}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let trigger_id: TriggerId = id("trigger", &path)?;
-    triggers::remove(&doors.ctx, &asker.caller, trigger_id).await?;
+    triggers::remove(&api.ctx, &asker.caller, trigger_id).await?;
     ok(&RemovedBody { status: "deleted", trigger_id })
 }
 
@@ -166,6 +166,6 @@ async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) 
     params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger, with its new secret, which is shown only once", body = TriggerBody)))]
 #[post("/triggers/{trigger_id}/secret")]
-async fn rotate(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    answer(triggers::rotate(&doors.ctx, &asker.caller, id("trigger", &path)?).await?, &asker)
+async fn rotate(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    answer(triggers::rotate(&api.ctx, &asker.caller, id("trigger", &path)?).await?, &asker)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::pairing::{Pair, PairStatus};
 use super::{Envelope, EnvelopeType};
 use crate::clock::{Timestamp, rfc3339};
-use crate::identity::principals::Kind;
+use crate::identity::principals::PrincipalKind;
 use crate::refusal::{Code, Refusal};
 
 /// A person's decision on a task.
@@ -26,8 +26,8 @@ pub enum Decision {
 ///
 /// For unknown entities the name decides (AEE §5.2); a name never overrides a known kind.
 #[must_use]
-pub fn is_person(entity: &str, kind: Option<Kind>) -> bool {
-    kind.map_or_else(|| entity.starts_with("human."), |kind| kind == Kind::Human)
+pub fn is_person(entity: &str, kind: Option<PrincipalKind>) -> bool {
+    kind.map_or_else(|| entity.starts_with("human."), |kind| kind == PrincipalKind::Human)
 }
 
 /// Whether a person has to approve an envelope first; `recipient` is the recipient's kind of principal, if
@@ -35,7 +35,7 @@ pub fn is_person(entity: &str, kind: Option<Kind>) -> bool {
 ///
 /// A recipient that is a person needs no approval, because that person decides for themselves.
 #[must_use]
-pub fn needed(envelope: &Envelope, recipient: Option<Kind>) -> bool {
+pub fn needed(envelope: &Envelope, recipient: Option<PrincipalKind>) -> bool {
     let person = is_person(&envelope.recipient, recipient);
     envelope.kind == EnvelopeType::Task && envelope.requires.human_approval && !person
 }
@@ -44,8 +44,8 @@ pub fn needed(envelope: &Envelope, recipient: Option<Kind>) -> bool {
 ///
 /// # Errors
 /// [`Code::Forbidden`].
-pub fn require_person(principal: &str, kind: Kind, approver: Option<&str>) -> Result<(), Refusal> {
-    if kind != Kind::Human {
+pub fn require_person(principal: &str, kind: PrincipalKind, approver: Option<&str>) -> Result<(), Refusal> {
+    if kind != PrincipalKind::Human {
         let message = "Only a person agrees to a task, with a key of their own: never an agent or a service, whatever its key.";
         return Err(Refusal::new(Code::Forbidden, message));
     }

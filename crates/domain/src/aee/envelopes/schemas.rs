@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::EnvelopeType;
-use crate::aee::envelopes::schemas::bounds::{Misfit, weigh};
+use crate::aee::envelopes::schemas::bounds::{BoundsError, weigh};
 use crate::limits::NAME_BYTES;
 use crate::payload::scan;
 use crate::refusal::{Code, FieldError, Refusal};
@@ -146,7 +146,7 @@ impl Schema {
             .should_validate_formats(false)
             .build(&schema)
             .map_err(|fault| {
-                refused(Misfit { place: fault.instance_path().to_string(), what: fault.to_string() })
+                refused(BoundsError { place: fault.instance_path().to_string(), what: fault.to_string() })
             })?;
         Ok(Self { validator, weight })
     }
@@ -214,7 +214,7 @@ fn fault(place: &str, kind: &str, msg: &str) -> FieldError {
     FieldError { kind: kind.to_owned(), loc, msg: msg.to_owned() }
 }
 
-fn refused(misfit: Misfit) -> Refusal {
+fn refused(misfit: BoundsError) -> Refusal {
     let place = if misfit.place.is_empty() { "/".to_owned() } else { misfit.place.clone() };
     let message =
         format!("This is no schema that payloads can be checked by: at `{place}`, {}.", misfit.what);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::dialogue::{Ask, Closing, Do, Request, Terms};
 use super::features::{Feature, Features};
 use super::lines::Numbering;
-use super::wire::Pen;
+use super::wire::FrameWriter;
 use super::{Delivery, LAG, Moment};
 use crate::arcp::faults::Fault;
 use crate::ids::{JobId, MessageId, SessionId};
@@ -49,7 +49,7 @@ struct Fence {
 #[derive(Debug)]
 pub struct Machine {
     terms: Terms,
-    pen: Pen,
+    pen: FrameWriter,
     features: Features,
     stage: Stage,
     numbers: Numbering,
@@ -79,7 +79,7 @@ impl Machine {
         let numbers = if terms.lines { Numbering::lines(0) } else { Numbering::plain() };
         Self {
             terms,
-            pen: Pen::new(session_id, dialect),
+            pen: FrameWriter::new(session_id, dialect),
             features: Features::default(),
             stage: Stage::New,
             numbers,

@@ -40,7 +40,7 @@ pub struct Welcome {
 
 /// Writes a session's frames.
 #[derive(Debug)]
-pub struct Pen {
+pub struct FrameWriter {
     /// Session id; included in every frame, also before the welcome (ARCP-W-3.3).
     pub session_id: SessionId,
     /// Dialect of the client.
@@ -69,7 +69,7 @@ fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_never| "{}".to_owned())
 }
 
-impl Pen {
+impl FrameWriter {
     /// Creates a pen for a session.
     #[must_use]
     pub fn new(session_id: SessionId, dialect: Dialect) -> Self {

@@ -48,7 +48,7 @@ impl InvocationStatus {
 
 /// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub enum CallFailure {
     /// The tool answered with an error.
     Refused,
     /// The tool redirected the server elsewhere, which would expose the secret.
@@ -69,7 +69,7 @@ pub enum Mishap {
     Constraint,
 }
 
-impl Mishap {
+impl CallFailure {
     /// Returns the code for programs.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -157,7 +157,7 @@ impl Invocation {
         let over = self.deadline_at.is_some_and(|deadline| deadline <= now);
         if self.status == InvocationStatus::Running && over {
             self.status = InvocationStatus::Error;
-            self.error = Some(Mishap::Interrupted.told(INTERRUPTED));
+            self.error = Some(CallFailure::Interrupted.told(INTERRUPTED));
         }
         self
     }

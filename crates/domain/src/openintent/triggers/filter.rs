@@ -82,7 +82,7 @@ pub fn members(event: &Event) -> Map<String, Value> {
         }
     }
     // An event of the system log concerns no intent, unless its payload names one.
-    let intent = (event.intent_id != crate::ids::IntentId::HOUSE).then_some(event.intent_id);
+    let intent = (event.intent_id != crate::ids::IntentId::SYSTEM).then_some(event.intent_id);
     if let Some(intent) = intent {
         members.insert("intent_id".to_owned(), json!(intent));
     }

@@ -36,7 +36,7 @@ pub enum Verify {
 
 /// An incoming request, as far as verification needs it.
 #[derive(Clone, Copy)]
-pub struct Knock<'a> {
+pub struct HookRequest<'a> {
     /// Returns a header's text, by its lower-case name.
     pub header: &'a dyn Fn(&str) -> Option<String>,
     /// Token at the end of the URL.
@@ -90,7 +90,7 @@ pub fn token(secret: &Secret) -> String {
 /// Otherwise returns the delivery's id, if it has one: a repeated delivery gets the same response.
 #[must_use]
 #[expect(clippy::option_option, reason = "not let in, let in without an id, and with one, are three things")]
-pub fn admitted(verify: Verify, secret: &Secret, knock: Knock<'_>) -> Option<Option<String>> {
+pub fn admitted(verify: Verify, secret: &Secret, knock: HookRequest<'_>) -> Option<Option<String>> {
     let named = |name: &str| {
         let id = (knock.header)(name)?;
         (!id.is_empty() && id.len() <= NAME_BYTES && id.bytes().all(|b| b.is_ascii_graphic())).then_some(id)

@@ -50,5 +50,5 @@ pub fn source(event: &Event) -> Option<IntentId> {
     if fired {
         return event.payload.get("intent_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     }
-    (event.intent_id != IntentId::HOUSE).then_some(event.intent_id)
+    (event.intent_id != IntentId::SYSTEM).then_some(event.intent_id)
 }

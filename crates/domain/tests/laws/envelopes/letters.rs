@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{FIELDS, accepted, sample};
 use crate::any::{self, Dice};
 
-const HOUSE: &str = "service.entente";
+const SYSTEM: &str = "service.entente";
 
 #[test]
 fn an_answer_closes_what_it_answers() {
@@ -20,15 +20,15 @@ fn an_answer_closes_what_it_answers() {
     let asked = accepted(sample(EnvelopeType::Task));
     for kind in [EnvelopeType::Result, EnvelopeType::Error] {
         let payload = failure("E_TIMEOUT", "Nobody answered in time.", true);
-        let answer = Letter::answering(&asked, HOUSE, kind, payload).write(at, &Dice(5)).unwrap();
-        assert_eq!((answer.sender.as_str(), &answer.recipient), (HOUSE, &asked.sender));
+        let answer = Letter::answering(&asked, SYSTEM, kind, payload).write(at, &Dice(5)).unwrap();
+        assert_eq!((answer.sender.as_str(), &answer.recipient), (SYSTEM, &asked.sender));
         assert_eq!((&answer.corr, &answer.purpose), (&asked.corr, &asked.purpose));
         assert_eq!((answer.ts, answer.sent_at, &answer.warnings[..]), (rfc3339(at), Some(at), &[][..]));
         let names: Vec<&String> = answer.members.keys().collect();
         assert_eq!(names.len(), FIELDS.len(), "all fourteen: {names:?}");
         let pair = Pair {
             task_id: asked.id.clone(),
-            respondent: HOUSE.to_owned(),
+            respondent: SYSTEM.to_owned(),
             asker: asked.sender.clone(),
             corr: asked.corr.clone(),
             status: PairStatus::Open,
@@ -47,7 +47,7 @@ proptest! {
         let write = |dice| {
             let letter = Letter {
                 kind: EnvelopeType::Event,
-                sender: HOUSE,
+                sender: SYSTEM,
                 recipient: if broadcast { "bus.ops" } else { "agent.a" },
                 purpose: "entente.job.ended",
                 corr: "job_01JFB2R1JZKQ9V3K8W8Y9W1F2A",

@@ -1,7 +1,7 @@
 //! Answers to a question: who may give which, and only once.
 
 use entente_domain::identity::authority::{Authority, Basis};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
 use entente_domain::limits::MOMENT_WORD_BYTES;
 use entente_domain::moments::{
@@ -79,7 +79,7 @@ fn a_closed_hatch_takes_no_answer_of_its_kind() {
             hatch_justification: Some("The law says so.".to_owned()),
             ..ask()
         };
-        Moment::ask(ask, brief, (Kind::Human, None), id(1), later(0)).unwrap()
+        Moment::ask(ask, brief, (PrincipalKind::Human, None), id(1), later(0)).unwrap()
     };
     is_refused(answer(&closed(false, true), own_words("No."), 1), Code::HatchClosed);
     is_refused(answer(&closed(true, false), refusal_of("No."), 1), Code::HatchClosed);
@@ -96,8 +96,8 @@ fn only_the_person_who_is_asked_decides() {
     let given = [Basis::GivenKey, Basis::GivenPassword]
         .map(|basis| Authority { basis, let_in_by: Some("service.ops".to_owned()) });
     let nobody = [
-        Decider { kind: Kind::Agent, ..person(ADA) },
-        Decider { kind: Kind::Service, ..person(ADA) },
+        Decider { kind: PrincipalKind::Agent, ..person(ADA) },
+        Decider { kind: PrincipalKind::Service, ..person(ADA) },
         Decider { as_itself: false, ..person(ADA) },
         // Nor with a key that somebody else created for the person, or one of unknown origin.
         Decider { authority: Some(&given[0]), ..person(ADA) },
@@ -105,7 +105,7 @@ fn only_the_person_who_is_asked_decides() {
         Decider { authority: None, ..person(ADA) },
         person(BOB),
         person(AGENT),
-        Decider { kind: Kind::Agent, ..person(AGENT) },
+        Decider { kind: PrincipalKind::Agent, ..person(AGENT) },
     ];
     for by in nobody {
         for resolution in [option(0), own_words("Yes."), refusal_of("No.")] {

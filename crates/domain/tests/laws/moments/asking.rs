@@ -1,6 +1,6 @@
 //! The creation of a moment: for one person, with a time limit and the required members.
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS, MOMENTS_WAITING};
 use entente_domain::moments::{
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{ADA, AGENT, BOB, ask, asked, brief, id, later, person, with};
 
 fn begun(ask: MomentAsk) -> Result<Moment, Refusal> {
-    Moment::ask(ask, brief(), (Kind::Human, Some(Kind::Human)), id(1), later(0))
+    Moment::ask(ask, brief(), (PrincipalKind::Human, Some(PrincipalKind::Human)), id(1), later(0))
 }
 
 fn at_fault(outcome: Result<Moment, Refusal>, member: &str, kind: &str) {
@@ -31,13 +31,13 @@ fn a_question_begins_open_and_lapses_after_a_day() {
     assert_eq!((moment.hatches, moment.has_calibration_note), (Hatches::OPEN, false));
     let meta = json!({ "decision_class": "release", "calibration_note": "I was wrong." });
     let noted = Brief::emitted(&with("/meta", meta)).unwrap();
-    let moment = Moment::ask(ask(), noted, (Kind::Human, None), id(1), later(0)).unwrap();
+    let moment = Moment::ask(ask(), noted, (PrincipalKind::Human, None), id(1), later(0)).unwrap();
     assert_eq!((moment.decision_class.as_deref(), moment.has_calibration_note), (Some("release"), true));
 }
 
 #[test]
 fn one_person_is_asked() {
-    for kind in [Kind::Agent, Kind::Service] {
+    for kind in [PrincipalKind::Agent, PrincipalKind::Service] {
         at_fault(Moment::ask(ask(), brief(), (kind, None), id(1), later(0)), "principal_id", "not_a_person");
         at_fault(Moment::deliberate(ask(), kind, id(1), later(0)), "principal_id", "not_a_person");
     }
@@ -65,7 +65,7 @@ fn it_stands_from_a_minute_to_thirty_days() {
 fn a_closed_hatch_needs_its_reason() {
     let hatches = json!({ "free_text": false, "dialogue": true });
     let closed = || Brief::emitted(&with("/question/hatches", hatches.clone())).unwrap();
-    let begun = |ask| Moment::ask(ask, closed(), (Kind::Human, None), id(1), later(0));
+    let begun = |ask| Moment::ask(ask, closed(), (PrincipalKind::Human, None), id(1), later(0));
     at_fault(begun(ask()), "hatch_justification", "missing");
     let blank = MomentAsk { hatch_justification: Some(" ".to_owned()), ..ask() };
     at_fault(begun(blank), "hatch_justification", "blank");
@@ -95,8 +95,8 @@ fn it_escalates_to_a_second_person_before_it_lapses() {
     at_fault(begun(to("role:x", 600)), "escalate_to", "invalid_name");
     at_fault(begun(MomentAsk { escalate_after: None, ..to(BOB, 600) }), "escalate_after", "missing");
     at_fault(begun(MomentAsk { escalate_to: None, ..to(BOB, 600) }), "escalate_to", "missing");
-    for second in [None, Some(Kind::Agent), Some(Kind::Service)] {
-        let outcome = Moment::ask(to(BOB, 600), brief(), (Kind::Human, second), id(1), later(0));
+    for second in [None, Some(PrincipalKind::Agent), Some(PrincipalKind::Service)] {
+        let outcome = Moment::ask(to(BOB, 600), brief(), (PrincipalKind::Human, second), id(1), later(0));
         at_fault(outcome, "escalate_to", "not_a_person");
     }
 }
@@ -109,7 +109,7 @@ fn what_an_answer_is_tied_to_is_there() {
     };
     let about = |valid_while| MomentAsk {
         job_id: Some(JobId::from(Uuid::nil())),
-        intent_id: Some(IntentId::HOUSE),
+        intent_id: Some(IntentId::SYSTEM),
         valid_while,
         ..ask()
     };
@@ -136,7 +136,7 @@ fn other_texts_are_texts() {
 
 #[test]
 fn a_deliberation_has_no_question_and_no_end() {
-    let moment = Moment::deliberate(ask(), Kind::Human, id(1), later(0)).unwrap();
+    let moment = Moment::deliberate(ask(), PrincipalKind::Human, id(1), later(0)).unwrap();
     assert_eq!((moment.state, moment.expires_at), (MomentState::Deliberating, None));
     assert_eq!((&moment.brief, &moment.digest), (&None, &None));
     assert!(!moment.is_unsettled_veto(), "nobody refused anything");
@@ -148,7 +148,7 @@ fn a_deliberation_has_no_question_and_no_end() {
         ("hatch_justification", MomentAsk { hatch_justification: Some("x".to_owned()), ..ask() }),
     ];
     for (member, ask) in only {
-        at_fault(Moment::deliberate(ask, Kind::Human, id(1), later(0)), member, "unexpected");
+        at_fault(Moment::deliberate(ask, PrincipalKind::Human, id(1), later(0)), member, "unexpected");
     }
     let digest = brief().digest();
     let answer = moment.resolve(&person(ADA), &digest, super::option(0), Circumstances::default(), later(1));

@@ -1,6 +1,6 @@
 //! Operations on a moment other than answering, and their results.
 
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::moments::{
     Decider, Escalation, Moment, MomentAsk, MomentState, ResolutionKind, Speaker, WordKind,
 };
@@ -14,7 +14,7 @@ use super::{
 const DAY: i64 = 24 * 3600;
 
 fn deliberation() -> Moment {
-    Moment::deliberate(ask(), Kind::Human, id(2), later(0)).unwrap()
+    Moment::deliberate(ask(), PrincipalKind::Human, id(2), later(0)).unwrap()
 }
 
 /// Returns one moment of each state.
@@ -245,7 +245,7 @@ fn what_is_scrubbed_keeps_what_counts_and_no_words() {
         objection_response: Some(SECRET.to_owned()),
         ..ask()
     };
-    let moment = Moment::ask(ask, brief(), (Kind::Human, None), id(1), later(0)).unwrap();
+    let moment = Moment::ask(ask, brief(), (PrincipalKind::Human, None), id(1), later(0)).unwrap();
     assert_eq!(moment.scrub(later(5)), None, "it is open");
     let resolved = answered(&moment, own_words(SECRET), 10);
     let bare = resolved.scrub(later(DAY)).unwrap();

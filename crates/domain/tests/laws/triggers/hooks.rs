@@ -2,7 +2,7 @@
 //! window.
 
 use entente_domain::openintent::triggers::hooks::{
-    Knock, Verify, WINDOW_SECONDS, admitted, fresh, given, token, told,
+    HookRequest, Verify, WINDOW_SECONDS, admitted, fresh, given, token, told,
 };
 use entente_domain::webhooks::signing::Secret;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -34,7 +34,7 @@ impl Sender {
         admitted(
             Verify::Signature,
             secret,
-            Knock { header: &header, token: None, body, now: at(now * 1_000_000) },
+            HookRequest { header: &header, token: None, body, now: at(now * 1_000_000) },
         )
     }
 }
@@ -56,7 +56,7 @@ fn who_signs_gets_in() {
     assert!(sender.comes(&secret, 1_000, b"{}").is_none(), "another delivery");
     let nothing = |_: &str| None;
     for verify in [Verify::Signature, Verify::Github, Verify::Token] {
-        let knock = Knock { header: &nothing, token: None, body: b"{}", now: at(0) };
+        let knock = HookRequest { header: &nothing, token: None, body: b"{}", now: at(0) };
         assert_eq!(admitted(verify, &secret, knock), None, "{verify:?}");
     }
 }
@@ -75,7 +75,7 @@ fn github_signs_with_the_words_themselves() {
             "x-github-delivery" => Some("72d3162e".to_owned()),
             _ => None,
         };
-        let knock = |body| Knock { header: &header, token: None, body, now: at(0) };
+        let knock = |body| HookRequest { header: &header, token: None, body, now: at(0) };
         assert_eq!(admitted(Verify::Github, &secret, knock(b"{}")), Some(Some("72d3162e".to_owned())));
         assert_eq!(admitted(Verify::Github, &secret, knock(b"{ }")), None);
     }
@@ -88,7 +88,7 @@ fn what_nobody_can_guess_opens() {
     assert_eq!(end.len(), 64);
     assert_ne!(end, token(&fresh(Verify::Token, &Dice(8))));
     let header = |_: &str| None;
-    let knock = |token| Knock { header: &header, token, body: b"", now: at(0) };
+    let knock = |token| HookRequest { header: &header, token, body: b"", now: at(0) };
     assert_eq!(admitted(Verify::Token, &secret, knock(Some(&end))), Some(None));
     assert_eq!(admitted(Verify::Token, &secret, knock(Some(&end[1..]))), None);
     assert_eq!(admitted(Verify::Signature, &secret, knock(Some(&end))), None);

@@ -10,7 +10,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
-use crate::aee::post::Parcel;
+use crate::aee::ingest::PreparedEnvelope;
 use crate::{AppError, Outcome};
 
 /// The facts about an accepted envelope that detect duplicates.
@@ -24,19 +24,19 @@ pub(crate) struct Stub {
 
 impl Stub {
     /// Returns the stub of an envelope that is being accepted.
-    pub fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
+    pub fn of(prepared: &PreparedEnvelope, receipt: &Receipt) -> Self {
         Self {
-            kind: parcel.envelope.kind,
-            principal: parcel.principal.clone(),
-            digest: parcel.digest,
+            kind: prepared.envelope.kind,
+            principal: prepared.principal.clone(),
+            digest: prepared.digest,
             receipt: receipt.clone(),
         }
     }
 
     /// The refusal of another envelope with the same id: with the first receipt if it is the same envelope
     /// from the same principal, so that a retry is safe.
-    pub fn repeated(&self, parcel: &Parcel) -> Refusal {
-        if self.digest == parcel.digest && self.principal == parcel.principal {
+    pub fn repeated(&self, prepared: &PreparedEnvelope) -> Refusal {
+        if self.digest == prepared.digest && self.principal == prepared.principal {
             let message =
                 "This envelope was taken in before; `receipt` is its first one. Nothing was done again.";
             let receipt = Some(Box::new(self.receipt.clone()));
@@ -55,7 +55,7 @@ impl Stub {
 
 /// A stored envelope.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct StoredEnvelope {
     /// Its id.
     pub id: String,
     /// Its type.
@@ -78,15 +78,15 @@ pub struct Kept {
     pub body: String,
 }
 
-impl Kept {
+impl StoredEnvelope {
     /// Whether it was delivered to its recipient: neither held for approval nor replaced by a redacted copy.
     pub(crate) fn is_handed_out(&self) -> bool {
         !matches!(self.receipt.status, ReceiptStatus::Held | ReceiptStatus::Redacted)
     }
 
     /// Returns the stored form of an envelope that is being accepted.
-    pub(crate) fn of(parcel: &Parcel, receipt: &Receipt) -> Self {
-        let envelope = &parcel.envelope;
+    pub(crate) fn of(prepared: &PreparedEnvelope, receipt: &Receipt) -> Self {
+        let envelope = &prepared.envelope;
         Self {
             id: envelope.id.clone(),
             kind: envelope.kind,
@@ -96,8 +96,8 @@ impl Kept {
             corr: envelope.corr.clone(),
             reply_to: envelope.reply_to.clone(),
             receipt: receipt.clone(),
-            original_id: parcel.original.as_ref().map(|original| original.id.clone()),
-            body: parcel.body.clone(),
+            original_id: prepared.original.as_ref().map(|original| original.id.clone()),
+            body: prepared.body.clone(),
         }
     }
 }
@@ -173,7 +173,7 @@ impl Said {
 }
 
 impl Row {
-    pub(super) fn kept(self) -> Outcome<Kept> {
+    pub(super) fn kept(self) -> Outcome<StoredEnvelope> {
         let said = Said {
             id: self.id.clone(),
             status: self.status,
@@ -187,7 +187,7 @@ impl Row {
             sig_scope: self.sig_scope,
             warnings: self.warnings,
         };
-        Ok(Kept {
+        Ok(StoredEnvelope {
             id: self.id,
             kind: EnvelopeType::parse(&self.r#type).ok_or_else(|| odd("type"))?,
             sender: self.sender,
@@ -240,7 +240,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
             let stub = Stub {
                 kind: EnvelopeType::parse(&row.r#type).ok_or_else(|| odd("type"))?,
                 principal: row.principal_id,
-                digest: crate::log::lines::digest(row.digest)?,
+                digest: crate::log::writer::digest(row.digest)?,
                 receipt: said.receipt()?,
             };
             Ok((row.id, stub))
@@ -249,7 +249,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
 }
 
 /// Loads an envelope.
-pub(crate) async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<Kept>> {
+pub(crate) async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<StoredEnvelope>> {
     let row = sqlx::query_as!(
         Row,
         "-- aee_envelopes::load
@@ -264,25 +264,25 @@ pub(crate) async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<Ke
 }
 
 /// Inserts envelopes with their receipts.
-pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)]) -> Outcome<()> {
+pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&PreparedEnvelope, &Receipt)]) -> Outcome<()> {
     if all.is_empty() {
         return Ok(());
     }
     // Always sorted by id, so that two batches with the same ids cannot deadlock.
     let mut all = all.to_vec();
     all.sort_unstable_by(|(_, one), (_, other)| one.id.cmp(&other.id));
-    let text = |of: &dyn Fn(&Parcel, &Receipt) -> String| -> Vec<String> {
-        all.iter().map(|(parcel, receipt)| of(parcel, receipt)).collect()
+    let text = |of: &dyn Fn(&PreparedEnvelope, &Receipt) -> String| -> Vec<String> {
+        all.iter().map(|(prepared, receipt)| of(prepared, receipt)).collect()
     };
-    let maybe = |of: &dyn Fn(&Parcel) -> Option<String>| -> Vec<Option<String>> {
-        all.iter().map(|(parcel, _)| of(parcel)).collect()
+    let maybe = |of: &dyn Fn(&PreparedEnvelope) -> Option<String>| -> Vec<Option<String>> {
+        all.iter().map(|(prepared, _)| of(prepared)).collect()
     };
-    let sent: Vec<Option<Timestamp>> = all.iter().map(|(parcel, _)| parcel.envelope.sent_at).collect();
+    let sent: Vec<Option<Timestamp>> = all.iter().map(|(prepared, _)| prepared.envelope.sent_at).collect();
     let received: Vec<Timestamp> = all.iter().map(|(_, receipt)| receipt.received_at).collect();
     let deadlines: Vec<Option<Timestamp>> = all.iter().map(|(_, receipt)| receipt.deadline).collect();
     let seqs: Vec<Option<i64>> = all.iter().map(|(_, receipt)| receipt.seq).collect();
     let delivered: Vec<i32> = all.iter().map(|(_, receipt)| receipt.delivered).collect();
-    let digests: Vec<Vec<u8>> = all.iter().map(|(parcel, _)| parcel.digest.to_vec()).collect();
+    let digests: Vec<Vec<u8>> = all.iter().map(|(prepared, _)| prepared.digest.to_vec()).collect();
     let warnings = text(&|_, receipt| {
         receipt.warnings.iter().map(|warning| warning.as_str()).collect::<Vec<_>>().join(",")
     });
@@ -302,29 +302,29 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
                     verified_by, kid, status, effective_priority, deadline, warnings, seq, delivered, original_id, body,
                     digest, hash, sig_scope)",
         &text(&|_, receipt| receipt.id.clone()),
-        &text(&|parcel, _| parcel.envelope.kind.as_str().to_owned()),
-        &text(&|parcel, _| parcel.envelope.sender.clone()),
-        &text(&|parcel, _| parcel.envelope.recipient.clone()),
-        &text(&|parcel, _| parcel.envelope.purpose.clone()),
-        &text(&|parcel, _| parcel.envelope.corr.clone()),
-        &maybe(&|parcel| parcel.envelope.reply_to.clone()) as &[Option<String>],
-        &text(&|parcel, _| parcel.envelope.priority.as_str().to_owned()),
+        &text(&|prepared, _| prepared.envelope.kind.as_str().to_owned()),
+        &text(&|prepared, _| prepared.envelope.sender.clone()),
+        &text(&|prepared, _| prepared.envelope.recipient.clone()),
+        &text(&|prepared, _| prepared.envelope.purpose.clone()),
+        &text(&|prepared, _| prepared.envelope.corr.clone()),
+        &maybe(&|prepared| prepared.envelope.reply_to.clone()) as &[Option<String>],
+        &text(&|prepared, _| prepared.envelope.priority.as_str().to_owned()),
         &sent as &[Option<Timestamp>],
         &received,
-        &maybe(&|parcel| parcel.principal.clone()) as &[Option<String>],
-        &text(&|parcel, _| parcel.verified.by.as_str().to_owned()),
-        &maybe(&|parcel| parcel.verified.kid.clone()) as &[Option<String>],
+        &maybe(&|prepared| prepared.principal.clone()) as &[Option<String>],
+        &text(&|prepared, _| prepared.verified.by.as_str().to_owned()),
+        &maybe(&|prepared| prepared.verified.kid.clone()) as &[Option<String>],
         &text(&|_, receipt| status(receipt.status).to_owned()),
         &text(&|_, receipt| receipt.effective_priority.as_str().to_owned()),
         &deadlines as &[Option<Timestamp>],
         &warnings,
         &seqs as &[Option<i64>],
         &delivered,
-        &maybe(&|parcel| parcel.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
-        &text(&|parcel, _| parcel.body.clone()),
+        &maybe(&|prepared| prepared.original.as_ref().map(|original| original.id.clone())) as &[Option<String>],
+        &text(&|prepared, _| prepared.body.clone()),
         &digests,
-        &text(&|parcel, _| parcel.hash.clone()),
-        &maybe(&|parcel| parcel.verified.scope.map(|scope| scope.as_str().to_owned())) as &[Option<String>]
+        &text(&|prepared, _| prepared.hash.clone()),
+        &maybe(&|prepared| prepared.verified.scope.map(|scope| scope.as_str().to_owned())) as &[Option<String>]
     )
     .execute(conn)
     .await?;
@@ -332,7 +332,10 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&Parcel, &Receipt)])
 }
 
 /// Loads those of these envelopes that are stored, by id.
-pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, Kept>> {
+pub(crate) async fn load_all(
+    conn: &mut PgConnection,
+    ids: &[&str],
+) -> Outcome<HashMap<String, StoredEnvelope>> {
     let rows = sqlx::query_as!(
         Row,
         "-- aee_envelopes::load_all

@@ -11,11 +11,11 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
-use super::rows::{Kept, load_all};
+use super::rows::{StoredEnvelope, load_all};
 use crate::aee::refutations;
 use crate::aee::refutations::Refutation;
 use crate::aee::voices::Voices;
-use crate::aee::{mailboxes, pairs};
+use crate::aee::{exchanges, mailboxes};
 use crate::{Caller, Ctx, Outcome, not_found};
 
 /// Envelopes of a thread examined per step, and steps per request: envelopes from strangers must not keep the
@@ -33,7 +33,7 @@ const PAIR_BYTES: usize = 128;
 #[derive(Debug, Clone)]
 pub struct Leaf {
     /// The envelope.
-    pub envelope: Kept,
+    pub envelope: StoredEnvelope,
     /// Its depth: 0 if it answers nothing on the page.
     pub depth: usize,
     /// Its exchanges, if it is a task: all for the sender, only their own for respondents.
@@ -106,12 +106,12 @@ pub async fn thread(
     }
     let named: Vec<&str> = ids.iter().map(String::as_str).collect();
     let mut found = load_all(&mut conn, &named).await?;
-    let pairs = pairs::of(&mut conn, &named).await?;
+    let pairs = exchanges::of(&mut conn, &named).await?;
     let mut refuted: HashMap<String, Vec<Refutation>> = HashMap::new();
     for one in refutations::of(&mut conn, &named).await? {
         refuted.entry(one.envelope_id.clone()).or_default().push(one);
     }
-    let seen: Vec<Kept> = ids.iter().filter_map(|id| found.remove(id)).collect();
+    let seen: Vec<StoredEnvelope> = ids.iter().filter_map(|id| found.remove(id)).collect();
     let mut leaves = planted(seen);
     let now = ctx.now();
     let named = leaves.iter().map(|leaf| leaf.envelope.sender.as_str());
@@ -203,7 +203,7 @@ async fn outlines(conn: &mut PgConnection, corr: &str, from: Option<&Place>) -> 
 }
 
 /// Sorts each envelope after the one that it answers, one level deeper.
-fn planted(all: Vec<Kept>) -> Vec<Leaf> {
+fn planted(all: Vec<StoredEnvelope>) -> Vec<Leaf> {
     let places: HashMap<String, usize> =
         all.iter().enumerate().map(|(at, kept)| (kept.id.clone(), at)).collect();
     let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
@@ -220,7 +220,7 @@ fn planted(all: Vec<Kept>) -> Vec<Leaf> {
         order.push((at, depth));
         open.extend(below.get(&Some(at)).into_iter().flatten().rev().map(|child| (*child, depth + 1)));
     }
-    let mut all: Vec<Option<Kept>> = all.into_iter().map(Some).collect();
+    let mut all: Vec<Option<StoredEnvelope>> = all.into_iter().map(Some).collect();
     order
         .into_iter()
         .filter_map(|(at, depth)| {

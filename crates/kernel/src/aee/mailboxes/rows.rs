@@ -9,9 +9,9 @@ use entente_domain::limits::PAGE_BYTES;
 use sqlx::PgConnection;
 
 use super::{Ack, Letter, Mailbox};
-use crate::aee::envelopes::{Kept, load_all};
-use crate::aee::post::Known;
-use crate::feed::Touch;
+use crate::aee::envelopes::{StoredEnvelope, load_all};
+use crate::aee::ingest::Known;
+use crate::feed::WakeKey;
 use crate::{Caller, Ctx, Outcome};
 
 /// Byte limit of the envelopes in one response; at least one is returned.
@@ -45,7 +45,7 @@ impl Item {
     }
 
     /// The item as shown to readers of the mailbox.
-    pub fn letter(&self, envelope: Kept) -> Letter {
+    pub fn letter(&self, envelope: StoredEnvelope) -> Letter {
         Letter { seq: self.seq, received_at: self.received_at, held_until: None, envelope }
     }
 
@@ -361,11 +361,11 @@ pub(crate) async fn held_by(
 ///
 /// # Errors
 /// The database query fails.
-pub(crate) async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, i64)>> {
+pub(crate) async fn moved(ctx: &Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
     let entities: Vec<&str> = listened
         .iter()
         .filter_map(|touch| match touch {
-            Touch::Mailbox(entity) => Some(entity.as_str()),
+            WakeKey::Mailbox(entity) => Some(entity.as_str()),
             _ => None,
         })
         .collect();
@@ -378,7 +378,7 @@ pub(crate) async fn moved(ctx: &Ctx, listened: &[Touch]) -> Outcome<Vec<(Touch, 
     )
     .fetch_all(&ctx.pool)
     .await?;
-    Ok(rows.into_iter().map(|row| (Touch::Mailbox(row.entity), row.last_seq)).collect())
+    Ok(rows.into_iter().map(|row| (WakeKey::Mailbox(row.entity), row.last_seq)).collect())
 }
 
 /// Deletes the items of deleted envelopes.

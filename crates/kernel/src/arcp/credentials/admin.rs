@@ -9,12 +9,12 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{AppError, Caller, Ctx, Outcome, not_found, unknown};
 
 /// Filters for listing credentials.
 #[derive(Debug, Default)]
-pub struct Filter {
+pub struct CredentialFilter {
     /// Only values in this state.
     pub state: Option<State>,
     /// Only credentials after this one.
@@ -86,13 +86,13 @@ impl TryFrom<Row> for Listed {
 ///
 /// # Errors
 /// The scope `admin` is missing.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<Vec<Listed>> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &CredentialFilter) -> Outcome<Vec<Listed>> {
     caller.require(Scope::Admin)?;
     let mut conn = ctx.pool.acquire().await?;
     page(&mut conn, filter).await
 }
 
-async fn page(conn: &mut PgConnection, filter: &Filter) -> Outcome<Vec<Listed>> {
+async fn page(conn: &mut PgConnection, filter: &CredentialFilter) -> Outcome<Vec<Listed>> {
     let states: Vec<String> = State::ALL
         .iter()
         .filter(|state| filter.state.is_none_or(|only| only == **state))
@@ -135,21 +135,21 @@ async fn one(conn: &mut PgConnection, id: CredentialId) -> Outcome<Vec<Listed>> 
 /// The scope `admin` is missing; the credential does not exist.
 pub async fn retry(ctx: &Ctx, caller: &Caller, id: CredentialId) -> Outcome<Vec<Listed>> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     if one(&mut tx, id).await?.is_empty() {
         return Err(not_found("credential"));
     }
-    let again = rows::again(&mut tx, id, line.now()).await?;
+    let again = rows::again(&mut tx, id, log.now()).await?;
     if again > 0 {
         let payload = json!({ "credential_id": id, "values": again });
-        line.record(ctx, Draft::of(Kind::CredentialRetried, &caller.agent, payload));
-        line.save(&mut tx).await?;
+        log.record(ctx, Draft::of(Kind::CredentialRetried, &caller.agent, payload));
+        log.save(&mut tx).await?;
     }
     let after = one(&mut tx, id).await?;
     tx.commit().await?;
     if again > 0 {
-        ctx.feed.news(IntentId::HOUSE);
+        ctx.feed.notify_committed(IntentId::SYSTEM);
         ctx.provisioners.ring();
     }
     Ok(after)

@@ -95,7 +95,7 @@ impl fmt::Debug for Target {
 
 /// An error of a provisioner.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct ProvisionerError {
     /// The reason, without secrets.
     pub why: String,
     /// Seconds after which to retry.
@@ -105,7 +105,7 @@ pub struct Trouble {
 }
 
 /// A pending answer.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send + 'a>>;
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProvisionerError>> + Send + 'a>>;
 
 /// One kind of upstream; each call talks to the network for a bounded time, and is never made inside a
 /// transaction.

@@ -3,18 +3,18 @@
 //! fails for good, the system log and an error report it. `src/background/revoke.rs` makes the requests.
 
 use chrono::TimeDelta;
-use entente_domain::arcp::credentials::{State, Turn, again_after, turned, unsettled_until};
+use entente_domain::arcp::credentials::{State, Transition, again_after, transition, unsettled_until};
 use entente_domain::clock::Timestamp;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Waiting};
-use super::{Target, Trouble, reading};
+use super::{ProvisionerError, Target, reading};
 use crate::arcp::jobs;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Seconds that an attempt may take with all its requests; if the server dies, another one tries after that.
@@ -72,12 +72,12 @@ struct Next {
 ///
 /// # Errors
 /// A database error.
-pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Outcome<()> {
+pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), ProvisionerError>) -> Outcome<()> {
     let now = ctx.now();
     let failed = answer.as_ref().err().map(|trouble| trouble.why.clone());
     let mut next = next(ctx, due, answer);
     let stuck = next.state == State::Stuck;
-    let mut tx = ctx.begin(if stuck { &[IntentId::HOUSE] } else { &[] }).await?;
+    let mut tx = ctx.begin(if stuck { &[IntentId::SYSTEM] } else { &[] }).await?;
     let (id, generation) = (due.target.credential_id, due.target.generation);
     if next.state == State::Revoked {
         next.due_at = kept_until(ctx, &mut tx, due.target.job_id, generation).await?;
@@ -89,31 +89,31 @@ pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Outcom
         return Ok(());
     }
     if stuck {
-        let mut line = Line::open(&mut tx, IntentId::HOUSE, None, now).await?;
+        let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, now).await?;
         let payload = json!({
             "credential_id": id, "generation": generation, "job_id": due.target.job_id,
             "provisioner": due.provisioner, "attempts": due.attempts, "error": next.error,
         });
-        line.record(ctx, Draft::of(Kind::CredentialStuck, HOUSE, payload));
-        line.save(&mut tx).await?;
+        log.record(ctx, Draft::of(Kind::CredentialStuck, SYSTEM, payload));
+        log.save(&mut tx).await?;
     }
     tx.commit().await?;
     if stuck {
-        ctx.feed.news(IntentId::HOUSE);
+        ctx.feed.notify_committed(IntentId::SYSTEM);
     }
     tell(ctx, due, next.state, failed.as_deref());
     Ok(())
 }
 
-fn next(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Next {
+fn next(ctx: &Ctx, due: &Due, answer: Result<(), ProvisionerError>) -> Next {
     let now = ctx.now();
     let known = due.target.value.is_some();
-    let after = |turn| turned(State::Revoking, turn).unwrap_or(State::Revoking);
+    let after = |turn| transition(State::Revoking, turn).unwrap_or(State::Revoking);
     match answer {
         Ok(()) => match unsettled_until(due.asked_at, known, now) {
             // The request for the value may still be on its way, so it must be revoked once more later.
             Some(settled) => Next { state: State::Revoking, due_at: Some(settled), error: None },
-            None => Next { state: after(Turn::TakenBack), due_at: None, error: None },
+            None => Next { state: after(Transition::TakenBack), due_at: None, error: None },
         },
         Err(trouble) => {
             let bits = ctx.chance.bits().to_le_bytes();
@@ -121,7 +121,7 @@ fn next(ctx: &Ctx, due: &Due, answer: Result<(), Trouble>) -> Next {
             let wait = again_after(due.attempts, trouble.retry_after, chance);
             let due_at =
                 wait.map(|wait| now + TimeDelta::milliseconds(i64::try_from(wait).unwrap_or(i64::MAX)));
-            let state = if due_at.is_some() { State::Revoking } else { after(Turn::GivenUp) };
+            let state = if due_at.is_some() { State::Revoking } else { after(Transition::GivenUp) };
             Next { state, due_at, error: Some(trouble.why) }
         }
     }

@@ -12,7 +12,7 @@ use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::hold::{Hold, purses};
+use super::locked::{LockedJobs, cost_limits};
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::{budgets, log, rows};
@@ -63,18 +63,18 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
     {
         return Ok(Allowed { budget, reservation_id: None });
     }
-    let (tx, mut hold) = Hold::begin(ctx, id).await?;
-    hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    let fresh = ReservationId::mint(hold.now(), &*ctx.chance);
-    let judged = hold.may(id, &ask.capability, &ask.target).and_then(|()| {
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    locked.job(id)?.hold(&token_digest(token), locked.now())?;
+    let fresh = ReservationId::mint(locked.now(), &*ctx.chance);
+    let judged = locked.may(id, &ask.capability, &ask.target).and_then(|()| {
         let reserve = ask.reserve.as_ref();
-        reserve.map(|amounts| hold.reserve(id, fresh, amounts, ask.call_id.as_deref())).transpose()
+        reserve.map(|amounts| locked.reserve(id, fresh, amounts, ask.call_id.as_deref())).transpose()
     });
     if let Err(refusal) = &judged {
-        hold.refuse(id, ask.call_id.as_deref(), refusal)?;
+        locked.refuse(id, ask.call_id.as_deref(), refusal)?;
     }
-    let budget = hold.remaining(id);
-    hold.conclude(ctx, tx).await?;
+    let budget = locked.remaining(id);
+    locked.conclude(ctx, tx).await?;
     let reservation_id = judged.map_err(AppError::from)?;
     Ok(Allowed { budget, reservation_id })
 }
@@ -89,7 +89,7 @@ async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcom
     let payers: Vec<&Budget> = counters.values().collect();
     let mut judged = may::operate(&job, &payers, &ask.capability, &ask.target, now);
     if let Some(intent) = job.intent_id.filter(|_| judged.is_ok()) {
-        let purses = purses::load(&mut conn, &[intent]).await?;
+        let purses = cost_limits::load(&mut conn, &[intent]).await?;
         let unit = (ask.capability == BUDGET).then_some(ask.target.as_str());
         judged = purses.get(&intent).map_or(Ok(()), |purse| purse.require_left(unit));
     }
@@ -125,16 +125,16 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
         let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
         return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
     }
-    let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
-    hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    if let Err(unknown) = hold.put_back(id, reservation) {
+    let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    locked.job(id)?.hold(&token_digest(token), locked.now())?;
+    if let Err(unknown) = locked.put_back(id, reservation) {
         // The first answer was lost and this is a retry: the reservation is settled only once.
         let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
-        return if settled.is_empty() { Err(unknown.into()) } else { Ok(hold.remaining(id)) };
+        return if settled.is_empty() { Err(unknown.into()) } else { Ok(locked.remaining(id)) };
     }
     if cost.is_unlimited() {
         let body = json!({ "name": "cost.released", "value": 0, "unit": "", "reservation_id": reservation });
-        hold.append(id, "metric", hold.now(), body.to_string(), Some(settling(reservation)));
+        locked.append(id, "metric", locked.now(), body.to_string(), Some(settling(reservation)));
     }
     for (index, (currency, amount)) in cost.0.iter().enumerate() {
         let value = numbers(&Budget(BTreeMap::from([(currency.clone(), *amount)])));
@@ -142,11 +142,11 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
             "name": "cost.settled", "value": value.get(currency), "unit": currency, "reservation_id": reservation,
         });
         let key = (index == 0).then(|| settling(reservation));
-        hold.append(id, "metric", hold.now(), body.to_string(), key);
-        hold.charge(id, currency, *amount, None)?;
+        locked.append(id, "metric", locked.now(), body.to_string(), key);
+        locked.charge(id, currency, *amount, None)?;
     }
-    let left = hold.remaining(id);
-    hold.conclude(ctx, tx).await?;
+    let left = locked.remaining(id);
+    locked.conclude(ctx, tx).await?;
     Ok(left)
 }
 

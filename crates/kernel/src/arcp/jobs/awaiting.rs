@@ -8,7 +8,7 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::rows;
 use crate::arcp::workers;
 use crate::{Caller, Ctx, Outcome};
@@ -19,22 +19,22 @@ const RESUMED: &str = "resumed";
 
 /// The locked jobs of the moments being processed: none of them can end before the commit.
 ///
-/// Their rows are locked after the intents, as everywhere (`hold.rs`), and before the clock of moments.
+/// Their rows are locked after the intents, as everywhere (`locked.rs`), and before the clock of moments.
 pub(crate) struct Waiting {
-    hold: Option<Hold>,
+    locked: Option<LockedJobs>,
     said: bool,
 }
 
 impl Waiting {
     /// Locks these jobs.
     pub async fn take(conn: &mut PgConnection, ids: &[JobId], now: Timestamp) -> Outcome<Self> {
-        let hold = if ids.is_empty() { None } else { Some(Hold::take(conn, ids, &[], now).await?) };
-        Ok(Self { hold, said: false })
+        let locked = if ids.is_empty() { None } else { Some(LockedJobs::take(conn, ids, &[], now).await?) };
+        Ok(Self { locked, said: false })
     }
 
     /// Returns one of the locked jobs.
     pub fn job(&self, id: JobId) -> Option<&Job> {
-        self.hold.as_ref()?.job(id).ok()
+        self.locked.as_ref()?.job(id).ok()
     }
 
     /// Appends the event that the job waits for a person.
@@ -50,23 +50,23 @@ impl Waiting {
     /// Appends a `status` event, unless the job is over.
     fn say(&mut self, id: JobId, phase: &str, moment: MomentId) {
         let goes_on = self.job(id).is_some_and(|job| !job.status.is_terminal());
-        if let Some(hold) = self.hold.as_mut().filter(|_| goes_on) {
-            hold.say(id, "status", &json!({ "phase": phase, "moment_id": moment }));
+        if let Some(locked) = self.locked.as_mut().filter(|_| goes_on) {
+            locked.say(id, "status", &json!({ "phase": phase, "moment_id": moment }));
             self.said = true;
         }
     }
 
     /// Writes the appended events.
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
-        match self.hold.as_mut().filter(|_| self.said) {
-            Some(hold) => hold.save(ctx, conn).await,
+        match self.locked.as_mut().filter(|_| self.said) {
+            Some(locked) => locked.save(ctx, conn).await,
             None => Ok(()),
         }
     }
 
     /// Wakes the followers of these jobs; call after the commit.
     pub fn announce(&self, ctx: &Ctx) {
-        self.hold.iter().filter(|_| self.said).for_each(|hold| hold.announce(ctx));
+        self.locked.iter().filter(|_| self.said).for_each(|locked| locked.announce(ctx));
     }
 }
 

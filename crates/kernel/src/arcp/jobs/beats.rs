@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::writes;
 use crate::arcp::workers;
 use crate::arcp::workers::Directive;
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{Caller, Ctx, Outcome};
 
 /// Response to a worker's heartbeat.
@@ -72,9 +72,9 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &Cancella
     }
     // Wait less than a claim lasts: the claims are extended only before the wait.
     let until = Instant::now() + ask.wait.min(ctx.settings.jobs.claim / 3);
-    let mut listener = ctx.feed.bells().listener();
-    ask.held.iter().for_each(|one| listener.add(Touch::Stop(one.job_id)));
-    listener.add(Touch::Worker(ask.worker));
+    let mut listener = ctx.feed.wakeups().listener();
+    ask.held.iter().for_each(|one| listener.add(WakeKey::Stop(one.job_id)));
+    listener.add(WakeKey::Worker(ask.worker));
     loop {
         let beat = beat_once(ctx, caller, ask).await?;
         let known = |id: &JobId| ask.held.iter().any(|one| one.job_id == *id && one.stopping);

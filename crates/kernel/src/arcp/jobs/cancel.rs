@@ -9,7 +9,7 @@ use entente_domain::ids::{JobId, SessionId};
 use entente_domain::limits::TEXT_BYTES;
 use entente_domain::refusal::{Code, Refusal};
 
-use super::hold::{Hold, over};
+use super::locked::{LockedJobs, over};
 use super::reading::observable;
 use crate::{Caller, Ctx, Outcome};
 
@@ -42,8 +42,8 @@ pub async fn cancel(
         let message = "`reason` has more than 16 KiB.";
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
     }
-    let (tx, mut hold) = Hold::begin(ctx, id).await?;
-    let job = hold.job(id)?;
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let job = locked.job(id)?;
     may(ctx, caller, job, by)?;
     if job.status.is_terminal() {
         return Err(over().into());
@@ -51,13 +51,13 @@ pub async fn cancel(
     let reason =
         reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "Cancelled by its client.".to_owned());
     if job.status == JobStatus::Pending {
-        hold.fail(id, Fault::Cancelled, &reason, None, None)?;
+        locked.fail(id, Fault::Cancelled, &reason, None, None)?;
     } else if job.cancel.is_none() {
-        let due_at = hold.now() + ctx.settings.jobs.cancel_grace;
-        hold.change(id)?.cancel = Some(Cancel { reason, due_at });
+        let due_at = locked.now() + ctx.settings.jobs.cancel_grace;
+        locked.change(id)?.cancel = Some(Cancel { reason, due_at });
     }
-    hold.conclude(ctx, tx).await?;
-    Ok(hold.job(id)?.clone())
+    locked.conclude(ctx, tx).await?;
+    Ok(locked.job(id)?.clone())
 }
 
 fn may(ctx: &Ctx, caller: &Caller, job: &Job, by: Canceller) -> Result<(), Refusal> {

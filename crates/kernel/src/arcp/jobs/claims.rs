@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::writes::{self, Taken, Tokens};
@@ -28,8 +28,8 @@ use super::{budgets, rows};
 use crate::arcp::credentials;
 use crate::arcp::workers;
 use crate::arcp::workers::Directive;
-use crate::feed::Touch;
-use crate::log::lines::Line;
+use crate::feed::WakeKey;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome};
 
 /// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
@@ -123,7 +123,7 @@ pub async fn claim(
     let mut woken_by: Option<&str> = None;
     loop {
         // Register for notifications before looking, so that none is missed in between.
-        let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.bells().queue(agent)).collect();
+        let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.wakeups().queue(agent)).collect();
         let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
         let (taken, cut) = take(ctx, worker.id, &agents, ask.max).await?;
         if !taken.is_empty() || ask.wait.is_zero() {
@@ -146,7 +146,7 @@ pub async fn claim(
         // The worker may have left meanwhile, or been told to claim nothing more.
         let mut conn = ctx.pool.acquire().await?;
         if workers::mine(&mut conn, caller, ask.worker_id).await?.directive != Directive::Run {
-            agents.iter().for_each(|agent| ctx.feed.bells().ring(&Touch::Work(agent.clone())));
+            agents.iter().for_each(|agent| ctx.feed.wakeups().ring(&WakeKey::Work(agent.clone())));
             return Ok(Vec::new());
         }
     }
@@ -155,7 +155,7 @@ pub async fn claim(
 /// Passes a notification on: it wakes one waiter, which may have taken only a part of the pending jobs.
 fn pass_on(ctx: &Ctx, taken: &[Claimed], woken_by: Option<&str>) {
     let agents: BTreeSet<&str> = taken.iter().map(|job| job.agent.as_str()).chain(woken_by).collect();
-    agents.into_iter().for_each(|agent| ctx.feed.bells().ring(&Touch::Work(agent.to_owned())));
+    agents.into_iter().for_each(|agent| ctx.feed.wakeups().ring(&WakeKey::Work(agent.to_owned())));
 }
 
 /// Claims pending jobs; the flag says whether it stopped early, so that more may be pending.
@@ -178,7 +178,7 @@ async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outco
         }
     }
     for job in &taken {
-        ctx.feed.ring(Touch::Job(job.job_id));
+        ctx.feed.wake(WakeKey::Job(job.job_id));
     }
     Ok((taken, cut))
 }
@@ -266,11 +266,11 @@ async fn take_with_intents(
     let until = ctx.now() + ctx.settings.jobs.claim;
     let mut tx = ctx.begin(&intents).await?;
     let rows = writes::take_these(&mut tx, worker, &ids, tokens, until).await?;
-    let mut lines: BTreeMap<IntentId, Line> = BTreeMap::new();
+    let mut logs: BTreeMap<IntentId, IntentLog> = BTreeMap::new();
     for row in &rows {
         let Some(intent) = row.intent_id.map(IntentId::from) else { continue };
-        if let std::collections::btree_map::Entry::Vacant(place) = lines.entry(intent) {
-            place.insert(Line::open(&mut tx, intent, None, ctx.now()).await?);
+        if let std::collections::btree_map::Entry::Vacant(place) = logs.entry(intent) {
+            place.insert(IntentLog::open(&mut tx, intent, None, ctx.now()).await?);
         }
         let payload = json!({
             "job_id": JobId::from(row.job_id), "agent": row.agent, "principal": row.principal,
@@ -279,16 +279,16 @@ async fn take_with_intents(
         let actor = row.agent.split('@').next().unwrap_or_default();
         let draft =
             Draft { trace_id: Some(row.trace_id.clone()), ..Draft::of(Kind::JobRunning, actor, payload) };
-        if let Some(line) = lines.get_mut(&intent) {
-            line.record(ctx, draft);
+        if let Some(log) = logs.get_mut(&intent) {
+            log.record(ctx, draft);
         }
     }
-    for line in lines.values() {
-        line.save(&mut tx).await?;
+    for log in logs.values() {
+        log.save(&mut tx).await?;
     }
     let claimed = dress(ctx, &mut tx, rows, until).await?;
     tx.commit().await?;
-    lines.keys().for_each(|intent| ctx.feed.news(*intent));
+    logs.keys().for_each(|intent| ctx.feed.notify_committed(*intent));
     Ok(claimed)
 }
 
@@ -305,18 +305,18 @@ pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outc
 }
 
 async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
-    give_back(ctx, id, |hold, id| {
-        hold.job(id)?.hold(&token_digest(token), hold.now())?;
-        let cancelled = hold.job(id)?.cancel.clone();
+    give_back(ctx, id, |locked, id| {
+        locked.job(id)?.hold(&token_digest(token), locked.now())?;
+        let cancelled = locked.job(id)?.cancel.clone();
         if let Some(cancel) = cancelled {
-            hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?;
+            locked.fail(id, Fault::Cancelled, &cancel.reason, None, None)?;
         } else {
-            hold.requeue(id)?;
+            locked.requeue(id)?;
             // No worker was lost: the attempt does not count.
-            let job = hold.change(id)?;
+            let job = locked.change(id)?;
             job.attempt = job.attempt.saturating_sub(1);
         }
-        Ok(hold.job(id)?.status)
+        Ok(locked.job(id)?.status)
     })
     .await
 }
@@ -353,19 +353,19 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     .await?;
     drop(conn);
     for id in held.into_iter().map(JobId::from) {
-        give_back(ctx, id, |hold, id| {
-            let job = hold.job(id)?;
+        give_back(ctx, id, |locked, id| {
+            let job = locked.job(id)?;
             let mine = job.claim.as_ref().is_some_and(|claim| claim.worker_id == worker);
             if mine && job.status == JobStatus::Running {
                 match (job.cancel.clone(), job.on_lost) {
-                    (Some(cancel), _) => hold.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
+                    (Some(cancel), _) => locked.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
                     (None, OnLost::Fail) => {
-                        hold.fail(id, Fault::InternalError, "Its worker left.", None, None)?;
+                        locked.fail(id, Fault::InternalError, "Its worker left.", None, None)?;
                     }
                     (None, OnLost::Requeue) => {
-                        hold.requeue(id)?;
+                        locked.requeue(id)?;
                         // The worker left by itself: the attempt does not count.
-                        let job = hold.change(id)?;
+                        let job = locked.change(id)?;
                         job.attempt = job.attempt.saturating_sub(1);
                     }
                 }
@@ -377,9 +377,13 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     Ok(())
 }
 
-async fn give_back<T>(ctx: &Ctx, id: JobId, what: impl FnOnce(&mut Hold, JobId) -> Outcome<T>) -> Outcome<T> {
-    let (tx, mut hold) = Hold::begin(ctx, id).await?;
-    let done = what(&mut hold, id)?;
-    hold.conclude(ctx, tx).await?;
+async fn give_back<T>(
+    ctx: &Ctx,
+    id: JobId,
+    what: impl FnOnce(&mut LockedJobs, JobId) -> Outcome<T>,
+) -> Outcome<T> {
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let done = what(&mut locked, id)?;
+    locked.conclude(ctx, tx).await?;
     Ok(done)
 }

@@ -11,14 +11,14 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::preparing::{Delegation, being_prepared, provide};
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::submit::{Origin, Submission, accept};
 use super::{budgets, rows, writes};
 use crate::arcp::{credentials, inventory};
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{AppError, Caller, Ctx, Outcome};
 
 /// Creates a child of a job, once per `delegate_id`.
@@ -41,31 +41,31 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     let mut conn = ctx.pool.acquire().await?;
     let known = inventory::known(&mut conn, &[&ask.agent.name]).await?;
     drop(conn);
-    let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
-    hold.job(id)?.hold(&token_digest(token), hold.now())?;
+    let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    locked.job(id)?.hold(&token_digest(token), locked.now())?;
     // A child has its parent's intent.
-    ask.intent_id = hold.job(id)?.intent_id;
+    ask.intent_id = locked.job(id)?.intent_id;
     if rows::child_preparing(&mut tx, id, &delegate_id).await? {
         return Err(being_prepared().into());
     }
     if let Some(before) = rows::child_named(&mut tx, id, &delegate_id).await? {
         return Ok(Accepted::new(&before, Vec::new()));
     }
-    let parent = hold.job(id)?.clone();
+    let parent = locked.job(id)?.clone();
     let target = ask.agent.to_string();
     let covered = if parent.lease.covers("agent.delegate", &target) { &target } else { &ask.agent.name };
-    let judged = if let Err(refusal) = hold.may(id, "agent.delegate", covered) {
+    let judged = if let Err(refusal) = locked.may(id, "agent.delegate", covered) {
         Err(AppError::from(refusal))
     } else {
         let submission =
             Submission { ask, principal: parent.principal.clone(), trace: None, origin: Origin::Parent };
-        accept(ctx, &mut tx, &mut hold, &known, &submission).await
+        accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {
         Ok(made) => Ok(made),
         // Refusals are recorded for the parent's followers; other errors are not.
         Err(AppError::Refused(refusal)) => {
-            hold.refuse(id, Some(&delegate_id), &refusal)?;
+            locked.refuse(id, Some(&delegate_id), &refusal)?;
             Err(refusal)
         }
         Err(failure) => return Err(failure),
@@ -74,20 +74,20 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
         if made.preparing {
             credentials::prepare(ctx, &mut tx, &made.job).await?;
         } else {
-            hold.say(id, "delegate", &told(&made.job));
+            locked.say(id, "delegate", &event_payload(&made.job));
         }
         writes::insert(&mut tx, std::slice::from_ref(made)).await?;
         let budget = Budget::of(&made.job.lease)?;
         budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
     }
-    hold.conclude(ctx, tx).await?;
+    locked.conclude(ctx, tx).await?;
     let made = made?;
     if made.preparing {
         let by = Delegation { parent: id, token: token_digest(token) };
         // Only the child's worker gets the child's credentials.
         return Ok(Accepted::new(&provide(ctx, made.job, Some(by)).await?.job, Vec::new()));
     }
-    ctx.feed.ring(Touch::Work(made.job.agent.clone()));
+    ctx.feed.wake(WakeKey::Work(made.job.agent.clone()));
     Ok(Accepted::new(&made.job, Vec::new()))
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn delegated(
 }
 
 /// Body of the parent's `delegate` event.
-pub(super) fn told(child: &Job) -> Value {
+pub(super) fn event_payload(child: &Job) -> Value {
     json!({
         "delegate_id": child.delegate_id, "agent": child.agent, "child_job_id": child.id, "lease": child.lease,
     })

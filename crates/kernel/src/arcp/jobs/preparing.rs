@@ -11,14 +11,14 @@ use entente_domain::ids::{IntentId, JobId};
 use entente_domain::refusal::{Code, Refusal};
 use tokio::time::{Instant, sleep};
 
-use super::delegation::told;
-use super::hold::Hold;
+use super::delegation::event_payload;
+use super::locked::LockedJobs;
 use super::submit::{Submission, Submitted, take_place};
-use super::works::Works;
+use super::writer::JobWriter;
 use super::writes;
 use crate::arcp::credentials;
 use crate::arcp::credentials::{Failed, Made};
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{AppError, Ctx, Outcome};
 
 /// Maximum wait of a repeated submission and its polling interval; clients wait no longer (ARCP-W-2.6).
@@ -40,10 +40,10 @@ pub(super) fn being_prepared() -> Refusal {
 }
 
 /// Submits a job and waits for its credentials, if it gets any; a concurrent repetition waits with it.
-pub(super) async fn submit(works: &Works, submission: Submission) -> Outcome<Submitted> {
+pub(super) async fn submit(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
     let until = Instant::now() + PATIENCE;
     let submitted = loop {
-        match works.hand_in(submission.clone()).await {
+        match job_writer.hand_in(submission.clone()).await {
             Err(AppError::Refused(refusal)) if refusal == being_prepared() && Instant::now() < until => {
                 sleep(LOOK).await;
             }
@@ -51,10 +51,10 @@ pub(super) async fn submit(works: &Works, submission: Submission) -> Outcome<Sub
         }
     };
     if submitted.preparing {
-        return provide(&works.ctx, submitted.job, None).await;
+        return provide(&job_writer.ctx, submitted.job, None).await;
     }
     if submitted.repeated {
-        let mut conn = works.ctx.pool.acquire().await?;
+        let mut conn = job_writer.ctx.pool.acquire().await?;
         let before = credentials::as_accepted(&mut conn, submitted.job.id).await?;
         return Ok(submitted.with(before));
     }
@@ -93,20 +93,20 @@ async fn keep(
     let intents: Vec<IntentId> = job.intent_id.into_iter().collect();
     let parents: Vec<JobId> = by.iter().map(|by| by.parent).collect();
     let mut tx = ctx.begin(&intents).await?;
-    let mut hold = Hold::take(&mut tx, &parents, &intents, ctx.now()).await?;
+    let mut locked = LockedJobs::take(&mut tx, &parents, &intents, ctx.now()).await?;
     if let Some(by) = &by {
-        hold.job(by.parent)?.hold(&by.token, hold.now())?;
+        locked.job(by.parent)?.hold(&by.token, locked.now())?;
     }
     if !writes::ready(&mut tx, job.id).await? {
         return Ok(None);
     }
     let Some(shown) = credentials::store(&mut tx, made).await? else { return Ok(None) };
-    take_place(ctx, &mut tx, &mut hold, job).await?;
+    take_place(ctx, &mut tx, &mut locked, job).await?;
     if let Some(by) = &by {
-        hold.say(by.parent, "delegate", &told(job));
+        locked.say(by.parent, "delegate", &event_payload(job));
     }
-    hold.conclude(ctx, tx).await?;
-    ctx.feed.ring(Touch::Work(job.agent.clone()));
+    locked.conclude(ctx, tx).await?;
+    ctx.feed.wake(WakeKey::Work(job.agent.clone()));
     Ok(Some(shown))
 }
 

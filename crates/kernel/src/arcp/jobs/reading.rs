@@ -27,7 +27,7 @@ pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
 
 /// Filter of a list of jobs.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct JobFilter {
     /// Only jobs in one of these statuses.
     pub statuses: Vec<JobStatus>,
     /// Only jobs of this agent, or of this version of it.
@@ -46,7 +46,7 @@ pub struct Filter {
 ///
 /// # Errors
 /// The cursor or the limit is invalid.
-pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<Job>, Option<String>)> {
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &JobFilter) -> Outcome<(Vec<Job>, Option<String>)> {
     caller.require(Scope::JobsRead)?;
     if filter.limit == 0 || filter.limit > PAGE {
         let message = format!("`limit` must be a number from 1 to {PAGE}.");
@@ -107,7 +107,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &Filter) -> Outcome<(Vec<J
 }
 
 /// Range of ids of a page: from the first, below the second.
-fn bounds(filter: &Filter) -> Result<(Uuid, Uuid), Refusal> {
+fn bounds(filter: &JobFilter) -> Result<(Uuid, Uuid), Refusal> {
     let wrong = |_no_id| {
         let message = "`cursor` is none of this list's. Begin without one.";
         Refusal::field(Code::InvalidRequest, "cursor", "value", message)

@@ -21,9 +21,9 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::works::Works;
+use super::writer::JobWriter;
 use crate::{Caller, Ctx, Outcome};
 
 /// An event as sent by a worker.
@@ -133,7 +133,7 @@ pub(super) fn token_digest(token: &str) -> Digest {
     sha256(token)
 }
 
-impl Works {
+impl JobWriter {
     /// Stores events of a job, all or none.
     ///
     /// # Errors
@@ -223,28 +223,28 @@ fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
 
 /// Applies a report to a locked job; a refusal leaves the job unchanged.
 pub(super) fn report(
-    hold: &mut Hold,
+    locked: &mut LockedJobs,
     report: &Report,
     known: &HashSet<(JobId, String)>,
 ) -> Outcome<Reported> {
-    let job = hold.job(report.job_id)?;
+    let job = locked.job(report.job_id)?;
     if let (What::End(end), Some(claim)) = (&report.what, &job.claim)
         && claim.token == report.token
         && said_before(end, job.status)
     {
         // The first answer was lost and this is a retry.
-        return Ok(told(hold, report.job_id, Vec::new()));
+        return Ok(told(locked, report.job_id, Vec::new()));
     }
-    job.hold(&report.token, hold.now())?;
-    let before = hold.before(report.job_id)?;
+    job.hold(&report.token, locked.now())?;
+    let before = locked.before(report.job_id)?;
     let done = match &report.what {
-        What::Events(events) => keep(hold, report.job_id, events, known),
-        What::End(end) => finish(hold, report.job_id, end).map(|()| Vec::new()),
+        What::Events(events) => keep(locked, report.job_id, events, known),
+        What::End(end) => finish(locked, report.job_id, end).map(|()| Vec::new()),
     };
     match done {
-        Ok(denied) => Ok(told(hold, report.job_id, denied)),
+        Ok(denied) => Ok(told(locked, report.job_id, denied)),
         Err(failure) => {
-            hold.restore(before);
+            locked.restore(before);
             Err(failure)
         }
     }
@@ -257,19 +257,19 @@ fn said_before(end: &End, status: JobStatus) -> bool {
     }
 }
 
-fn told(hold: &Hold, id: JobId, denied: Vec<Denied>) -> Reported {
-    let Ok(job) = hold.job(id) else { return Reported::default() };
+fn told(locked: &LockedJobs, id: JobId, denied: Vec<Denied>) -> Reported {
+    let Ok(job) = locked.job(id) else { return Reported::default() };
     Reported {
         last_seq: job.last_seq,
-        budget: hold.remaining(id),
+        budget: locked.remaining(id),
         cancel_requested: job.cancel.is_some(),
-        lease_expired: job.lease_expired(hold.now()),
+        lease_expired: job.lease_expired(locked.now()),
         denied,
     }
 }
 
 fn keep(
-    hold: &mut Hold,
+    locked: &mut LockedJobs,
     id: JobId,
     events: &[Checked],
     known: &HashSet<(JobId, String)>,
@@ -283,7 +283,7 @@ fn keep(
             continue;
         }
         if let Some(chunk) = event.meaning.chunk() {
-            let job = hold.change(id)?;
+            let job = locked.change(id)?;
             if job.abandoned.iter().any(|old| old == chunk.result_id) {
                 let message = "This result_id was begun by an earlier attempt. Stream under the result_id of your claim.";
                 return Err(Refusal::field(Code::InvalidRequest, "result_id", "used", message).into());
@@ -291,24 +291,24 @@ fn keep(
             job.streamed =
                 Some(chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?);
         }
-        hold.append(
+        locked.append(
             id,
             &event.kind,
-            event.ts.unwrap_or(hold.now()),
+            event.ts.unwrap_or(locked.now()),
             event.body.clone(),
             event.event_key.clone(),
         );
         let (capability, target, call_id) = match &event.meaning {
             Meaning::Cost { currency, amount, reservation } => {
-                hold.charge(id, currency, *amount, reservation.as_deref())?;
+                locked.charge(id, currency, *amount, reservation.as_deref())?;
                 continue;
             }
             Meaning::ToolCall { tool, call_id } => ("tool.call", tool, call_id),
             Meaning::Delegate { agent, call_id } => ("agent.delegate", agent, call_id),
             Meaning::Plain | Meaning::Chunk { .. } => continue,
         };
-        let Err(refusal) = hold.may(id, capability, target) else { continue };
-        hold.refuse(id, call_id.as_deref(), &refusal)?;
+        let Err(refusal) = locked.may(id, capability, target) else { continue };
+        locked.refuse(id, call_id.as_deref(), &refusal)?;
         let over = refusal.code == Code::LeaseExpired;
         denied.push(Denied { index, call_id: call_id.clone(), refusal });
         if over {
@@ -318,17 +318,17 @@ fn keep(
     Ok(denied)
 }
 
-fn finish(hold: &mut Hold, id: JobId, end: &End) -> Outcome<()> {
-    let job = hold.job(id)?;
+fn finish(locked: &mut LockedJobs, id: JobId, end: &End) -> Outcome<()> {
+    let job = locked.job(id)?;
     if let Some(cancel) = &job.cancel {
         // The submitter was told of the cancellation, so the job ends as cancelled whatever the report says
         // (§7.4).
         let reason = cancel.reason.clone();
-        return hold.fail(id, Fault::Cancelled, &reason, None, None);
+        return locked.fail(id, Fault::Cancelled, &reason, None, None);
     }
     match end {
         End::Error { code, message, retryable, details } => {
-            hold.fail(id, fault(code)?, message, *retryable, details.clone())
+            locked.fail(id, fault(code)?, message, *retryable, details.clone())
         }
         End::Result { result, result_id, result_size, summary } => {
             if result.is_some() && result_id.is_some() {
@@ -338,7 +338,7 @@ fn finish(hold: &mut Hold, id: JobId, end: &End) -> Outcome<()> {
                 .map_err(|fault| chunk_fault(&fault))?;
             let size = job.streamed.as_ref().map(|streamed| streamed.bytes);
             let inline = result.clone().or_else(|| result_id.is_none().then(null).flatten());
-            hold.finish(
+            locked.finish(
                 id,
                 ResultPayload {
                     final_status: JobStatus::Success,

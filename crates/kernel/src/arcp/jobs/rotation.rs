@@ -8,7 +8,7 @@ use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CredentialId, JobId};
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::reading::conceal;
 use super::reports::token_digest;
 use super::rows;
@@ -71,14 +71,14 @@ async fn put(
     credential: CredentialId,
     rotation: &Rotation,
 ) -> Outcome<Rotated> {
-    let (mut tx, mut hold) = Hold::begin(ctx, id).await?;
-    hold.job(id)?.hold(&token_digest(token), hold.now())?;
-    let job = hold.job(id)?.clone();
-    let now = hold.now();
+    let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    locked.job(id)?.hold(&token_digest(token), locked.now())?;
+    let job = locked.job(id)?.clone();
+    let now = locked.now();
     let credential_shown = credentials::turn_over(&mut tx, rotation, &job, now).await?;
-    hold.say(id, "status", &rotated(credential));
-    let last_seq = hold.job(id)?.last_seq;
-    hold.conclude(ctx, tx).await?;
+    locked.say(id, "status", &rotated(credential));
+    let last_seq = locked.job(id)?.last_seq;
+    locked.conclude(ctx, tx).await?;
     ctx.provisioners.ring();
     tracing::debug!(job = %id, credential.id = %credential, "{ROTATED}");
     Ok(Rotated { credential: credential_shown, last_seq })

@@ -9,7 +9,7 @@ use entente_domain::ids::{IntentId, JobId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::log::lines::digest;
+use crate::log::writer::digest;
 use crate::{AppError, Outcome, unknown};
 
 /// Selects whole jobs without their inputs: the query's name, and the text after its `FROM`.

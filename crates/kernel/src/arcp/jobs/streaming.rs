@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::log::{self, Stored};
 use super::rows;
 use crate::aee::mailboxes;
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{Caller, Ctx, Outcome, moments};
 
 /// Events read at once.
@@ -20,7 +20,7 @@ const STEP: i64 = 2_048;
 
 /// A position among the events of all jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
+pub struct JobEventPosition {
     /// The writing transaction.
     pub xid: i64,
     /// The job.
@@ -33,14 +33,14 @@ pub struct Spot {
 ///
 /// # Errors
 /// The database query fails.
-pub async fn start_of_everything(ctx: &Ctx) -> Outcome<Spot> {
+pub async fn start_of_everything(ctx: &Ctx) -> Outcome<JobEventPosition> {
     let xid = sqlx::query_scalar!(
         r#"-- job_events::now
          SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "xid!""#
     )
     .fetch_one(&ctx.pool)
     .await?;
-    Ok(Spot { xid, job_id: Uuid::nil().into(), job_seq: 0 })
+    Ok(JobEventPosition { xid, job_id: Uuid::nil().into(), job_seq: 0 })
 }
 
 /// Returns the events of the caller's jobs after a position, each with its own, and the position reached.
@@ -50,8 +50,8 @@ pub async fn start_of_everything(ctx: &Ctx) -> Outcome<Spot> {
 pub async fn everything(
     ctx: &Ctx,
     caller: &Caller,
-    after: Spot,
-) -> Outcome<(Vec<(Spot, Stored, Job)>, Spot)> {
+    after: JobEventPosition,
+) -> Outcome<(Vec<(JobEventPosition, Stored, Job)>, JobEventPosition)> {
     let mut conn = ctx.pool.acquire().await?;
     let from = (after.xid, after.job_id, after.job_seq);
     let places = log::places(&mut conn, from, &caller.agent, STEP).await?;
@@ -65,7 +65,7 @@ pub async fn everything(
             bytes += i64::from(place.bytes);
             mine.push((place.xid, place.job_id, place.job_seq));
         }
-        reached = Spot { xid: place.xid, job_id: place.job_id.into(), job_seq: place.job_seq };
+        reached = JobEventPosition { xid: place.xid, job_id: place.job_id.into(), job_seq: place.job_seq };
     }
     let named: Vec<(Uuid, i64)> = mine.iter().map(|(_, job, seq)| (*job, *seq)).collect();
     let found = log::at(&mut conn, &named).await?;
@@ -79,7 +79,7 @@ pub async fn everything(
     let events = mine.into_iter().filter_map(|(xid, job, job_seq)| {
         let job_id = JobId::from(job);
         let event = found.get(&(job_id, job_seq))?.clone();
-        Some((Spot { xid, job_id, job_seq }, event, jobs.get(&job_id)?.clone()))
+        Some((JobEventPosition { xid, job_id, job_seq }, event, jobs.get(&job_id)?.clone()))
     });
     Ok((events.collect(), reached))
 }
@@ -89,8 +89,8 @@ pub async fn everything(
 /// # Errors
 /// The database query fails.
 pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
-    let bells = ctx.feed.bells();
-    let awaited = bells.awaited();
+    let wakeups = ctx.feed.wakeups();
+    let awaited = wakeups.awaited();
     if !awaited.is_empty() {
         let waiting = sqlx::query_scalar!(
             r#"-- job_clock::look_around
@@ -101,31 +101,31 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
         )
         .fetch_all(&ctx.pool)
         .await?;
-        waiting.into_iter().for_each(|agent| bells.ring(&Touch::Work(agent)));
+        waiting.into_iter().for_each(|agent| wakeups.ring(&WakeKey::Work(agent)));
     }
     if ctx.feed.has_peers() {
-        let listened = bells.listened();
+        let listened = wakeups.listened();
         let mut found = mailboxes::moved(ctx, &listened).await?;
         found.extend(moments::moved(ctx, &listened).await?);
         found.extend(moved(ctx, listened).await?);
-        bells.look(found);
+        wakeups.look(found);
     }
     Ok(())
 }
 
 /// Current version numbers of these wake keys.
-async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
+async fn moved(ctx: &Ctx, listened: Vec<WakeKey>) -> Outcome<Vec<(WakeKey, i64)>> {
     let (mut jobs, mut sessions) = (Vec::new(), Vec::new());
     for touch in listened {
         match touch {
-            Touch::Job(id) | Touch::Stop(id) => jobs.push(id.uuid()),
-            Touch::Session(id) => sessions.push(id.uuid()),
-            Touch::Intent(_)
-            | Touch::Work(_)
-            | Touch::Worker(_)
-            | Touch::Mailbox(_)
-            | Touch::Moment(_)
-            | Touch::Inbox(_) => {}
+            WakeKey::Job(id) | WakeKey::Stop(id) => jobs.push(id.uuid()),
+            WakeKey::Session(id) => sessions.push(id.uuid()),
+            WakeKey::Intent(_)
+            | WakeKey::Work(_)
+            | WakeKey::Worker(_)
+            | WakeKey::Mailbox(_)
+            | WakeKey::Moment(_)
+            | WakeKey::Inbox(_) => {}
         }
     }
     let mut found = Vec::new();
@@ -139,9 +139,9 @@ async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
         .fetch_all(&ctx.pool)
         .await?;
         for row in rows {
-            found.push((Touch::Job(row.job_id.into()), row.last_seq));
+            found.push((WakeKey::Job(row.job_id.into()), row.last_seq));
             // Differs whenever the worker has to look: the job has to stop, or another worker has it.
-            found.push((Touch::Stop(row.job_id.into()), i64::from(row.attempt) * 2 + i64::from(row.stops)));
+            found.push((WakeKey::Stop(row.job_id.into()), i64::from(row.attempt) * 2 + i64::from(row.stops)));
         }
     }
     if !sessions.is_empty() {
@@ -151,7 +151,7 @@ async fn moved(ctx: &Ctx, listened: Vec<Touch>) -> Outcome<Vec<(Touch, i64)>> {
         )
         .fetch_all(&ctx.pool)
         .await?;
-        found.extend(rows.into_iter().map(|row| (Touch::Session(row.id.into()), row.last_seq)));
+        found.extend(rows.into_iter().map(|row| (WakeKey::Session(row.id.into()), row.last_seq)));
     }
     Ok(found)
 }

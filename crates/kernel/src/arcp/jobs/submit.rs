@@ -18,11 +18,11 @@ use entente_domain::traces::Trace;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::preparing;
-use super::works::Works;
+use super::writer::JobWriter;
 use super::writes::Fresh;
-use crate::access::seats;
+use crate::access::membership;
 use crate::arcp::credentials;
 use crate::arcp::inventory::{Known, Terms};
 use crate::openintent::{channels, governance};
@@ -81,7 +81,7 @@ impl Submission {
     }
 }
 
-impl Works {
+impl JobWriter {
     /// Accepts a job; the same key with the same parameters returns the same job.
     ///
     /// # Errors
@@ -99,20 +99,20 @@ impl Works {
 pub(super) async fn accept(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    hold: &mut Hold,
+    locked: &mut LockedJobs,
     known: &BTreeMap<String, Known>,
     submission: &Submission,
 ) -> Outcome<Fresh> {
-    let now = hold.now();
+    let now = locked.now();
     let mut ask = submission.ask.clone();
     ask.check_time(now)?;
     let (version, terms) = version(&ask, known)?;
     let parent = match ask.parent_id {
         None => None,
-        Some(id) => Some(parent(hold, id, &submission.principal)?),
+        Some(id) => Some(parent(locked, id, &submission.principal)?),
     };
     if let Some(parent) = &parent {
-        ask.narrow(parent, &hold.available(parent.id))?;
+        ask.narrow(parent, &locked.available(parent.id))?;
         ask.check_time(now)?;
     }
     let id = JobId::mint(now, &*ctx.chance);
@@ -161,7 +161,7 @@ pub(super) async fn accept(
         ended_at: None,
     };
     let preparing = credentials::needed(ctx, &job);
-    begin(ctx, conn, hold, &job, preparing).await?;
+    begin(ctx, conn, locked, &job, preparing).await?;
     Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
 }
 
@@ -194,8 +194,8 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
 }
 
 /// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).
-fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
-    let parent = hold.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
+fn parent(locked: &LockedJobs, id: JobId, principal: &str) -> Result<Job, Refusal> {
+    let parent = locked.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
     let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;
     if stopped || parent.cancel.is_some() {
         let message =
@@ -210,17 +210,18 @@ fn parent(hold: &Hold, id: JobId, principal: &str) -> Result<Job, Refusal> {
 async fn begin(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    hold: &mut Hold,
+    locked: &mut LockedJobs,
     job: &Job,
     preparing: bool,
 ) -> Outcome<()> {
     match job.intent_id.filter(|_| preparing) {
         Some(intent) => {
-            let seat = seats::require(conn, &job.principal, intent, Level::Write, hold.now()).await?;
-            Ok(governance::may_work(conn, intent, &seat, &job.principal).await??)
+            let membership =
+                membership::require(conn, &job.principal, intent, Level::Write, locked.now()).await?;
+            Ok(governance::may_work(conn, intent, &membership, &job.principal).await??)
         }
         None if preparing => Ok(()),
-        None => take_place(ctx, conn, hold, job).await,
+        None => take_place(ctx, conn, locked, job).await,
     }
 }
 
@@ -228,23 +229,23 @@ async fn begin(
 pub(super) async fn take_place(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    hold: &mut Hold,
+    locked: &mut LockedJobs,
     job: &Job,
 ) -> Outcome<()> {
     let Some(intent) = job.intent_id else { return Ok(()) };
     let agent = &job.principal;
-    let seat = seats::require(conn, agent, intent, Level::Write, hold.now()).await?;
-    governance::may_work(conn, intent, &seat, agent).await??;
-    let Some(line) = hold.lines.get_mut(&intent) else { return Ok(()) };
+    let membership = membership::require(conn, agent, intent, Level::Write, locked.now()).await?;
+    governance::may_work(conn, intent, &membership, agent).await??;
+    let Some(log) = locked.logs.get_mut(&intent) else { return Ok(()) };
     let named = format!("job-{}", job.id.to_string().trim_start_matches("job_").to_lowercase());
     let ask = ChannelAsk { task_id: Some(job.id.to_string()), ..ChannelAsk::implicit(&named) };
-    let channel = channels::open(conn, ctx, line, &seat, agent, ask).await?;
+    let channel = channels::open(conn, ctx, log, &membership, agent, ask).await?;
     let payload = json!({
         "job_id": job.id, "agent": job.agent, "principal": job.principal, "status": job.status, "channel_id": channel.id,
     });
     let draft =
         Draft { trace_id: Some(job.trace_id.clone()), ..Draft::of(Kind::JobAccepted, agent, payload) };
-    line.record(ctx, draft);
+    log.record(ctx, draft);
     Ok(())
 }
 

@@ -6,24 +6,24 @@ use std::collections::BTreeSet;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::ErrorPayload;
 use entente_domain::arcp::jobs::{Due, GRACE_SECONDS, Job, JobStatus};
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::hold::Hold;
+use super::locked::LockedJobs;
 use super::log::{self, Stored};
 use super::{rows, writes};
-use crate::log::lines::Line;
-use crate::rounds::round;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Applies the due effects to up to `limit` jobs and returns the number of changes.
 ///
 /// # Errors
 /// The database query fails.
-pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = sqlx::query_scalar!(
         "-- job_clock::due
          SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NULL AND status <> 'preparing'
@@ -33,23 +33,23 @@ pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    let done = round(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
+    let done = run_each(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
     Ok(done + follow_ends(ctx, limit).await?)
 }
 
 async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
-    let (tx, mut hold) = Hold::begin(ctx, id).await?;
-    let Ok(job) = hold.job(id) else { return Ok(0) };
-    let (due, job) = (job.due(hold.now()), job.clone());
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let Ok(job) = locked.job(id) else { return Ok(0) };
+    let (due, job) = (job.due(locked.now()), job.clone());
     match due {
         // Another server was first, or the claim was extended: rewriting the row sets the real due time.
         None => {
-            hold.change(id)?;
+            locked.change(id)?;
         }
-        Some(Due::Requeue) => hold.requeue(id)?,
-        Some(Due::End(fault)) => hold.fail(id, fault, &why(&job, fault), None, None)?,
+        Some(Due::Requeue) => locked.requeue(id)?,
+        Some(Due::End(fault)) => locked.fail(id, fault, &why(&job, fault), None, None)?,
     }
-    hold.conclude(ctx, tx).await?;
+    locked.conclude(ctx, tx).await?;
     Ok(u64::from(due.is_some()))
 }
 
@@ -60,23 +60,23 @@ async fn follow_ends(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !writes::any_failed(&ctx.pool, ctx.now()).await? {
         return Ok(0);
     }
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let failed = writes::failed(&mut tx, ctx.now(), limit).await?;
     let expired = expired(&mut tx, &failed).await?;
     if !expired.is_empty() {
-        let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+        let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
         for job in &expired {
             let payload = json!({
                 "job_id": job.id, "agent": job.agent, "principal": job.principal, "expired_at": job.expires_at,
             });
-            line.record(ctx, Draft::of(Kind::JobLeaseExpired, HOUSE, payload));
+            log.record(ctx, Draft::of(Kind::JobLeaseExpired, SYSTEM, payload));
         }
-        line.save(&mut tx).await?;
+        log.save(&mut tx).await?;
     }
     let stopped = writes::stop_children(&mut tx, &failed, ctx.now()).await?;
     tx.commit().await?;
     if !expired.is_empty() {
-        ctx.feed.news(IntentId::HOUSE);
+        ctx.feed.notify_committed(IntentId::SYSTEM);
     }
     Ok(stopped)
 }

@@ -1,5 +1,5 @@
 //! Writes rows of jobs: `jobs` (the request) and `job_clock` (the current state). Operations on single jobs
-//! come through `hold.rs`; the other functions change many at once.
+//! come through `locked.rs`; the other functions change many at once.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{Entered, counters, frames};
 use crate::arcp::jobs;
 use crate::arcp::jobs::log::EVENT;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome, unknown};
 
 /// Maximum number of events numbered in one transaction.
@@ -46,7 +46,7 @@ pub async fn observed(
     job: JobId,
     allowed: bool,
 ) -> Outcome<()> {
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     let target = sqlx::query_scalar!(
         "-- session_follows::target
          SELECT principal FROM jobs WHERE id = $1",
@@ -56,19 +56,19 @@ pub async fn observed(
     .await?;
     // A job that does not exist has no owner.
     let Some(target) = target else { return Ok(()) };
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let payload = json!({
         "job_id": job, "session_id": session, "subscriber": caller.agent, "target_principal": target,
         "decision": if allowed { "allowed" } else { "denied" },
     });
-    line.record(ctx, Draft::of(Kind::JobObserved, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::JobObserved, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 
-struct Standing {
+struct FollowState {
     status: String,
     last_seq: i64,
     origin_seq: i64,
@@ -104,7 +104,7 @@ pub async fn follow(
         return Err(no_job().into());
     }
     let standing = sqlx::query_as!(
-        Standing,
+        FollowState,
         "-- session_follows::standing
          SELECT c.status, c.last_seq, c.origin_seq, j.session_id, j.counted FROM job_clock c JOIN jobs j ON j.id = c.job_id
          WHERE c.job_id = $1",

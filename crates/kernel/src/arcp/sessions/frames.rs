@@ -3,7 +3,7 @@
 //! `session_frames`.
 
 use entente_domain::arcp::chunks::Encoding;
-use entente_domain::arcp::credentials as law;
+use entente_domain::arcp::credentials as domain;
 use entente_domain::arcp::credentials::rotation_of;
 use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::arcp::sessions::features::{Feature, Features};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{Entered, counters};
 use crate::arcp::{credentials, jobs};
-use crate::feed::Touch;
+use crate::feed::WakeKey;
 use crate::{AppError, Ctx, Outcome, unknown};
 
 /// Events read at once.
@@ -197,7 +197,7 @@ async fn reveal(conn: &mut PgConnection, features: Features, job: JobId, body: S
     let told = features.has(Feature::ProvisionedCredentials).then(|| rotation_of("status", &body)).flatten();
     let Some(id) = told else { return Ok(body) };
     let value = credentials::reveal(conn, job, id).await?;
-    Ok(value.and_then(|value| law::reveal("status", &body, &value)).unwrap_or(body))
+    Ok(value.and_then(|value| domain::reveal("status", &body, &value)).unwrap_or(body))
 }
 
 /// Warns a session that it lags behind on a job (§6.5), with a numbered frame of its own.
@@ -216,7 +216,7 @@ pub async fn press(ctx: &Ctx, entered: &Entered, job: JobId, lag: i64) -> Outcom
     insert(&mut tx, entered.id, &[(seq, job, None)], Some(&serde_json::to_string(&own)?)).await?;
     counters::save(&mut tx, &[(entered.id, seq)]).await?;
     tx.commit().await?;
-    ctx.feed.ring(Touch::Session(entered.id));
+    ctx.feed.wake(WakeKey::Session(entered.id));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Entered;
 use crate::identity::authentication;
-use crate::log::lines::digest;
+use crate::log::writer::digest;
 use crate::{AppError, Caller, Ctx, Grant, Outcome, unknown};
 
 /// A stored session.

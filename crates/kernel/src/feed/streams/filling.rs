@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use entente_domain::ids::IntentId;
 
-use crate::feed::{Frame, Mark};
-use crate::log::places;
-use crate::log::places::Stretch;
+use crate::feed::{Frame, ResumeToken};
+use crate::log::reader;
+use crate::log::reader::LogPage;
 use crate::{Ctx, Outcome};
 
 /// Publishes the missing records of an intent's topic, so that its followers need not query the database themselves.
@@ -21,13 +21,13 @@ pub async fn fill(ctx: &Ctx, intent: IntentId) -> Outcome<()> {
             topic.wake();
             return Ok(());
         };
-        let Stretch { records, reached } = places::line(ctx, intent, head).await?;
+        let LogPage { records, reached } = reader::line(ctx, intent, head).await?;
         if reached == head {
             return Ok(());
         }
         let mut previous = head;
         for (seq, record) in records {
-            topic.publish(previous, seq, Some(Arc::new(Frame::new(Mark::Line(seq), record))));
+            topic.publish(previous, seq, Some(Arc::new(Frame::new(ResumeToken::IntentLog(seq), record))));
             previous = seq;
         }
         topic.publish(previous, reached, None);
@@ -42,23 +42,23 @@ pub async fn fill(ctx: &Ctx, intent: IntentId) -> Outcome<()> {
 /// # Errors
 /// Returns database errors.
 pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
-    let topic = ctx.feed.house();
-    if !ctx.feed.house_is_followed() {
+    let topic = ctx.feed.global();
+    if !ctx.feed.globally_followed() {
         topic.reset();
         return Ok(false);
     }
     let Some(head) = topic.head() else {
-        topic.start_at(places::now(ctx).await?.0);
+        topic.start_at(reader::now(ctx).await?.0);
         // Records committed between a follower's own read and this one are in no ring; the follower has to read
         // again.
         topic.wake();
         return Ok(true);
     };
-    let Stretch { records, reached } = places::house(ctx, head).await?;
+    let LogPage { records, reached } = reader::global(ctx, head).await?;
     let more = reached > head;
     let mut previous = head;
     for (place, record) in records {
-        topic.publish(previous, place, Some(Arc::new(Frame::new(Mark::House(place), record))));
+        topic.publish(previous, place, Some(Arc::new(Frame::new(ResumeToken::Global(place), record))));
         previous = place;
     }
     if reached > previous {
@@ -77,7 +77,7 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
         return Ok(());
     }
     let mut conn = ctx.pool.acquire().await?;
-    for (intent, tail) in crate::log::lines::tails(&mut conn, &followed).await? {
+    for (intent, tail) in crate::log::writer::tails(&mut conn, &followed).await? {
         let Some(topic) = ctx.feed.topic(intent) else { continue };
         match topic.head() {
             Some(head) if head < tail.seq => ctx.feed.look_at(intent),

@@ -91,22 +91,22 @@ impl Sight {
         // Checked for records of the system log too, because this is how a portfolio that became invisible ends its
         // stream.
         let inside = self.has(ctx, portfolio, intent).await?;
-        if intent == IntentId::HOUSE {
+        if intent == IntentId::SYSTEM {
             let Record::Event { event, .. } = record else { return Ok(false) };
             if !is_about(event, portfolio) {
                 return Ok(false);
             }
             let named = event.payload.get("intent_id").and_then(|id| id.as_str());
             let Some(named) = named.and_then(|id| id.parse().ok()) else { return Ok(true) };
-            let seat = self.seat(ctx, named).await?;
-            return Ok(seat.is_some_and(|seat| seat.standing.reaches(Level::Read)));
+            let membership = self.membership(ctx, named).await?;
+            return Ok(membership.is_some_and(|membership| membership.access.reaches(Level::Read)));
         }
         if !inside {
             return Ok(false);
         }
-        let seat = self.seat(ctx, intent).await?;
-        let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
-        Ok(readable && self.shows_record(ctx, record, seat.as_ref()))
+        let membership = self.membership(ctx, intent).await?;
+        let readable = membership.as_ref().is_some_and(|membership| membership.access.reaches(Level::Read));
+        Ok(readable && self.shows_record(ctx, record, membership.as_ref()))
     }
 }
 
@@ -117,7 +117,7 @@ fn is_about(event: &Event, portfolio: PortfolioId) -> bool {
         Kind::PortfolioIntentAdded,
         Kind::PortfolioIntentRemoved,
     ];
-    event.intent_id == IntentId::HOUSE
+    event.intent_id == IntentId::SYSTEM
         && !event.posted
         && kinds.iter().any(|kind| kind.wire() == event.event_type)
         && event.payload.get("portfolio_id").and_then(|id| id.as_str()) == Some(&portfolio.to_string())

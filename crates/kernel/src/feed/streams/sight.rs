@@ -13,14 +13,14 @@ use entente_domain::openintent::messages::{Message, MessageStatus, Viewer};
 
 use super::End;
 use super::members::Members;
-use crate::access::seats;
-use crate::access::seats::Seat;
+use crate::access::membership;
+use crate::access::membership::Membership;
 use crate::feed::Record;
-use crate::openintent::visits::visit;
+use crate::openintent::channel_access::visit;
 use crate::{AppError, Caller, Ctx, Outcome};
 
 /// Maximum number of cached memberships.
-const SEATS: usize = 10_000;
+const MEMBERSHIPS: usize = 10_000;
 
 /// The part of all records that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) struct Sight {
     pub caller: Caller,
     pub(super) view: View,
     /// The caller's membership in each intent seen so far.
-    seats: HashMap<IntentId, Option<Seat>>,
+    memberships: HashMap<IntentId, Option<Membership>>,
     /// Members of the followed portfolio.
     pub(super) members: Members,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Sight {
 impl Sight {
     /// Creates a view without cached memberships.
     pub fn new(caller: Caller, view: View) -> Self {
-        Self { caller, view, seats: HashMap::new(), members: Members::default() }
+        Self { caller, view, memberships: HashMap::new(), members: Members::default() }
     }
 
     /// Like [`Self::shows`], for a record that was passed to [`Self::notice`] before; a view that has ended sees
@@ -72,8 +72,8 @@ impl Sight {
                 View::Portfolio(portfolio) => self.has(ctx, portfolio, intent).await?,
                 View::Intent | View::Channel(_) | View::Agent | View::All => true,
             };
-            let seat = self.seat(ctx, intent).await?;
-            Ok(inside && seat.is_some_and(|seat| seat.standing.reaches(Level::Read)))
+            let membership = self.membership(ctx, intent).await?;
+            Ok(inside && membership.is_some_and(|membership| membership.access.reaches(Level::Read)))
         };
         match look.await {
             Ok(reads) => Ok(reads),
@@ -88,8 +88,8 @@ impl Sight {
             self.notice_members(event);
         }
         match record {
-            Record::Event { event, .. } if moves_seats(event) => {
-                self.seats.remove(&event.intent_id).is_some()
+            Record::Event { event, .. } if changes_membership(event) => {
+                self.memberships.remove(&event.intent_id).is_some()
             }
             _ => false,
         }
@@ -112,56 +112,64 @@ impl Sight {
         if matches!(self.view, View::Agent | View::All) && self.is_party(record) {
             return Ok(true);
         }
-        if intent == IntentId::HOUSE {
-            return Ok(self.shows_house(record));
+        if intent == IntentId::SYSTEM {
+            return Ok(self.shows_system(record));
         }
-        let seat = self.seat(ctx, intent).await?;
-        let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
+        let membership = self.membership(ctx, intent).await?;
+        let readable = membership.as_ref().is_some_and(|membership| membership.access.reaches(Level::Read));
         match self.view {
             View::Intent | View::Channel(_) if !readable => Err(End::AccessEnded),
-            View::Channel(channel) => self.shows_on_channel(ctx, channel, record, seat.as_ref()).await,
-            View::Intent => Ok(self.shows_record(ctx, record, seat.as_ref())),
-            View::Agent => Ok(self.concerns_agent(ctx, record, seat.as_ref())),
-            View::All | View::Portfolio(_) => Ok(readable && self.shows_record(ctx, record, seat.as_ref())),
+            View::Channel(channel) => self.shows_on_channel(ctx, channel, record, membership.as_ref()).await,
+            View::Intent => Ok(self.shows_record(ctx, record, membership.as_ref())),
+            View::Agent => Ok(self.concerns_agent(ctx, record, membership.as_ref())),
+            View::All | View::Portfolio(_) => {
+                Ok(readable && self.shows_record(ctx, record, membership.as_ref()))
+            }
         }
     }
 
     /// Returns the caller's membership in an intent, cached until an event may change it or its entry ends.
-    pub(super) async fn seat(&mut self, ctx: &Ctx, intent: IntentId) -> Result<Option<Seat>, End> {
+    pub(super) async fn membership(
+        &mut self,
+        ctx: &Ctx,
+        intent: IntentId,
+    ) -> Result<Option<Membership>, End> {
         let now = ctx.now();
-        let valid = |seat: &Option<Seat>| {
-            seat.as_ref().is_none_or(|seat| seat.standing.until.is_none_or(|until| until > now))
+        let valid = |membership: &Option<Membership>| {
+            membership
+                .as_ref()
+                .is_none_or(|membership| membership.access.until.is_none_or(|until| until > now))
         };
-        if let Some(seat) = self.seats.get(&intent).filter(|seat| valid(seat)) {
-            return Ok(seat.clone());
+        if let Some(membership) = self.memberships.get(&intent).filter(|membership| valid(membership)) {
+            return Ok(membership.clone());
         }
         // Rarely awaited futures are boxed, so that a waiting stream stays small.
         let look = async {
             let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
-            seats::seat(&mut conn, &self.caller.agent, intent, now).await
+            membership::find(&mut conn, &self.caller.agent, intent, now).await
         };
-        let seat = Box::pin(look).await?;
-        self.learn(intent, seat.clone());
-        Ok(seat)
+        let membership = Box::pin(look).await?;
+        self.learn(intent, membership.clone());
+        Ok(membership)
     }
 
     /// Caches the caller's membership in an intent.
-    pub fn learn(&mut self, intent: IntentId, seat: Option<Seat>) {
-        if self.seats.len() >= SEATS {
-            self.seats.clear();
+    pub fn learn(&mut self, intent: IntentId, membership: Option<Membership>) {
+        if self.memberships.len() >= MEMBERSHIPS {
+            self.memberships.clear();
         }
-        self.seats.insert(intent, seat);
+        self.memberships.insert(intent, membership);
     }
 
     /// Returns whether the caller's membership in an intent must be loaded.
     pub fn asks_for(&self, intent: IntentId) -> bool {
-        intent != IntentId::HOUSE && !self.seats.contains_key(&intent) && self.may_have(intent)
+        intent != IntentId::SYSTEM && !self.memberships.contains_key(&intent) && self.may_have(intent)
     }
 
     /// Drops everything cached, because events may have been missed.
     pub fn forget(&mut self) {
         self.members = Members::Unknown;
-        self.seats.clear();
+        self.memberships.clear();
     }
 
     /// Decides for a channel's stream: its messages, their receipts, and its own events.
@@ -172,7 +180,7 @@ impl Sight {
         ctx: &Ctx,
         channel: ChannelId,
         record: &Record,
-        seat: Option<&Seat>,
+        membership: Option<&Membership>,
     ) -> Result<bool, End> {
         match record {
             Record::Message { message, .. } | Record::Receipt { message, .. }
@@ -202,42 +210,44 @@ impl Sight {
                     Err(failure) => Err(failure.into()),
                 }
             }
-            _ => Ok(self.shows_record(ctx, record, seat)),
+            _ => Ok(self.shows_record(ctx, record, membership)),
         }
     }
 
     /// Decides whether a caller that can read the intent sees the record.
-    pub(super) fn shows_record(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
+    pub(super) fn shows_record(&self, ctx: &Ctx, record: &Record, membership: Option<&Membership>) -> bool {
         match record {
             Record::Event { .. } => self.caller.has(Scope::IntentsRead),
             Record::Message { message, channel } => {
-                let viewer = self.viewer(ctx, channel, seat);
+                let viewer = self.viewer(ctx, channel, membership);
                 self.caller.has(Scope::ChannelsRead) && delivered(message, &viewer, ctx.now())
             }
             Record::Receipt { receipt, message, channel } => {
-                let viewer = self.viewer(ctx, channel, seat);
+                let viewer = self.viewer(ctx, channel, membership);
                 let party = message.sender == viewer.agent || receipt.agent == viewer.agent;
                 self.caller.has(Scope::ChannelsRead) && (viewer.manages || viewer.sees_all || party)
             }
         }
     }
 
-    fn viewer(&self, ctx: &Ctx, channel: &Channel, seat: Option<&Seat>) -> Viewer<'_> {
+    fn viewer(&self, ctx: &Ctx, channel: &Channel, membership: Option<&Membership>) -> Viewer<'_> {
         let agent = &self.caller.agent;
         Viewer {
             agent,
             admitted: channel.admits(agent),
-            manages: seat.is_some_and(|seat| channel.managed_by(agent, seat.standing, seat.coordinates)),
+            manages: membership.is_some_and(|membership| {
+                channel.managed_by(agent, membership.access, membership.coordinates)
+            }),
             sees_all: self.caller.sees_all(ctx.settings.strict),
         }
     }
 
     /// Returns whether a record concerns the agent: its assignments, its assigned intents, tasks assigned to it,
     /// messages to it, and receipts of its own messages.
-    fn concerns_agent(&self, ctx: &Ctx, record: &Record, seat: Option<&Seat>) -> bool {
+    fn concerns_agent(&self, ctx: &Ctx, record: &Record, membership: Option<&Membership>) -> bool {
         let agent = &self.caller.agent;
-        let readable = seat.is_some_and(|seat| seat.standing.reaches(Level::Read));
-        let assigned = seat.is_some_and(|seat| seat.assigned);
+        let readable = membership.is_some_and(|membership| membership.access.reaches(Level::Read));
+        let assigned = membership.is_some_and(|membership| membership.assigned);
         match record {
             Record::Event { event, .. } => {
                 let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(agent);
@@ -274,7 +284,7 @@ impl Sight {
     }
 
     /// Decides about the system log: agents see the events about themselves, admins all of them.
-    fn shows_house(&self, record: &Record) -> bool {
+    fn shows_system(&self, record: &Record) -> bool {
         let Record::Event { event, .. } = record else { return false };
         let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(&self.caller.agent);
         match self.view {
@@ -292,7 +302,7 @@ fn delivered(message: &Message, viewer: &Viewer<'_>, now: Timestamp) -> bool {
 }
 
 /// Returns whether an event may change a membership in its intent.
-fn moves_seats(event: &Event) -> bool {
+fn changes_membership(event: &Event) -> bool {
     let kinds = [
         Kind::AccessGranted,
         Kind::AccessRevoked,

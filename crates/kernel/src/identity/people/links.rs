@@ -10,7 +10,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::LinkAsk;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome, not_found};
 
 /// Deletes expired links.
@@ -88,15 +88,15 @@ pub(super) async fn void(conn: &mut PgConnection, principal_id: &str, now: Times
 pub(super) async fn keep(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    line: &mut Line,
+    log: &mut IntentLog,
     ticket: &Ticket,
     principal_id: &str,
     ask: &LinkAsk,
     (by, key, let_in_by): (&str, Option<KeyId>, Option<&str>),
 ) -> Outcome<Timestamp> {
-    let (now, expires_at) = (line.now(), plus_seconds(line.now(), ask.seconds));
+    let (now, expires_at) = (log.now(), plus_seconds(log.now(), ask.seconds));
     let payload = json!({ "principal_id": principal_id, "admin": ask.admin, "expires_at": expires_at, "let_in_by": let_in_by });
-    line.record(ctx, Draft::of(EventKind::LinkMade, by, payload));
+    log.record(ctx, Draft::of(EventKind::LinkMade, by, payload));
     let digest = ticket.digest();
     sqlx::query!(
         "-- links::keep

@@ -4,7 +4,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::authority::{Authority, Basis, let_in_by};
 use entente_domain::identity::keys::{Presented, Scope};
 use entente_domain::identity::people::{BROWSER, BROWSER_SECONDS, PROGRAM, TERMINAL, check_password};
-use entente_domain::identity::principals::Kind;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind as EventKind};
 use entente_domain::refusal::{Code, Refusal};
@@ -15,7 +15,7 @@ use super::{ask, fits, links, nobody, open, person, require_power, scopes};
 use crate::identity::authentication::{hash, hash_password};
 use crate::identity::keys;
 use crate::identity::keys::{NewKey, Secret};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome};
 
 /// Sets a person's password and ends everything that the old one opened: logins, terminals, and unopened links.
@@ -35,18 +35,18 @@ pub async fn set_password(
     require_power(caller, principal_id, admin)?;
     check_password(&password)?;
     let hash = hash_password(ctx, password).await?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     person(&mut tx, caller.grant.kind, principal_id).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let own = caller.hands_on(principal_id).basis.decides();
     let let_in_by = let_in_by(&caller.grant.key, principal_id);
     let set = Set { principal_id, hash: &hash, admin, own, by: caller.principal(), let_in_by };
-    replace(ctx, &mut tx, &mut line, &set).await?;
-    line.save(&mut tx).await?;
+    replace(ctx, &mut tx, &mut log, &set).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     keys::refresh(ctx).await?;
-    Ok(line.now())
+    Ok(log.now())
 }
 
 /// Lets a logged-in person choose a password of their own, and replaces the browser's key by a new one.
@@ -63,7 +63,7 @@ pub async fn change_password(
     password: String,
 ) -> Outcome<NewKey> {
     let key = &caller.grant.key;
-    let logged_in = caller.grant.kind == Kind::Human && key.label.as_deref() == Some(BROWSER);
+    let logged_in = caller.grant.kind == PrincipalKind::Human && key.label.as_deref() == Some(BROWSER);
     let authority = key.authority.as_ref().filter(|one| logged_in && one.basis != Basis::GivenKey);
     let Some(authority) = authority else {
         let message = "A password is chosen by a person who has logged in, with a one-time link or the password before.";
@@ -82,13 +82,13 @@ pub async fn change_password(
     let password_hash = hash_password(ctx, password).await?;
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
     // The password may have been set anew meanwhile, which ends this login.
     let current = password_of(&mut tx, person).await?;
     if current.as_ref().map(|now| &now.hash) != known.as_ref().map(|then| &then.hash) {
         return Err(nobody());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let admin = current.is_some_and(|known| known.admin) || caller.has(Scope::Admin);
     let let_in_by = authority.let_in_by.clone();
     let set = Set {
@@ -99,13 +99,13 @@ pub async fn change_password(
         by: person,
         let_in_by: let_in_by.clone(),
     };
-    replace(ctx, &mut tx, &mut line, &set).await?;
-    let ask = ask(&scopes(admin), BROWSER, BROWSER_SECONDS, line.now());
+    replace(ctx, &mut tx, &mut log, &set).await?;
+    let ask = ask(&scopes(admin), BROWSER, BROWSER_SECONDS, log.now());
     let how = (&presented, &hashed, "password", Authority { basis: Basis::OwnPassword, let_in_by });
-    let made = open(ctx, &mut tx, &mut line, person, ask, how).await?;
-    line.save(&mut tx).await?;
+    let made = open(ctx, &mut tx, &mut log, person, ask, how).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     keys::refresh(ctx).await?;
     Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
 }
@@ -122,16 +122,16 @@ struct Set<'a> {
 }
 
 /// Stores a new password and records it in the system log.
-async fn replace(ctx: &Ctx, conn: &mut PgConnection, line: &mut Line, set: &Set<'_>) -> Outcome<()> {
-    let now = line.now();
+async fn replace(ctx: &Ctx, conn: &mut PgConnection, log: &mut IntentLog, set: &Set<'_>) -> Outcome<()> {
+    let now = log.now();
     let payload = json!({
         "principal_id": set.principal_id, "admin": set.admin, "own": set.own, "let_in_by": set.let_in_by,
     });
-    line.record(ctx, Draft::of(EventKind::PasswordSet, set.by, payload));
+    log.record(ctx, Draft::of(EventKind::PasswordSet, set.by, payload));
     save_password(conn, set, now).await?;
     // The old password may have leaked: everything it opened, or that was created for that person, ends.
     for label in [BROWSER, TERMINAL, PROGRAM] {
-        keys::end_labelled(conn, set.principal_id, label, now, line.tail.seq).await?;
+        keys::end_labelled(conn, set.principal_id, label, now, log.tail.seq).await?;
     }
     links::void(conn, set.principal_id, now).await
 }

@@ -9,7 +9,7 @@ use entente_domain::log::chains::Break;
 use entente_domain::log::checkpoints::{Checkpoint, CheckpointScope};
 use sqlx::PgConnection;
 
-use crate::log::lines::digest;
+use crate::log::writer::digest;
 use crate::{AppError, Outcome};
 
 pub(super) struct Row {
@@ -30,11 +30,11 @@ impl TryFrom<Row> for Checkpoint {
 
     fn try_from(row: Row) -> Outcome<Self> {
         let log = IntentId::from(row.intent_id);
-        let house = log == IntentId::HOUSE;
+        let system = log == IntentId::SYSTEM;
         Ok(Self {
             checkpoint_id: row.id.into(),
-            intent_id: (!house).then_some(log),
-            scope: if house { CheckpointScope::House } else { CheckpointScope::Intent },
+            intent_id: (!system).then_some(log),
+            scope: if system { CheckpointScope::Server } else { CheckpointScope::Intent },
             merkle_root: canonical::show(&digest(row.merkle_root)?),
             event_count: row.event_count,
             first_sequence: row.first_sequence,
@@ -131,7 +131,7 @@ pub(super) async fn leaves(
 ) -> Outcome<Vec<(EventId, Digest)>> {
     // A checkpoint with inconsistent numbers covers nothing.
     let Some(_lawful) = checkpoint.count() else { return Ok(Vec::new()) };
-    let log = checkpoint.intent_id.unwrap_or(IntentId::HOUSE);
+    let log = checkpoint.intent_id.unwrap_or(IntentId::SYSTEM);
     let rows = sqlx::query!(
         "-- checkpoints::leaves
          SELECT id, event_hash FROM events WHERE intent_id = $1 ORDER BY seq LIMIT $2",
@@ -157,7 +157,7 @@ pub(super) async fn insert(conn: &mut PgConnection, made: &Checkpoint) -> Outcom
                                   signed_by, signature)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         made.checkpoint_id.uuid(),
-        made.intent_id.unwrap_or(IntentId::HOUSE).uuid(),
+        made.intent_id.unwrap_or(IntentId::SYSTEM).uuid(),
         root.as_slice(),
         made.event_count,
         made.first_sequence,

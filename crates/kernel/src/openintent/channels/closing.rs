@@ -2,7 +2,7 @@
 //! period. A channel ends the instant it is due; the sweeps here only record that and clean up.
 
 use entente_domain::clock::{Timestamp, plus_seconds};
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{ChannelId, IntentId, JobId, TaskId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::channels::{Channel, ChannelStatus, CloseReason};
@@ -10,11 +10,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows;
-use crate::feed::Place;
-use crate::log::lines::Line;
+use crate::due::run_each;
+use crate::feed::GlobalPosition;
+use crate::log::writer::IntentLog;
 use crate::openintent::messages;
 use crate::openintent::messages::{pending, receipts};
-use crate::rounds::round;
 use crate::webhooks::fanout;
 use crate::{Ctx, Outcome};
 
@@ -26,66 +26,66 @@ const DELETE_STEP: i64 = 5_000;
 pub(crate) async fn close(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     channel: &Channel,
     reason: CloseReason,
     actor: &str,
 ) -> Outcome<()> {
-    rows::close(conn, channel.id, reason, line.now(), purge_at(ctx, line.now())).await?;
-    line.record(ctx, closed_event(channel.id, &channel.name, reason, actor));
-    pending::expire_on_channel(conn, line, channel.id).await
+    rows::close(conn, channel.id, reason, log.now(), purge_at(ctx, log.now())).await?;
+    log.record(ctx, closed_event(channel.id, &channel.name, reason, actor));
+    pending::expire_on_channel(conn, log, channel.id).await
 }
 
 /// Closes all open channels of a resolved intent, and expires its pending messages (RFC-0021 §7.1).
 pub(crate) async fn close_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
     let reason = CloseReason::IntentResolved;
     for (id, name) in
-        rows::close_all(conn, line.intent_id, reason, line.now(), purge_at(ctx, line.now())).await?
+        rows::close_all(conn, log.intent_id, reason, log.now(), purge_at(ctx, log.now())).await?
     {
-        line.record(ctx, closed_event(id, &name, reason, actor));
+        log.record(ctx, closed_event(id, &name, reason, actor));
     }
-    pending::expire_on_intent(conn, line).await
+    pending::expire_on_intent(conn, log).await
 }
 
 /// Closes channels scoped to tasks that ended, and expires their pending messages (RFC-0021 §7.3).
 pub(crate) async fn close_of_tasks(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     tasks: &[TaskId],
     actor: &str,
 ) -> Outcome<()> {
-    close_scoped(conn, ctx, line, tasks.iter().map(TaskId::to_string).collect(), actor).await
+    close_scoped(conn, ctx, log, tasks.iter().map(TaskId::to_string).collect(), actor).await
 }
 
 /// As [`close_of_tasks`], for the channels of jobs.
 pub(crate) async fn close_of_jobs(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     jobs: &[JobId],
     actor: &str,
 ) -> Outcome<()> {
-    close_scoped(conn, ctx, line, jobs.iter().map(JobId::to_string).collect(), actor).await
+    close_scoped(conn, ctx, log, jobs.iter().map(JobId::to_string).collect(), actor).await
 }
 
 async fn close_scoped(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     names: Vec<String>,
     actor: &str,
 ) -> Outcome<()> {
     let reason = CloseReason::TaskEnded;
-    let purge_at = purge_at(ctx, line.now());
-    for (id, name) in rows::close_scoped(conn, line.intent_id, &names, reason, line.now(), purge_at).await? {
-        line.record(ctx, closed_event(id, &name, reason, actor));
-        pending::expire_on_channel(conn, line, id).await?;
+    let purge_at = purge_at(ctx, log.now());
+    for (id, name) in rows::close_scoped(conn, log.intent_id, &names, reason, log.now(), purge_at).await? {
+        log.record(ctx, closed_event(id, &name, reason, actor));
+        pending::expire_on_channel(conn, log, id).await?;
     }
     Ok(())
 }
@@ -105,27 +105,27 @@ fn purge_at(ctx: &Ctx, now: Timestamp) -> Option<Timestamp> {
 /// A database error.
 pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::idle(&ctx.pool, ctx.now(), limit).await?;
-    round(due.into_iter().map(|(intent_id, id)| close_if_idle(ctx, intent_id, id))).await
+    run_each(due.into_iter().map(|(intent_id, id)| close_if_idle(ctx, intent_id, id))).await
 }
 
 async fn close_if_idle(ctx: &Ctx, intent_id: IntentId, id: ChannelId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
     let Some(channel) = rows::load(&mut tx, id).await? else { return Ok(0) };
-    let now = line.now();
+    let now = log.now();
     if channel.status != ChannelStatus::Open {
         return Ok(0);
     }
     let over = channel.status_at(now) != ChannelStatus::Open;
     if over {
-        close(&mut tx, ctx, &mut line, &channel, CloseReason::TtlExpired, HOUSE).await?;
-        line.save(&mut tx).await?;
+        close(&mut tx, ctx, &mut log, &channel, CloseReason::TtlExpired, SYSTEM).await?;
+        log.save(&mut tx).await?;
     } else {
         // A message arrived since this check was scheduled: check again when the channel is really due.
         rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
     }
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(u64::from(over))
 }
 
@@ -181,7 +181,7 @@ pub async fn purge(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Returns the position up to which webhooks were fanned out; `None` if there are no receivers, or if nothing
 /// is due.
-async fn told(ctx: &Ctx, due: usize) -> Outcome<Option<Place>> {
+async fn told(ctx: &Ctx, due: usize) -> Outcome<Option<GlobalPosition>> {
     if due == 0 {
         return Ok(None);
     }

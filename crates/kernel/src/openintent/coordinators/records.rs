@@ -13,9 +13,9 @@ use entente_domain::openintent::coordinators::{
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::{lay_down, require_own, rows, settle, told};
-use crate::access::seats;
-use crate::log::lines::Line;
+use super::{event_draft, lay_down, require_own, rows, settle};
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance;
 use crate::openintent::governance::Attempt;
 use crate::{AppError, Caller, Ctx, Outcome, Tx, idempotency, not_found, unknown};
@@ -53,17 +53,18 @@ pub async fn decide(
 ) -> Outcome<DecisionRecord> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    seats::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
     // Before `settle` writes anything, because a refusal must leave nothing behind.
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "record_decision" };
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_decision" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let there = settle(&mut tx, ctx, &mut line).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let there = settle(&mut tx, ctx, &mut log).await?;
     let named: Option<CoordinatorId> = ask.coordinator.parse().ok();
     let is = |one: &&Coordinator| named.map_or(one.agent_id == ask.coordinator, |id| one.id == id);
     let found = match (there.iter().find(is), named) {
@@ -92,7 +93,7 @@ pub async fn decide(
     let plans = plans(&mut tx, found.id).await?;
     let next = match found.decides(made.decision_type, plans, now)? {
         Decided::Lawful(next) => next,
-        Decided::Exceeds(next) => return exceeds(ctx, tx, line, next).await,
+        Decided::Exceeds(next) => return exceeds(ctx, tx, log, next).await,
     };
     rows::update(&mut tx, &next).await?;
     insert(&mut tx, &made).await?;
@@ -100,11 +101,11 @@ pub async fn decide(
         "id": made.id, "decision_type": made.decision_type, "summary": made.summary, "rationale": made.rationale,
         "confidence": made.confidence,
     });
-    line.record(ctx, told(Kind::CoordinatorDecision, &caller.agent, &next, &more));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::CoordinatorDecision, &caller.agent, &next, &more));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(made)
 }
 
@@ -112,19 +113,19 @@ pub async fn decide(
 async fn exceeds(
     ctx: &Ctx,
     mut tx: Tx,
-    mut line: Line,
+    mut log: IntentLog,
     next: Option<(Coordinator, Kind)>,
 ) -> Outcome<DecisionRecord> {
     let Some((next, kind)) = next else { return Err(exceeded().into()) };
     rows::update(&mut tx, &next).await?;
-    let actor = entente_domain::identity::principals::HOUSE;
-    line.record(ctx, told(kind, actor, &next, &json!({ "guardrail": "max_plan_versions" })));
+    let actor = entente_domain::identity::principals::SYSTEM;
+    log.record(ctx, event_draft(kind, actor, &next, &json!({ "guardrail": "max_plan_versions" })));
     if next.status.is_over() {
-        lay_down(&mut tx, ctx, &mut line, &next, actor).await?;
+        lay_down(&mut tx, ctx, &mut log, &next, actor).await?;
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(next.intent_id);
+    ctx.feed.notify_committed(next.intent_id);
     Err(exceeded().into())
 }
 
@@ -141,7 +142,7 @@ pub async fn decisions(
 ) -> Outcome<Vec<DecisionRecord>> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
-    seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let rows = sqlx::query_as!(
         Row,
         "-- coordinator_decisions::of_intent
@@ -172,7 +173,7 @@ pub async fn decisions_of(
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
-    seats::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    membership::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
     let rows = sqlx::query_as!(
         Row,
         "-- coordinator_decisions::of_coordinator

@@ -7,15 +7,15 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{DispatchId, IntentId};
 use entente_domain::limits::FEDERATION_OPEN;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::federation::dispatches as law;
+use entente_domain::openintent::federation::dispatches as domain;
 use entente_domain::openintent::federation::dispatches::{DispatchAsk, State};
 use entente_domain::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{letters, peer_lock, rows, set_up};
-use crate::access::seats;
-use crate::log::lines::Line;
+use super::{outbox, peer_lock, rows, set_up};
+use crate::access::membership;
+use crate::log::writer::IntentLog;
 use crate::openintent::governance::Attempt;
 use crate::openintent::{governance, intents};
 use crate::{Caller, Ctx, Outcome, idempotency, lock_key, not_found};
@@ -82,16 +82,16 @@ pub async fn dispatch(
     let known = ctx.settings.federation.as_ref().and_then(|federation| federation.peer(&ask.target_server));
     locks.extend(known.map(peer_lock));
     let mut tx = ctx.begin_locked(locks).await?;
-    let seat = seats::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
     if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
         return Ok(done);
     }
-    let attempt = Attempt { intent_id, seat: &seat, agent: &caller.agent, deed: "dispatch" };
+    let attempt = Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "dispatch" };
     let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
     let federation = set_up(ctx)?;
     let peer = federation.target(&ask.target_server)?;
-    let mut line = Line::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let intent = intents::load(&mut tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
     if intent.status.is_terminal() {
         let message = "The intent is completed or abandoned: there is nothing left for a peer to do.";
@@ -107,7 +107,7 @@ pub async fn dispatch(
     let id = DispatchId::mint(now, &*ctx.chance);
     let origin = rows::origin(&mut tx, intent_id).await?;
     let ask = DispatchAsk { trace_context: ask.trace_context.or_else(|| trace_of(caller)), ..ask };
-    let letter = law::letter(federation, peer, &intent, &ask, origin.as_ref(), id, now)?;
+    let letter = domain::letter(federation, peer, &intent, &ask, origin.as_ref(), id, now)?;
     let dispatch = Dispatch {
         id,
         intent_id,
@@ -124,12 +124,12 @@ pub async fn dispatch(
         ended_at: None,
     };
     rows::save_dispatch(&mut tx, &dispatch).await?;
-    letters::post_dispatch(&mut tx, &dispatch, &letter, now).await?;
-    line.record(ctx, dispatched(&dispatch, &letter));
-    line.save(&mut tx).await?;
+    outbox::post_dispatch(&mut tx, &dispatch, &letter, now).await?;
+    log.record(ctx, dispatched(&dispatch, &letter));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &dispatch, now).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(dispatch)
 }
 
@@ -162,8 +162,8 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: DispatchId) -> Outcome<Dispatch
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::dispatch(&mut conn, id).await?.ok_or_else(|| not_found("dispatch"))?;
-    let seat = seats::seat(&mut conn, &caller.agent, found.intent_id, ctx.now()).await?;
-    if seat.is_some_and(|seat| seat.standing.reaches(Level::Read)) {
+    let membership = membership::find(&mut conn, &caller.agent, found.intent_id, ctx.now()).await?;
+    if membership.is_some_and(|membership| membership.access.reaches(Level::Read)) {
         Ok(found)
     } else {
         Err(not_found("dispatch"))

@@ -1,16 +1,16 @@
 //! Expires undeliverable outbox messages and silent dispatches, and deletes old ones that ended.
 
 use chrono::TimeDelta;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::limits::{FEDERATION_KEPT_DAYS, FEDERATION_LETTER_DAYS, FEDERATION_SILENCE_DAYS};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::federation::dispatches::State;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::{Dispatch, letters, rows};
-use crate::log::lines::Line;
-use crate::rounds::round;
+use super::{Dispatch, outbox, rows};
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Expires and deletes up to `limit` of each; returns their number.
@@ -21,13 +21,13 @@ pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let now = ctx.now();
     let before = |days: i64| now - TimeDelta::days(days);
     let mut conn = ctx.pool.acquire().await?;
-    let old = letters::older(&mut conn, before(FEDERATION_LETTER_DAYS), limit).await?;
+    let old = outbox::older(&mut conn, before(FEDERATION_LETTER_DAYS), limit).await?;
     let silent = rows::silent(&mut conn, before(FEDERATION_SILENCE_DAYS), limit).await?;
     let mut done = rows::stop_telling(&mut conn, before(FEDERATION_SILENCE_DAYS), now, limit).await?;
     done += rows::forget(&mut conn, before(FEDERATION_KEPT_DAYS), limit).await?;
     drop(conn);
-    done += round(old.into_iter().map(|due| letters::give_up(ctx, due))).await?;
-    done += round(silent.into_iter().map(|dispatch| give_up(ctx, dispatch))).await?;
+    done += run_each(old.into_iter().map(|due| outbox::give_up(ctx, due))).await?;
+    done += run_each(silent.into_iter().map(|dispatch| give_up(ctx, dispatch))).await?;
     Ok(done)
 }
 
@@ -39,18 +39,18 @@ async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
     else {
         return Ok(0);
     };
-    let mut line = Line::open(&mut tx, dispatch.intent_id, None, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, dispatch.intent_id, None, ctx.now()).await?;
     let message = format!("Nothing was heard of it for {FEDERATION_SILENCE_DAYS} days");
-    dispatch.hears(State::Failed, &message, line.now());
+    dispatch.hears(State::Failed, &message, log.now());
     rows::save_dispatch(&mut tx, &dispatch).await?;
     let payload = json!({
         "dispatch_id": dispatch.id, "peer": dispatch.peer, "remote_intent_id": dispatch.remote_intent_id,
         "event_type": "silent", "reason": message,
     });
-    line.record(ctx, Draft::of(Kind::FederationFailed, HOUSE, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::FederationFailed, SYSTEM, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(dispatch.intent_id);
+    ctx.feed.notify_committed(dispatch.intent_id);
     Ok(1)
 }
 
@@ -61,18 +61,18 @@ async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    for mut dispatch in rows::on_their_way(conn, line.intent_id).await? {
+    for mut dispatch in rows::on_their_way(conn, log.intent_id).await? {
         let message = "Called off: the intent was resolved before the peer had taken it";
-        dispatch.hears(State::Dead, message, line.now());
+        dispatch.hears(State::Dead, message, log.now());
         rows::save_dispatch(conn, &dispatch).await?;
-        letters::call_off(conn, &dispatch.peer, &dispatch.id.to_string()).await?;
+        outbox::call_off(conn, &dispatch.peer, &dispatch.id.to_string()).await?;
         let payload = json!({
             "dispatch_id": dispatch.id, "peer": dispatch.peer, "event_type": "called_off", "reason": message,
         });
-        line.record(ctx, Draft::of(Kind::FederationFailed, actor, payload));
+        log.record(ctx, Draft::of(Kind::FederationFailed, actor, payload));
     }
     Ok(())
 }

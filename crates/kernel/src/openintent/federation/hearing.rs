@@ -12,7 +12,7 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value};
 
 use super::{peer_of, rows, set_up};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, Outcome, not_found};
 
 /// The response to a callback.
@@ -69,21 +69,21 @@ pub async fn hear(
         let message = format!("{FEDERATION_CALLBACKS} callbacks of this dispatch were heard; no more are.");
         return Err(Refusal::new(Code::TooLarge, message).into());
     }
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
     let news = serde_json::to_value(callback.event_type)?;
     dispatch.callbacks += 1;
     dispatch.hears(
         callback.event_type.state(),
         &format!("The peer told `{}`", news.as_str().unwrap_or_default()),
-        line.now(),
+        log.now(),
     );
     rows::save_dispatch(&mut tx, &dispatch).await?;
     let payload = callback.payload(&peer.did, dispatch.remote_intent_id.as_deref());
     let kind: Kind = callback.event_type.kind();
-    line.record(ctx, Draft { trace_id: callback.trace(), ..Draft::of(kind, &peer.did, payload) });
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft { trace_id: callback.trace(), ..Draft::of(kind, &peer.did, payload) });
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(heard)
 }
 

@@ -9,7 +9,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{AssignmentId, IntentId};
 use entente_domain::limits::FEDERATION_OPEN;
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::federation::deliveries as law;
+use entente_domain::openintent::federation::deliveries as domain;
 use entente_domain::openintent::federation::deliveries::Delivery;
 use entente_domain::openintent::federation::{Federation, Peer, signing};
 use entente_domain::openintent::intents as intent_law;
@@ -21,7 +21,7 @@ use sqlx::PgConnection;
 use super::{peer_lock, peer_of, rows, set_up};
 use crate::access::assignments;
 use crate::access::assignments::Assignment;
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::intents;
 use crate::{Caller, Ctx, Outcome, access, agents, lock_key};
 
@@ -48,7 +48,7 @@ fn authenticate<'a>(
 ) -> Outcome<&'a Peer> {
     let peer = federation.source(&delivery.source_server)?;
     if signing::is_signed(body) {
-        law::check_signed(federation, peer, delivery, body, ctx.now())?;
+        domain::check_signed(federation, peer, delivery, body, ctx.now())?;
         return Ok(peer);
     }
     let Some(caller) = caller else { return Err(signing::unsigned().into()) };
@@ -73,7 +73,7 @@ pub async fn receive(
     let federation = set_up(ctx)?;
     let peer = authenticate(ctx, federation, caller, delivery, body)?;
     delivery.check(peer)?;
-    let fingerprint = law::fingerprint(body);
+    let fingerprint = domain::fingerprint(body);
     let id = IntentId::mint(ctx.now(), &*ctx.chance);
     let mut tx = ctx.begin_locked(vec![lock_key(id), peer_lock(peer)]).await?;
     if let Some((known, local_intent_id, message)) =
@@ -111,9 +111,9 @@ pub async fn receive(
         ended_at: Some(ctx.now()),
     };
     if rejection.is_none() {
-        let line = take(&mut tx, ctx, peer, delivery, id).await?;
+        let log = take(&mut tx, ctx, peer, delivery, id).await?;
         row.local_intent_id = Some(id);
-        row.reported_seq = line.tail.seq;
+        row.reported_seq = log.tail.seq;
         // It ends with the intent, whether or not the peer wants callbacks.
         row.ended_at = None;
     }
@@ -124,7 +124,7 @@ pub async fn receive(
         message: row.message.to_owned(),
     };
     tx.commit().await?;
-    received.local_intent_id.iter().for_each(|id| ctx.feed.news(*id));
+    received.local_intent_id.iter().for_each(|id| ctx.feed.notify_committed(*id));
     Ok(received)
 }
 
@@ -148,21 +148,21 @@ async fn take(
     peer: &Peer,
     delivery: &Delivery,
     id: IntentId,
-) -> Outcome<Line> {
-    let mut line = Line::fresh(id, None, ctx.now());
-    let now = line.now();
+) -> Outcome<IntentLog> {
+    let mut log = IntentLog::fresh(id, None, ctx.now());
+    let now = log.now();
     let intent: Intent = intent_law::create(delivery.intent(), &peer.did, id, now)?;
     intents::insert(conn, &intent).await?;
-    line.record(ctx, traced(Draft::of(Kind::IntentCreated, &peer.did, created_payload(&intent)), delivery));
+    log.record(ctx, traced(Draft::of(Kind::IntentCreated, &peer.did, created_payload(&intent)), delivery));
     let assigned: Vec<&str> = delivery.agent_id.as_deref().into_iter().collect();
     // The creator is not here, so the assigned agent must be able to complete the intent.
-    access::of_new(conn, ctx, &mut line, &peer.did, &assigned, Level::Admin).await?;
+    access::of_new(conn, ctx, &mut log, &peer.did, &assigned, Level::Admin).await?;
     let payload = json!({
         "dispatch_id": delivery.dispatch_id, "peer": peer.did, "source_server": peer.url,
         "remote_intent_id": delivery.intent_id, "agent_id": delivery.agent_id,
         "delegation_scope": delivery.delegation_scope, "federation_policy": delivery.federation_policy,
     });
-    line.record(ctx, traced(Draft::of(Kind::FederationReceived, &peer.did, payload), delivery));
+    log.record(ctx, traced(Draft::of(Kind::FederationReceived, &peer.did, payload), delivery));
     if let Some(agent_id) = &delivery.agent_id {
         let assignment = Assignment {
             id: AssignmentId::mint(now, &*ctx.chance),
@@ -176,10 +176,10 @@ async fn take(
             "id": assignment.id, "agent_id": agent_id, "role": assignment.role, "assigned_at": rfc3339(now),
             "delegated_by": peer.did,
         });
-        line.record(ctx, traced(Draft::of(Kind::AgentAssigned, &peer.did, payload), delivery));
+        log.record(ctx, traced(Draft::of(Kind::AgentAssigned, &peer.did, payload), delivery));
     }
-    line.save(conn).await?;
-    Ok(line)
+    log.save(conn).await?;
+    Ok(log)
 }
 
 /// Adds the peer's trace to an event.

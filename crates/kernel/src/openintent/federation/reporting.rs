@@ -3,16 +3,16 @@
 
 use entente_domain::limits::FEDERATION_CALLBACKS;
 use entente_domain::openintent::federation::Part;
-use entente_domain::openintent::federation::callbacks as law;
+use entente_domain::openintent::federation::callbacks as domain;
 use entente_domain::openintent::federation::callbacks::is_last;
 use entente_domain::openintent::federation::dispatches::DelegationScope;
 use serde_json::{Map, Value};
 
 use super::rows::{self, Telling};
-use super::{letters, set_up};
-use crate::log::{events, lines};
+use super::{outbox, set_up};
+use crate::due::run_each;
+use crate::log::{events, writer};
 use crate::openintent::intents;
-use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
 /// Maximum number of events of an intent examined at once.
@@ -29,7 +29,7 @@ pub async fn report(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut conn = ctx.pool.acquire().await?;
     let due = rows::to_tell(&mut conn, limit).await?;
     drop(conn);
-    round(due.into_iter().map(|one| tell(ctx, one))).await
+    run_each(due.into_iter().map(|one| tell(ctx, one))).await
 }
 
 /// Reports on one intent, once all earlier callbacks about it are delivered: events that arrive meanwhile are
@@ -39,7 +39,7 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
     let mut tx = ctx.begin(&[]).await?;
     // Skipped while another server reports it.
     let Some(told) = rows::hold_delivery(&mut tx, &one).await? else { return Ok(0) };
-    let tail = lines::tails(&mut tx, &[one.intent_id]).await?.pop().map_or(0, |(_, tail)| tail.seq);
+    let tail = writer::tails(&mut tx, &[one.intent_id]).await?.pop().map_or(0, |(_, tail)| tail.seq);
     let found = events::of_line(&mut tx, one.intent_id, told.reported_seq, tail, STRETCH).await?;
     let full = i64::try_from(found.len()).is_ok_and(|count| count == STRETCH);
     let events: Vec<_> = found.into_iter().map(|(_, event)| event).collect();
@@ -52,7 +52,7 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
     let (mut told_all, mut callbacks) = (false, told.callbacks);
     if let (Some(peer), Some(intent), Some(url)) = (peer, intent, &told.callback_url) {
         let state = peer.shares(Part::State) && scope.allows("state.patch");
-        for mut callback in law::news(&one.dispatch_id, &events, &intent, state) {
+        for mut callback in domain::news(&one.dispatch_id, &events, &intent, state) {
             told_all |= is_last(&callback);
             // A peer refuses callbacks over the limit, except the final one.
             if callbacks >= FEDERATION_CALLBACKS && !is_last(&callback) {
@@ -60,7 +60,7 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
             }
             callbacks = callbacks.saturating_add(1);
             add_trace(&mut callback, told.trace_id.as_deref());
-            letters::post_callback(&mut tx, &one, url, &callback, ctx.now()).await?;
+            outbox::post_callback(&mut tx, &one, url, &callback, ctx.now()).await?;
         }
     } else {
         // No callback is sent: the peer wanted none, or is no longer configured. The delivery ends with the

@@ -1,4 +1,4 @@
-//! Rows of dispatches to peers and of deliveries from them. `letters.rs` has the outbox.
+//! Rows of dispatches to peers and of deliveries from them. `outbox.rs` has the outbox.
 
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
@@ -7,7 +7,7 @@ use entente_domain::openintent::federation::dispatches::{Origin, State};
 use sqlx::PgConnection;
 
 use super::{Counts, Dispatch};
-use crate::log::lines;
+use crate::log::writer;
 use crate::{Outcome, unknown};
 
 /// Counts everything stored.
@@ -239,7 +239,7 @@ pub async fn delivery(
     .fetch_optional(conn)
     .await?;
     let read = |(fingerprint, intent, message): (Vec<u8>, Option<uuid::Uuid>, String)| {
-        Ok((lines::digest(fingerprint)?, intent.map(IntentId::from), message))
+        Ok((writer::digest(fingerprint)?, intent.map(IntentId::from), message))
     };
     row.map(|row| read((row.fingerprint, row.local_intent_id, row.message))).transpose()
 }

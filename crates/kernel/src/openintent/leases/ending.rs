@@ -1,18 +1,18 @@
 //! Ends of leases other than by their holder: by time, with the holder's access or departure, with the
 //! intent. Each end is an event of its own, written by the operation that caused it.
 
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::leases::{EndReason, Lease};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::described;
+use super::event_payload;
 use super::rows::{active, due, update};
-use crate::access::seats;
-use crate::log::lines::Line;
-use crate::rounds::round;
+use crate::access::membership;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Ends expired leases, one intent at a time, on up to `limit` intents.
@@ -21,39 +21,39 @@ use crate::{Ctx, Outcome};
 /// The database query fails.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = due(&ctx.pool, ctx.now(), limit).await?;
-    round(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
+    run_each(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
 }
 
 /// Ends the expired leases on one intent.
 async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-    settle(&mut tx, ctx, &mut line).await?;
-    if line.recorded.is_empty() {
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    settle(&mut tx, ctx, &mut log).await?;
+    if log.recorded.is_empty() {
         // Another server was faster.
         return Ok(0);
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
-    Ok(line.recorded.len() as u64)
+    ctx.feed.notify_committed(intent_id);
+    Ok(log.recorded.len() as u64)
 }
 
 /// Ends, within an operation that changed access, the leases of agents that may no longer write (OI-7.4).
 pub(crate) async fn end_without_access(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    let held = settle(conn, ctx, line).await?;
+    let held = settle(conn, ctx, log).await?;
     let mut holders: Vec<(IntentId, &str)> =
-        held.iter().map(|lease| (line.intent_id, lease.agent_id.as_str())).collect();
+        held.iter().map(|lease| (log.intent_id, lease.agent_id.as_str())).collect();
     holders.sort_unstable();
     holders.dedup();
-    let writers = seats::writers(conn, &holders, line.now()).await?;
+    let writers = membership::writers(conn, &holders, log.now()).await?;
     let lost: Vec<Lease> = held.iter().filter(|lease| !writers.contains(&lease.agent_id)).cloned().collect();
-    end(conn, ctx, line, &lost, EndReason::AccessLost, actor).await?;
+    end(conn, ctx, log, &lost, EndReason::AccessLost, actor).await?;
     Ok(())
 }
 
@@ -61,13 +61,13 @@ pub(crate) async fn end_without_access(
 pub(crate) async fn end_of_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     agent: &str,
     actor: &str,
 ) -> Outcome<()> {
-    let mut held = settle(conn, ctx, line).await?;
+    let mut held = settle(conn, ctx, log).await?;
     held.retain(|lease| lease.agent_id == agent);
-    end(conn, ctx, line, &held, EndReason::AgentDeparted, actor).await?;
+    end(conn, ctx, log, &held, EndReason::AgentDeparted, actor).await?;
     Ok(())
 }
 
@@ -75,20 +75,20 @@ pub(crate) async fn end_of_agent(
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    let held = settle(conn, ctx, line).await?;
-    end(conn, ctx, line, &held, EndReason::IntentResolved, actor).await?;
+    let held = settle(conn, ctx, log).await?;
+    end(conn, ctx, log, &held, EndReason::IntentResolved, actor).await?;
     Ok(())
 }
 
 /// Ends the expired leases on the intent of the log and returns the others.
-pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) -> Outcome<Vec<Lease>> {
-    let now = line.now();
+pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog) -> Outcome<Vec<Lease>> {
+    let now = log.now();
     let (held, due): (Vec<Lease>, Vec<Lease>) =
-        active(conn, line.intent_id).await?.into_iter().partition(|lease| lease.in_force(now));
-    end(conn, ctx, line, &due, EndReason::Expired, HOUSE).await?;
+        active(conn, log.intent_id).await?.into_iter().partition(|lease| lease.in_force(now));
+    end(conn, ctx, log, &due, EndReason::Expired, SYSTEM).await?;
     Ok(held)
 }
 
@@ -96,7 +96,7 @@ pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, line: &mut Line) 
 pub(super) async fn end(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     leases: &[Lease],
     reason: EndReason,
     actor: &str,
@@ -104,12 +104,12 @@ pub(super) async fn end(
     if leases.is_empty() {
         return Ok(Vec::new());
     }
-    let ended: Vec<Lease> = leases.iter().map(|lease| lease.ended(reason, line.now())).collect();
+    let ended: Vec<Lease> = leases.iter().map(|lease| lease.ended(reason, log.now())).collect();
     update(conn, &ended).await?;
     for lease in &ended {
-        let mut payload = described(lease);
+        let mut payload = event_payload(lease);
         payload["reason"] = json!(reason);
-        line.record(ctx, Draft::of(Kind::LeaseReleased, actor, payload));
+        log.record(ctx, Draft::of(Kind::LeaseReleased, actor, payload));
     }
     Ok(ended)
 }

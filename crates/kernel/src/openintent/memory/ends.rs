@@ -2,50 +2,50 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, MemoryId, TaskId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::memory::MemoryEntry;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::bench::Bench;
 use super::rows;
-use crate::log::lines::Line;
-use crate::rounds::round;
+use super::tx::MemoryTx;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Archives the working memory of a resolved intent, within an operation that holds its lock.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    archive(conn, ctx, line, None, actor).await
+    archive(conn, ctx, log, None, actor).await
 }
 
 /// Archives the working memory of finished tasks, within an operation that holds their intent's lock.
 pub(crate) async fn end_of_tasks(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     tasks: &[TaskId],
     actor: &str,
 ) -> Outcome<()> {
-    archive(conn, ctx, line, Some(tasks), actor).await
+    archive(conn, ctx, log, Some(tasks), actor).await
 }
 
 async fn archive(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     tasks: Option<&[TaskId]>,
     actor: &str,
 ) -> Outcome<()> {
-    for (task, entries) in rows::archive(conn, line.intent_id, tasks, line.now()).await? {
+    for (task, entries) in rows::archive(conn, log.intent_id, tasks, log.now()).await? {
         let payload = json!({ "task_id": task, "entries": entries });
-        line.record(ctx, Draft::of(Kind::MemoryArchived, actor, payload));
+        log.record(ctx, Draft::of(Kind::MemoryArchived, actor, payload));
     }
     Ok(())
 }
@@ -61,21 +61,21 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         due.entry((agent, intent)).or_default().push(id);
     }
     drop(connection);
-    round(due.into_iter().map(|((agent, intent), ids)| expire(ctx, agent, intent, ids))).await
+    run_each(due.into_iter().map(|((agent, intent), ids)| expire(ctx, agent, intent, ids))).await
 }
 
 async fn expire(ctx: &Ctx, agent: String, intent: Option<IntentId>, ids: Vec<MemoryId>) -> Outcome<u64> {
     let intents: BTreeSet<IntentId> = intent.into_iter().collect();
-    let mut bench = Bench::open(ctx, &agent, &intents, None, None).await?;
-    let now = bench.now;
+    let mut work = MemoryTx::open(ctx, &agent, &intents, None, None).await?;
+    let now = work.now;
     // Another server was faster, or the expiry was extended.
     let over: Vec<MemoryEntry> =
-        rows::load_all(&mut bench.tx, &ids).await?.into_iter().filter(|entry| entry.is_due(now)).collect();
+        rows::load_all(&mut work.tx, &ids).await?.into_iter().filter(|entry| entry.is_due(now)).collect();
     if over.is_empty() {
         return Ok(0);
     }
-    bench.remove(ctx, Kind::MemoryExpired, &over, HOUSE).await?;
-    bench.save().await?;
-    bench.commit(ctx).await?;
+    work.remove(ctx, Kind::MemoryExpired, &over, SYSTEM).await?;
+    work.save().await?;
+    work.commit(ctx).await?;
     Ok(over.len() as u64)
 }

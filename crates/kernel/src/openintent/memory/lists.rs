@@ -12,7 +12,7 @@ use crate::Outcome;
 
 /// Filter of a list of entries.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct MemoryFilter {
     /// Only entries in this namespace.
     pub namespace: Option<String>,
     /// Only entries with this key.
@@ -35,7 +35,7 @@ pub struct Filter {
     pub offset: u32,
 }
 
-impl Filter {
+impl MemoryFilter {
     /// Whether it selects all entries in force.
     fn is_for_all(&self) -> bool {
         let named = self.namespace.is_some() || self.key.is_some() || self.key_prefix.is_some();
@@ -45,7 +45,7 @@ impl Filter {
 
 /// Page of a list.
 #[derive(Debug, Clone, Copy)]
-pub struct Page {
+pub struct MemoryPage {
     /// Archived entries instead of those in force.
     pub archived: bool,
     /// Maximum number of entries.
@@ -106,7 +106,7 @@ macro_rules! seen {
 pub(super) async fn of_agent(
     conn: &mut PgConnection,
     look: Look<'_>,
-    filter: &Filter,
+    filter: &MemoryFilter,
     now: Timestamp,
 ) -> Outcome<Vec<MemoryEntry>> {
     let rows = if let Some(query) = &filter.query {
@@ -165,7 +165,7 @@ pub(super) async fn of_intent(
     conn: &mut PgConnection,
     intent: IntentId,
     viewer: &str,
-    page: Page,
+    page: MemoryPage,
     now: Timestamp,
 ) -> Outcome<Vec<MemoryEntry>> {
     let rows = select!(

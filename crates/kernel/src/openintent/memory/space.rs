@@ -9,26 +9,26 @@ use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
 use entente_domain::openintent::tasks::Task;
 use entente_domain::refusal::Code;
 
-use super::bench::Bench;
+use super::tx::MemoryTx;
 use super::{Evicted, Home, Tried, rows};
-use crate::access::seats::Seat;
+use crate::access::membership::Membership;
 use crate::openintent::tasks;
 use crate::{Ctx, Outcome, not_found, refuse};
 
 /// Requires that the intent is unresolved and, for working memory, that the task is unfinished; returns the
 /// task's memory policy.
 pub(super) async fn require_open(
-    bench: &mut Bench,
-    seat: Option<&Seat>,
+    work: &mut MemoryTx,
+    membership: Option<&Membership>,
     memory_type: MemoryType,
     home: Home,
 ) -> Outcome<TaskRoom> {
-    if let Some(seat) = seat {
-        tasks::require_unresolved(seat)?;
+    if let Some(membership) = membership {
+        tasks::require_unresolved(membership)?;
     }
     let Some(task) = home.task_id else { return Ok(TaskRoom::default()) };
-    let task = tasks::load_all(&mut bench.tx, &[task]).await?.pop().ok_or_else(|| not_found("task"))?;
-    let task = task.at(bench.now);
+    let task = tasks::load_all(&mut work.tx, &[task]).await?.pop().ok_or_else(|| not_found("task"))?;
+    let task = task.at(work.now);
     if memory_type != MemoryType::Working {
         return Ok(TaskRoom::default());
     }
@@ -45,47 +45,47 @@ pub(super) async fn require_open(
 /// Evicts entries to make room for a new one.
 pub(super) async fn make_room(
     ctx: &Ctx,
-    bench: &mut Bench,
+    work: &mut MemoryTx,
     entry: &MemoryEntry,
     policy: &TaskRoom,
 ) -> Outcome<Tried<Vec<Evicted>>> {
-    let used = used(bench, entry).await?;
+    let used = used(work, entry).await?;
     let grows = (1, entry.bytes());
     if room::make(grows, &used, policy, &[]).is_ok() {
         return Ok(Tried::Done(Vec::new()));
     }
     let task = task_of(entry);
-    let candidates = rows::evictable(&mut bench.tx, &entry.agent_id, &entry.namespace, task).await?;
+    let candidates = rows::evictable(&mut work.tx, &entry.agent_id, &entry.namespace, task).await?;
     let go = room::make(grows, &used, policy, &candidates)?;
-    let missing = bench.missing(go.iter().filter_map(|one| one.intent_id));
+    let missing = work.missing(go.iter().filter_map(|one| one.intent_id));
     if !missing.is_empty() {
         return Ok(Tried::Needs(missing));
     }
     let ids: Vec<MemoryId> = go.iter().map(|one| one.id).collect();
-    let gone = rows::load_all(&mut bench.tx, &ids).await?;
-    bench.remove(ctx, Kind::MemoryEvicted, &gone, entente_domain::identity::principals::HOUSE).await?;
+    let gone = rows::load_all(&mut work.tx, &ids).await?;
+    work.remove(ctx, Kind::MemoryEvicted, &gone, entente_domain::identity::principals::SYSTEM).await?;
     let evicted = gone.into_iter().map(|one| Evicted { id: one.id, key: one.key, version: one.version });
     Ok(Tried::Done(evicted.collect()))
 }
 
 /// Requires room for an existing entry to grow; evicts nothing, because its agent can choose.
-pub(super) async fn require_room(bench: &mut Bench, entry: &MemoryEntry, more: i64) -> Outcome<()> {
+pub(super) async fn require_room(work: &mut MemoryTx, entry: &MemoryEntry, more: i64) -> Outcome<()> {
     if more <= 0 {
         return Ok(());
     }
     let task = match task_of(entry) {
-        Some(task) => tasks::load_all(&mut bench.tx, &[task]).await?.pop(),
+        Some(task) => tasks::load_all(&mut work.tx, &[task]).await?.pop(),
         None => None,
     };
-    let used = used(bench, entry).await?;
+    let used = used(work, entry).await?;
     room::make((0, more), &used, &task.as_ref().map(room_of).unwrap_or_default(), &[])?;
     Ok(())
 }
 
 /// Amounts used by an entry's agent: in total, in the namespace and for the task.
-async fn used(bench: &mut Bench, entry: &MemoryEntry) -> Outcome<Used> {
-    let used = rows::used(&mut bench.tx, &entry.agent_id, &entry.namespace, task_of(entry)).await?;
-    Ok(Used { entries: bench.store.entries, bytes: bench.store.bytes, ..used })
+async fn used(work: &mut MemoryTx, entry: &MemoryEntry) -> Outcome<Used> {
+    let used = rows::used(&mut work.tx, &entry.agent_id, &entry.namespace, task_of(entry)).await?;
+    Ok(Used { entries: work.store.entries, bytes: work.store.bytes, ..used })
 }
 
 /// Task whose policy applies to an entry: policies concern only working memory.

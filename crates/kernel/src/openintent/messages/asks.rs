@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::feed::streams::news;
 use crate::feed::{Follower, Glance, Record};
-use crate::log::places;
+use crate::log::reader;
+use crate::openintent::channel_access::visit;
 use crate::openintent::messages;
-use crate::openintent::messages::sends::{Command, Sends};
-use crate::openintent::visits::visit;
+use crate::openintent::messages::writer::{Command, MessageWriter};
 use crate::{AppError, Caller, Ctx, Outcome};
 
 /// The number of responses to wait for.
@@ -60,7 +60,7 @@ pub struct Answer {
 /// The request is refused.
 pub async fn ask(
     ctx: &Ctx,
-    sends: &Sends,
+    message_writer: &MessageWriter,
     caller: &Caller,
     mut command: Command,
     want: Want,
@@ -73,7 +73,7 @@ pub async fn ask(
     // Registered before the request is sent, so that no response is missed.
     let mut follower = ctx.feed.follow(command.intent_id, 0);
     let asker = caller.acting_as(command.draft.sender.clone());
-    let request = sends.send(command).await?;
+    let request = message_writer.send(command).await?;
     follower.position = request.seq;
     let deadline = began + Duration::from_secs(u64::from(seconds));
     let mut waiting = Waiting { ctx, caller, request: &request, want, responses: Vec::new(), expired: false };
@@ -130,7 +130,7 @@ impl Waiting<'_> {
                 Glance::Frames(frames) => frames.iter().for_each(|frame| self.hear(&frame.record)),
                 Glance::UpToDate => news(follower, &self.caller.grant).await,
                 Glance::Behind => {
-                    let stretch = places::line(self.ctx, self.request.intent_id, follower.position).await?;
+                    let stretch = reader::line(self.ctx, self.request.intent_id, follower.position).await?;
                     stretch.records.iter().for_each(|(_, record)| self.hear(record));
                     follower.position = stretch.reached;
                     follower.topic().start_at(stretch.reached);

@@ -7,9 +7,9 @@ use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
-use crate::log::lines::Line;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::openintent::messages::receipts;
-use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
 /// Removes a message that was read, so that it no longer waits.
@@ -33,7 +33,7 @@ struct Row {
 /// Expires the messages that wait on a channel that closes.
 pub(crate) async fn expire_on_channel(
     conn: &mut PgConnection,
-    line: &mut Line,
+    log: &mut IntentLog,
     channel: ChannelId,
 ) -> Outcome<()> {
     let rows = sqlx::query_as!(
@@ -44,26 +44,26 @@ pub(crate) async fn expire_on_channel(
     )
     .fetch_all(&mut *conn)
     .await?;
-    expired(conn, line, rows).await
+    expired(conn, log, rows).await
 }
 
 /// Expires the messages that wait on an intent that is resolved (RFC-0021 §7.1).
-pub(crate) async fn expire_on_intent(conn: &mut PgConnection, line: &mut Line) -> Outcome<()> {
+pub(crate) async fn expire_on_intent(conn: &mut PgConnection, log: &mut IntentLog) -> Outcome<()> {
     let rows = sqlx::query_as!(
         Row,
         "-- pending::expire_on_intent
          DELETE FROM pending WHERE intent_id = $1 RETURNING channel_id, message_id",
-        line.intent_id.uuid()
+        log.intent_id.uuid()
     )
     .fetch_all(&mut *conn)
     .await?;
-    expired(conn, line, rows).await
+    expired(conn, log, rows).await
 }
 
 /// Expires the requests on an intent that wait for an agent that has left (RFC-0021 §7.2); returns their channels.
 pub(crate) async fn expire_for_agent(
     conn: &mut PgConnection,
-    line: &mut Line,
+    log: &mut IntentLog,
     agent: &str,
 ) -> Outcome<Vec<ChannelId>> {
     let rows = sqlx::query_as!(
@@ -71,14 +71,14 @@ pub(crate) async fn expire_for_agent(
         "-- pending::expire_for_agent
          DELETE FROM pending WHERE agent_id = $1 AND is_request AND intent_id = $2 RETURNING channel_id, message_id",
         agent,
-        line.intent_id.uuid()
+        log.intent_id.uuid()
     )
     .fetch_all(&mut *conn)
     .await?;
     let mut channels: Vec<ChannelId> = rows.iter().map(|row| row.channel_id.into()).collect();
     channels.sort_unstable();
     channels.dedup();
-    expired(conn, line, rows).await?;
+    expired(conn, log, rows).await?;
     Ok(channels)
 }
 
@@ -94,22 +94,22 @@ pub(crate) async fn intents_awaiting(conn: &mut PgConnection, agent: &str) -> Ou
     Ok(rows.into_iter().map(IntentId::from).collect())
 }
 
-async fn expired(conn: &mut PgConnection, line: &mut Line, rows: Vec<Row>) -> Outcome<()> {
+async fn expired(conn: &mut PgConnection, log: &mut IntentLog, rows: Vec<Row>) -> Outcome<()> {
     let mut made: Vec<Receipt> = rows
         .into_iter()
         .map(|row| Receipt {
             seq: 0,
-            intent_id: line.intent_id,
+            intent_id: log.intent_id,
             channel_id: row.channel_id.into(),
             message_id: row.message_id.into(),
             kind: ReceiptKind::Expired,
             agent: String::new(),
-            at: line.now(),
+            at: log.now(),
         })
         .collect();
     made.sort_by_key(|receipt| (receipt.channel_id, receipt.message_id));
     for receipt in &mut made {
-        (receipt.seq, receipt.at) = line.advance();
+        (receipt.seq, receipt.at) = log.advance();
     }
     receipts::insert(conn, &made).await
 }
@@ -128,13 +128,13 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    round(intents.into_iter().map(|intent_id| expire_due_on(ctx, intent_id.into(), limit))).await
+    run_each(intents.into_iter().map(|intent_id| expire_due_on(ctx, intent_id.into(), limit))).await
 }
 
 /// Does the work of [`expire_due`] on one intent.
 async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
     let rows = sqlx::query_as!(
         Row,
         "-- pending::expire_due
@@ -142,7 +142,7 @@ async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u6
              SELECT channel_id, number FROM pending WHERE intent_id = $1 AND expires_at <= $2 LIMIT $3)
          RETURNING channel_id, message_id",
         intent_id.uuid(),
-        line.now(),
+        log.now(),
         limit
     )
     .fetch_all(&mut *tx)
@@ -152,10 +152,10 @@ async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u6
         return Ok(0);
     }
     let count = rows.len() as u64;
-    expired(&mut tx, &mut line, rows).await?;
-    line.save(&mut tx).await?;
+    expired(&mut tx, &mut log, rows).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(count)
 }
 

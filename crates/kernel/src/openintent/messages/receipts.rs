@@ -5,7 +5,7 @@ use entente_domain::ids::IntentId;
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
-use crate::feed::Place;
+use crate::feed::GlobalPosition;
 use crate::{Outcome, unknown};
 
 /// Inserts receipts; if a message has the same one already, the older one stays.
@@ -57,7 +57,7 @@ struct Row {
 }
 
 impl Row {
-    fn placed(self) -> Outcome<(Place, Receipt)> {
+    fn placed(self) -> Outcome<(GlobalPosition, Receipt)> {
         let receipt = Receipt {
             seq: self.seq,
             intent_id: self.intent_id.into(),
@@ -67,7 +67,7 @@ impl Row {
             agent: self.agent_id,
             at: self.at,
         };
-        Ok((Place { xid: self.xid, intent_id: receipt.intent_id, seq: receipt.seq }, receipt))
+        Ok((GlobalPosition { xid: self.xid, intent_id: receipt.intent_id, seq: receipt.seq }, receipt))
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn of_line(
     after: i64,
     end: i64,
     limit: i64,
-) -> Outcome<Vec<(Place, Receipt)>> {
+) -> Outcome<Vec<(GlobalPosition, Receipt)>> {
     let rows = sqlx::query_as!(
         Row,
         "-- receipts::of_line
@@ -95,15 +95,15 @@ pub(crate) async fn of_line(
 }
 
 /// Returns the receipts of all intents after a position, written by transactions older than `horizon`.
-pub(crate) async fn of_house(
+pub(crate) async fn of_system(
     conn: &mut PgConnection,
-    place: Place,
+    place: GlobalPosition,
     horizon: i64,
     limit: i64,
-) -> Outcome<Vec<(Place, Receipt)>> {
+) -> Outcome<Vec<(GlobalPosition, Receipt)>> {
     let rows = sqlx::query_as!(
         Row,
-        "-- receipts::of_house
+        "-- receipts::of_system
          SELECT channel_id, message_id, kind, agent_id, intent_id, seq, at, xid FROM receipts
          WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
          ORDER BY xid, intent_id, seq LIMIT $5",
@@ -122,7 +122,7 @@ pub(crate) async fn of_house(
 pub(crate) async fn at(
     conn: &mut PgConnection,
     places: &[(IntentId, i64)],
-) -> Outcome<Vec<(Place, Receipt)>> {
+) -> Outcome<Vec<(GlobalPosition, Receipt)>> {
     let rows = sqlx::query_as!(
         Row,
         "-- receipts::at

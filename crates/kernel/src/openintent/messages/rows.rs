@@ -8,8 +8,8 @@ use entente_domain::openintent::messages::{Message, MessageStatus, MessageType, 
 use entente_domain::payload::Payload;
 use sqlx::PgConnection;
 
-use super::Filter;
-use crate::feed::Place;
+use super::MessageFilter;
+use crate::feed::GlobalPosition;
 use crate::pages::Measure;
 use crate::{Outcome, unknown};
 
@@ -67,8 +67,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn placed(self) -> (Place, Self) {
-        (Place { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq }, self)
+    fn placed(self) -> (GlobalPosition, Self) {
+        (GlobalPosition { xid: self.xid, intent_id: self.intent_id.into(), seq: self.seq }, self)
     }
 
     /// The message with its current status.
@@ -111,7 +111,7 @@ pub(crate) async fn page(
     conn: &mut PgConnection,
     channel: &Channel,
     viewer: &Viewer<'_>,
-    filter: &Filter,
+    filter: &MessageFilter,
     (now, measure): (Timestamp, &mut Measure),
 ) -> Outcome<Vec<Message>> {
     let rows = loop {
@@ -132,7 +132,7 @@ async fn after(
     conn: &mut PgConnection,
     channel: &Channel,
     viewer: &Viewer<'_>,
-    filter: &Filter,
+    filter: &MessageFilter,
     since: Since,
     (now, bytes): (Timestamp, i64),
 ) -> Outcome<Vec<Row>> {
@@ -174,7 +174,7 @@ async fn newest(
     conn: &mut PgConnection,
     channel: &Channel,
     viewer: &Viewer<'_>,
-    filter: &Filter,
+    filter: &MessageFilter,
     (now, bytes): (Timestamp, i64),
 ) -> Outcome<Vec<Row>> {
     let mut rows = select!(
@@ -243,7 +243,7 @@ pub(crate) async fn of_line(
     after: i64,
     end: i64,
     limit: i64,
-) -> Outcome<Vec<(Place, Row)>> {
+) -> Outcome<Vec<(GlobalPosition, Row)>> {
     let rows = select!(
         "messages::of_line",
         "WHERE intent_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4",
@@ -258,14 +258,14 @@ pub(crate) async fn of_line(
 }
 
 /// Messages of all intents after a position, written by transactions older than `horizon`.
-pub(crate) async fn of_house(
+pub(crate) async fn of_system(
     conn: &mut PgConnection,
-    place: Place,
+    place: GlobalPosition,
     horizon: i64,
     limit: i64,
-) -> Outcome<Vec<(Place, Row)>> {
+) -> Outcome<Vec<(GlobalPosition, Row)>> {
     let rows = select!(
-        "messages::of_house",
+        "messages::of_system",
         "WHERE xid >= $1 AND xid < $4 AND (xid, intent_id, seq) > ($1, $2, $3)
          ORDER BY xid, intent_id, seq LIMIT $5",
         place.xid,
@@ -280,7 +280,10 @@ pub(crate) async fn of_house(
 }
 
 /// Messages at these positions.
-pub(crate) async fn at(conn: &mut PgConnection, places: &[(IntentId, i64)]) -> Outcome<Vec<(Place, Row)>> {
+pub(crate) async fn at(
+    conn: &mut PgConnection,
+    places: &[(IntentId, i64)],
+) -> Outcome<Vec<(GlobalPosition, Row)>> {
     let rows = select!(
         "messages::at",
         "JOIN UNNEST($1::uuid[], $2::bigint[]) AS k (intent_id, seq)
@@ -338,7 +341,7 @@ pub(crate) async fn forget(
     channel: uuid::Uuid,
     up_to: i64,
     limit: i64,
-    told: Option<Place>,
+    told: Option<GlobalPosition>,
 ) -> Outcome<u64> {
     let done = sqlx::query!(
         "-- messages::forget

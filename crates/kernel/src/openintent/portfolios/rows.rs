@@ -10,7 +10,7 @@ use entente_domain::openintent::portfolios::{
 };
 use sqlx::{PgConnection, PgPool};
 
-use super::{Cut, Filter};
+use super::{Cut, PortfolioFilter};
 use crate::{AppError, Outcome, unknown};
 
 struct Row {
@@ -67,7 +67,11 @@ pub(super) async fn load(conn: &mut PgConnection, id: PortfolioId) -> Outcome<Op
 }
 
 /// Selects one creator's portfolios; one more than the page size, to detect a next page.
-pub(super) async fn of_creator(pool: &PgPool, creator: &str, filter: &Filter) -> Outcome<Vec<Portfolio>> {
+pub(super) async fn of_creator(
+    pool: &PgPool,
+    creator: &str,
+    filter: &PortfolioFilter,
+) -> Outcome<Vec<Portfolio>> {
     let found = select!(
         "portfolios::of_creator",
         "WHERE p.created_by = $1 AND ($2::uuid IS NULL OR p.id < $2) ORDER BY p.id DESC LIMIT $3",
@@ -79,7 +83,7 @@ pub(super) async fn of_creator(pool: &PgPool, creator: &str, filter: &Filter) ->
 }
 
 /// Selects all portfolios; one more than the page size.
-pub(super) async fn all(pool: &PgPool, filter: &Filter) -> Outcome<Vec<Portfolio>> {
+pub(super) async fn all(pool: &PgPool, filter: &PortfolioFilter) -> Outcome<Vec<Portfolio>> {
     let found = select!(
         "portfolios::all",
         "WHERE $1::uuid IS NULL OR p.id < $1 ORDER BY p.id DESC LIMIT $2",
@@ -96,7 +100,7 @@ pub(super) async fn of_intent(
     intent: IntentId,
     agent: &str,
     admin: bool,
-    filter: &Filter,
+    filter: &PortfolioFilter,
 ) -> Outcome<Vec<Portfolio>> {
     let found = select!(
         "portfolios::of_intent",

@@ -1,20 +1,20 @@
 //! Addressees of a question: each must be a person other than the asker, under any name that the asker uses.
 
-use entente_domain::identity::principals::Kind as Being;
+use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::openintent::suspensions::Asked;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::Whom;
+use super::Addressee;
 use crate::identity::principals;
 use crate::{Caller, Outcome};
 
 /// Returns the addressees in an SDK's record: `channel_hint` or the context names a person, and a ladder the second
 /// one.
-pub(super) fn hinted(asked: &Asked) -> Whom {
+pub(super) fn hinted(asked: &Asked) -> Addressee {
     let member = |name: &str| asked.context.get(name).and_then(Value::as_str).map(str::to_owned);
-    Whom {
+    Addressee {
         person: member("principal_id").or_else(|| asked.hint.clone()),
         second: asked.ladder.first().cloned(),
         supersedes: member("supersedes").and_then(|id| id.parse().ok()),
@@ -27,7 +27,7 @@ pub(super) async fn is_person(conn: &mut PgConnection, name: Option<&str>, asker
     let other = |name: &&str| *name != asker.agent && *name != asker.principal() && !name.contains('\0');
     let Some(name) = name.filter(other) else { return Ok(false) };
     let found = principals::find(conn, name).await?;
-    Ok(found.is_some_and(|principal| principal.kind == Being::Human))
+    Ok(found.is_some_and(|principal| principal.kind == PrincipalKind::Human))
 }
 
 /// Requires that no addressee is the asker's own principal, acting in an agent's name: that person would answer

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use super::{Given, ends, rows};
-use crate::access::seats;
-use crate::moments::{self, Reach, Turn};
+use crate::access::membership;
+use crate::moments::{self, LockSet, MomentTx};
 use crate::openintent::intents;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
@@ -67,57 +67,58 @@ pub async fn respond(
         Some(id) => moments::load(&mut conn, id).await?,
         None => None,
     };
-    let addressed =
-        |kept: &moments::Kept| caller.is_itself() && kept.moment.is_addressed_to(&caller.agent, ctx.now());
+    let addressed = |kept: &moments::StoredMoment| {
+        caller.is_itself() && kept.moment.is_addressed_to(&caller.agent, ctx.now())
+    };
     // An addressee, or the person named for all questions, may see this one on any intent.
     let is_addressed = moment.as_ref().is_some_and(addressed) || is_named(ctx, caller);
     if !is_addressed {
-        seats::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+        membership::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     }
     caller.require_person()?;
     let one = found.ok_or_else(no_question)?;
-    let mut reach = match &moment {
-        Some(kept) => Reach::of(&mut conn, kept).await?,
-        None => Reach::default(),
+    let mut locks_needed = match &moment {
+        Some(kept) => LockSet::of(&mut conn, kept).await?,
+        None => LockSet::default(),
     };
     drop(conn);
-    reach.about(Some(intent_id), None);
-    reach.once(caller, once);
-    let mut turn = Turn::begin(ctx, caller.trace, reach).await?;
-    let one = rows::load(&mut turn.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
-    if idempotency::find::<String>(&mut turn.tx, caller, once).await?.is_some()
-        || one.state_at(turn.now) != SuspensionState::Open
+    locks_needed.about(Some(intent_id), None);
+    locks_needed.once(caller, once);
+    let mut work = MomentTx::begin(ctx, caller.trace, locks_needed).await?;
+    let one = rows::load(&mut work.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
+    if idempotency::find::<String>(&mut work.tx, caller, once).await?.is_some()
+        || one.state_at(work.now) != SuspensionState::Open
     {
-        return again(&mut turn.tx, caller, one, &said, turn.now).await;
+        return again(&mut work.tx, caller, one, &said, work.now).await;
     }
-    let intent = intents::load(&mut turn.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = intents::load(&mut work.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
     let asked = ends::asked(&intent)?;
     let current = match &moment {
-        Some(kept) => turn.current(ctx, kept.moment.id).await?,
+        Some(kept) => work.current(ctx, kept.moment.id).await?,
         None => None,
     };
-    let open = current.filter(|kept| kept.moment.state_at(turn.now) == MomentState::Open);
+    let open = current.filter(|kept| kept.moment.state_at(work.now) == MomentState::Open);
     if let Some(mut kept) = open {
         // First check the right to answer, then the answer.
-        kept.moment.may_decide(&moments::decider(caller), turn.now)?;
+        kept.moment.may_decide(&moments::decider(caller), work.now)?;
         let resolution = asked.accept(&said.value)?;
         let Said { value, metadata, digest, .. } = said.clone();
-        turn.given = Some(Given { value, metadata });
-        moments::answer(ctx, caller, &mut turn, &mut kept, digest.as_deref(), resolution).await?;
+        work.given = Some(Given { value, metadata });
+        moments::answer(ctx, caller, &mut work, &mut kept, digest.as_deref(), resolution).await?;
     } else {
-        require_admin(ctx, &mut turn, caller, &one).await?;
+        require_admin(ctx, &mut work, caller, &one).await?;
         asked.accept(&said.value)?;
         let Said { value, metadata, .. } = said.clone();
         let (by, authority) = (caller.agent.clone(), caller.authority().cloned());
         let end = End::Responded { value, by, metadata, authority };
-        let (tx, line) = turn.parts(intent_id)?;
-        ends::end(tx, ctx, line, (&intent, &one), end, &caller.agent).await?;
+        let (tx, log) = work.parts(intent_id)?;
+        ends::end(tx, ctx, log, (&intent, &one), end, &caller.agent).await?;
     }
     let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
-    idempotency::keep(&mut turn.tx, caller, once, &one.id, turn.now).await?;
-    let suspension = rows::load(&mut turn.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
-    let at = suspension.ended_at.unwrap_or(turn.now);
-    turn.conclude(ctx).await?;
+    idempotency::keep(&mut work.tx, caller, once, &one.id, work.now).await?;
+    let suspension = rows::load(&mut work.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
+    let at = suspension.ended_at.unwrap_or(work.now);
+    work.conclude(ctx).await?;
     Ok(Responded { suspension, value: said.value, choice, at })
 }
 
@@ -158,7 +159,7 @@ fn is_named(ctx: &Ctx, caller: &Caller) -> bool {
 
 /// Requires that a person may answer a question without an addressee: the operator's choice, or an admin of the
 /// intent, but never the asker under any name.
-async fn require_admin(ctx: &Ctx, turn: &mut Turn, caller: &Caller, one: &Suspension) -> Outcome<()> {
+async fn require_admin(ctx: &Ctx, work: &mut MomentTx, caller: &Caller, one: &Suspension) -> Outcome<()> {
     if one.is_asked_by(&caller.agent) {
         let message = "Nobody could be asked, so the people who administer the intent answer; but who asks cannot be who answers.";
         return Err(Refusal::new(Code::NotThePrincipal, message).into());
@@ -166,7 +167,7 @@ async fn require_admin(ctx: &Ctx, turn: &mut Turn, caller: &Caller, one: &Suspen
     if is_named(ctx, caller) {
         return Ok(());
     }
-    let seat = seats::seat(&mut turn.tx, &caller.agent, one.intent_id, turn.now).await?;
-    let seat = seat.ok_or_else(|| not_found("intent"))?;
-    Ok(seat.standing.require(Level::Admin)?)
+    let membership = membership::find(&mut work.tx, &caller.agent, one.intent_id, work.now).await?;
+    let membership = membership.ok_or_else(|| not_found("intent"))?;
+    Ok(membership.access.require(Level::Admin)?)
 }

@@ -2,7 +2,7 @@
 //! its state and status change with the question.
 
 use entente_domain::clock::naive;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::{Moment, MomentState};
@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use super::{Given, rows};
-use crate::log::lines::Line;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::openintent::intents;
-use crate::rounds::round;
 use crate::{AppError, Caller, Ctx, Outcome, moments};
 
 /// Returns the question that the intent waits with.
@@ -36,19 +36,19 @@ pub(super) fn asked(intent: &Intent) -> Outcome<Asked> {
 pub(super) async fn end(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     (intent, one): (&Intent, &Suspension),
     end: End,
     actor: &str,
 ) -> Outcome<Intent> {
-    let now = line.now();
+    let now = log.now();
     let after = one.after(intent, &end, ctx.settings.strict, now)?;
     let over = one.ended(&end, now);
     intents::update(conn, &after.patched).await?;
-    line.record(ctx, Draft::of(Kind::StatePatched, actor, patched_payload(&after.change, &after.patched)));
+    log.record(ctx, Draft::of(Kind::StatePatched, actor, patched_payload(&after.change, &after.patched)));
     if let Some(resumed) = &after.resumed {
         intents::update(conn, resumed).await?;
-        line.record(ctx, Draft::of(Kind::StatusChanged, actor, moved_payload(intent, resumed, None)));
+        log.record(ctx, Draft::of(Kind::StatusChanged, actor, moved_payload(intent, resumed, None)));
     }
     rows::end(conn, &over).await?;
     let mut told = json!({
@@ -74,7 +74,7 @@ pub(super) async fn end(
             Kind::IntentResumed
         }
     };
-    line.record(ctx, Draft::of(kind, actor, told));
+    log.record(ctx, Draft::of(kind, actor, told));
     Ok(after.intent().clone())
 }
 
@@ -82,15 +82,15 @@ pub(super) async fn end(
 pub(crate) async fn moment_ended(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     moment: &Moment,
     actor: &str,
     given: Option<Given>,
 ) -> Outcome<()> {
-    let found = open(conn, line.intent_id).await?.filter(|one| one.moment_id == Some(moment.id));
+    let found = open(conn, log.intent_id).await?.filter(|one| one.moment_id == Some(moment.id));
     let Some(one) = found else { return Ok(()) };
-    let intent = intents::load(conn, line.intent_id).await?;
-    let intent = intent.ok_or_else(|| AppError::Inconsistent(format!("{} is gone", line.intent_id)))?;
+    let intent = intents::load(conn, log.intent_id).await?;
+    let intent = intent.ok_or_else(|| AppError::Inconsistent(format!("{} is gone", log.intent_id)))?;
     let (value, metadata) = given.map_or((None, None), |given| (Some(given.value), given.metadata));
     let how = match (moment.state, &moment.resolution) {
         (MomentState::Resolved, Some(settled)) => match asked(&intent)?.worth(settled)? {
@@ -104,11 +104,11 @@ pub(crate) async fn moment_ended(
         // finds the objection in the moment. The restrictions of the refusal apply to its next question.
         (MomentState::Deliberating, _) => End::Cancelled("refused"),
         (MomentState::Withdrawn, _) => End::Cancelled("withdrawn"),
-        (MomentState::Expired, _) if one.is_due(line.now()) => End::Expired,
+        (MomentState::Expired, _) if one.is_due(log.now()) => End::Expired,
         // The moment has lapsed before the question: the intent's admins can still answer.
         _ => return Ok(()),
     };
-    end(conn, ctx, line, (&intent, &one), how, actor).await?;
+    end(conn, ctx, log, (&intent, &one), how, actor).await?;
     Ok(())
 }
 
@@ -116,14 +116,14 @@ pub(crate) async fn moment_ended(
 pub(crate) async fn settle(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     intent: Intent,
 ) -> Outcome<Intent> {
     if !waits(&intent.state) {
         return Ok(intent);
     }
-    match open(conn, intent.id).await?.filter(|one| one.is_due(line.now())) {
-        Some(one) => end(conn, ctx, line, (&intent, &one), End::Expired, HOUSE).await,
+    match open(conn, intent.id).await?.filter(|one| one.is_due(log.now())) {
+        Some(one) => end(conn, ctx, log, (&intent, &one), End::Expired, SYSTEM).await,
         None => Ok(intent),
     }
 }
@@ -138,7 +138,7 @@ pub(crate) async fn settle(
 pub(crate) async fn call_off(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     intent: Intent,
     status: IntentStatus,
     caller: &Caller,
@@ -156,9 +156,9 @@ pub(crate) async fn call_off(
         return Err(Refusal::new(Code::NotThePrincipal, message).into());
     }
     let actor = &caller.agent;
-    let intent = end(conn, ctx, line, (&intent, &one), End::Overtaken, actor).await?;
+    let intent = end(conn, ctx, log, (&intent, &one), End::Overtaken, actor).await?;
     let Some(moment) = one.moment_id else { return Ok((intent, None)) };
-    let ended = moments::end_of_suspension(conn, ctx, line, actor, moment).await?;
+    let ended = moments::end_of_suspension(conn, ctx, log, actor, moment).await?;
     Ok((intent, Some(ended)))
 }
 
@@ -168,20 +168,20 @@ pub(crate) async fn call_off(
 /// Returns database errors.
 pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let due = rows::due(&ctx.pool, ctx.now(), limit).await?;
-    round(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
+    run_each(due.into_iter().map(|intent_id| expire_on(ctx, intent_id))).await
 }
 
 async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut line = Line::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let due = open(&mut tx, intent_id).await?.filter(|one| one.is_due(line.now()));
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let due = open(&mut tx, intent_id).await?.filter(|one| one.is_due(log.now()));
     // Another server may have ended it already.
     let Some(one) = due else { return Ok(0) };
     let Some(intent) = intents::load(&mut tx, intent_id).await? else { return Ok(0) };
-    end(&mut tx, ctx, &mut line, (&intent, &one), End::Expired, HOUSE).await?;
-    line.save(&mut tx).await?;
+    end(&mut tx, ctx, &mut log, (&intent, &one), End::Expired, SYSTEM).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent_id);
+    ctx.feed.notify_committed(intent_id);
     Ok(1)
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, TaskId};
 use entente_domain::log::events::Draft;
 use entente_domain::openintent::tasks::course::Course;
@@ -13,10 +13,10 @@ use entente_domain::openintent::tasks::{Task, TaskStatus};
 use sqlx::PgConnection;
 
 use super::{links, rows};
-use crate::access::seats;
-use crate::log::lines::Line;
+use crate::access::membership;
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::openintent::{channels, memory, plans};
-use crate::rounds::round;
 use crate::{Ctx, Outcome, Tx, agents};
 
 /// Writes changed tasks, records their events, and applies the consequences, within an operation that holds the
@@ -24,7 +24,7 @@ use crate::{Ctx, Outcome, Tx, agents};
 pub(crate) async fn settle(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     courses: Vec<Course>,
 ) -> Outcome<()> {
@@ -32,7 +32,7 @@ pub(crate) async fn settle(
     while !courses.is_empty() {
         let mut ended: Vec<Task> = Vec::new();
         for course in courses {
-            let task = write(conn, ctx, line, actor, course).await?;
+            let task = write(conn, ctx, log, actor, course).await?;
             if task.status.is_terminal() {
                 ended.push(task);
             }
@@ -41,13 +41,13 @@ pub(crate) async fn settle(
         if ids.is_empty() {
             return Ok(());
         }
-        channels::close_of_tasks(conn, ctx, line, &ids, actor).await?;
-        memory::end_of_tasks(conn, ctx, line, &ids, actor).await?;
-        for waiting in waiting_for(conn, line, &ids).await? {
-            write(conn, ctx, line, actor, waiting).await?;
+        channels::close_of_tasks(conn, ctx, log, &ids, actor).await?;
+        memory::end_of_tasks(conn, ctx, log, &ids, actor).await?;
+        for waiting in waiting_for(conn, log, &ids).await? {
+            write(conn, ctx, log, actor, waiting).await?;
         }
         // The plan may end together with its open tasks: these are loaded in their current state.
-        courses = plans::tasks_ended(conn, ctx, line, actor, &ended).await?;
+        courses = plans::tasks_ended(conn, ctx, log, actor, &ended).await?;
     }
     Ok(())
 }
@@ -55,42 +55,42 @@ pub(crate) async fn settle(
 async fn write(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     course: Course,
 ) -> Outcome<Task> {
     rows::update(conn, &course.task).await?;
-    record(ctx, line, actor, course.told);
+    record(ctx, log, actor, course.told);
     Ok(course.task)
 }
 
 /// Records the events of a task or a plan.
 pub(crate) fn record(
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
     told: Vec<(entente_domain::log::events::Kind, serde_json::Value)>,
 ) {
     for (kind, payload) in told {
-        line.record(ctx, Draft::of(kind, actor, payload));
+        log.record(ctx, Draft::of(kind, actor, payload));
     }
 }
 
 /// Returns the tasks with a changed wait, now that these tasks are over.
-async fn waiting_for(conn: &mut PgConnection, line: &Line, ended: &[TaskId]) -> Outcome<Vec<Course>> {
+async fn waiting_for(conn: &mut PgConnection, log: &IntentLog, ended: &[TaskId]) -> Outcome<Vec<Course>> {
     let ids = links::waiting_for(conn, ended).await?;
     let tasks = rows::load_all(conn, &ids).await?;
     let mut dependencies: Vec<TaskId> = tasks.iter().flat_map(|task| task.depends_on.clone()).collect();
     dependencies.sort_unstable();
     dependencies.dedup();
-    let found = rows::among(conn, line.intent_id, &dependencies).await?;
+    let found = rows::among(conn, log.intent_id, &dependencies).await?;
     let statuses: BTreeMap<TaskId, TaskStatus> =
         found.into_iter().map(|(id, status, _)| (id, status)).collect();
     let mut moved = Vec::new();
     for task in tasks {
         let own: Vec<_> = task.depends_on.iter().filter_map(|id| Some((*id, *statuses.get(id)?))).collect();
         let mut course = Course::of(task);
-        course.await_dependencies(&Wait::of(&own), line.now());
+        course.await_dependencies(&Wait::of(&own), log.now());
         if !course.told.is_empty() {
             moved.push(course);
         }
@@ -102,17 +102,17 @@ async fn waiting_for(conn: &mut PgConnection, line: &Line, ended: &[TaskId]) -> 
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    let open = rows::open_of_intent(conn, line.intent_id).await?;
+    let open = rows::open_of_intent(conn, log.intent_id).await?;
     for task in rows::load_all(conn, &open).await? {
         let mut course = Course::of(task);
-        course.end(TaskStatus::Cancelled, Some("The intent is resolved."), line.now());
-        record(ctx, line, actor, course.told);
+        course.end(TaskStatus::Cancelled, Some("The intent is resolved."), log.now());
+        record(ctx, log, actor, course.told);
     }
-    rows::cancel_all(conn, line.intent_id, line.now()).await?;
-    plans::end_of_intent(conn, ctx, line, actor).await
+    rows::cancel_all(conn, log.intent_id, log.now()).await?;
+    plans::end_of_intent(conn, ctx, log, actor).await
 }
 
 /// Returns the intents on which an agent has open tasks or assignments.
@@ -128,25 +128,25 @@ pub(crate) async fn intents_of_agent(conn: &mut PgConnection, agent: &str) -> Ou
 pub(crate) async fn agent_left(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     agent: &str,
     actor: &str,
 ) -> Outcome<()> {
     let own = rows::of_agent(conn, agent).await?;
     let ids: Vec<TaskId> =
-        own.into_iter().filter(|(intent, _)| *intent == line.intent_id).map(|(_, id)| id).collect();
-    take(conn, ctx, line, &ids, ("agent_left", actor)).await
+        own.into_iter().filter(|(intent, _)| *intent == log.intent_id).map(|(_, id)| id).collect();
+    take(conn, ctx, log, &ids, ("agent_left", actor)).await
 }
 
 /// Releases these tasks from the agents that have them or are to have them.
 async fn take(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     ids: &[TaskId],
     (why, actor): (&str, &str),
 ) -> Outcome<()> {
-    let now = line.now();
+    let now = log.now();
     let mut courses = Vec::new();
     for task in rows::load_all(conn, ids).await? {
         let mut course = Course::begin(task, now);
@@ -156,7 +156,7 @@ async fn take(
         }
         courses.push(course);
     }
-    settle(conn, ctx, line, actor, courses).await
+    settle(conn, ctx, log, actor, courses).await
 }
 
 /// Releases the tasks of agents that may no longer write, within an operation that changed access.
@@ -165,18 +165,18 @@ async fn take(
 pub(crate) async fn take_without_access(
     conn: &mut PgConnection,
     ctx: &Ctx,
-    line: &mut Line,
+    log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    let assigned = rows::assigned(conn, line.intent_id).await?;
+    let assigned = rows::assigned(conn, log.intent_id).await?;
     let mut agents: Vec<(IntentId, &str)> =
-        assigned.iter().map(|(_, agent)| (line.intent_id, agent.as_str())).collect();
+        assigned.iter().map(|(_, agent)| (log.intent_id, agent.as_str())).collect();
     agents.sort_unstable();
     agents.dedup();
-    let writers = seats::writers(conn, &agents, line.now()).await?;
+    let writers = membership::writers(conn, &agents, log.now()).await?;
     let lost = assigned.iter().filter(|(_, agent)| !writers.contains(agent));
     let ids: Vec<TaskId> = lost.map(|(id, _)| *id).collect();
-    take(conn, ctx, line, &ids, ("access_lost", actor)).await
+    take(conn, ctx, log, &ids, ("access_lost", actor)).await
 }
 
 /// Begins a transaction with the lock of the system log and, if the agent `leaves`, of every intent on which it has a
@@ -188,7 +188,7 @@ pub(crate) async fn begin_with_agent(ctx: &Ctx, agent: &str, leaves: bool) -> Ou
         intents = intents_of_agent(&mut connection, agent).await?;
     }
     let mut locks = intents.clone();
-    locks.push(IntentId::HOUSE);
+    locks.push(IntentId::SYSTEM);
     Ok((ctx.begin(&locks).await?, intents))
 }
 
@@ -207,9 +207,9 @@ pub(crate) async fn take_from(
         return Ok(false);
     }
     for intent in intents {
-        let mut line = Line::open(conn, *intent, None, ctx.now()).await?;
-        agent_left(conn, ctx, &mut line, agent, actor).await?;
-        line.save(conn).await?;
+        let mut log = IntentLog::open(conn, *intent, None, ctx.now()).await?;
+        agent_left(conn, ctx, &mut log, agent, actor).await?;
+        log.save(conn).await?;
     }
     Ok(true)
 }
@@ -218,24 +218,24 @@ pub(crate) async fn take_from(
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn pass_time(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut connection = ctx.pool.acquire().await?;
     let mut due: BTreeMap<IntentId, Vec<TaskId>> = BTreeMap::new();
     for (intent, id) in rows::due(&mut connection, ctx.now(), limit).await? {
         due.entry(intent).or_default().push(id);
     }
     drop(connection);
-    round(due.into_iter().map(|(intent, ids)| pass_time_on(ctx, intent, ids))).await
+    run_each(due.into_iter().map(|(intent, ids)| expire_due_on(ctx, intent, ids))).await
 }
 
-/// Does the work of [`pass_time`] for these tasks of one intent.
-async fn pass_time_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<u64> {
+/// Does the work of [`expire_due`] for these tasks of one intent.
+async fn expire_due_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<u64> {
     let mut tx = ctx.begin(&[intent]).await?;
-    let mut line = Line::open(&mut tx, intent, None, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent, None, ctx.now()).await?;
     let tasks = rows::load_all(&mut tx, &ids).await?;
     let courses: Vec<Course> = tasks
         .into_iter()
-        .map(|task| Course::begin(task, line.now()))
+        .map(|task| Course::begin(task, log.now()))
         // Another server has written it already, or the task has changed.
         .filter(|course| !course.told.is_empty())
         .collect();
@@ -243,9 +243,9 @@ async fn pass_time_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<
         return Ok(0);
     }
     let done = courses.len() as u64;
-    settle(&mut tx, ctx, &mut line, HOUSE, courses).await?;
-    line.save(&mut tx).await?;
+    settle(&mut tx, ctx, &mut log, SYSTEM, courses).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(intent);
+    ctx.feed.notify_committed(intent);
     Ok(done)
 }

@@ -6,7 +6,7 @@ use entente_domain::openintent::tasks::{Task, TaskStatus};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Filter;
+use super::TaskFilter;
 use crate::{AppError, Outcome, unknown};
 
 /// Selects whole tasks: the query's name, and the clauses after `FROM tasks`.
@@ -129,7 +129,7 @@ pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome
 pub(crate) async fn page(
     conn: &mut PgConnection,
     intent_id: IntentId,
-    filter: &Filter,
+    filter: &TaskFilter,
     now: Timestamp,
 ) -> Outcome<Vec<Task>> {
     let open = filter.status.is_some_and(|status| !status.is_terminal());

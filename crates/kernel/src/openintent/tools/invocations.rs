@@ -1,12 +1,12 @@
 //! Tool invocations (RFC-0014): records written before and after each call, and agents' own reports. Table
 //! `tool_invocations` is in `invocations/rows.rs`, hourly limits in `invocations/uses.rs`, the request queue
-//! in `invocations/desk.rs`; `src/background/calling.rs` makes the calls.
+//! in `invocations/queue.rs`; `src/background/calling.rs` makes the calls.
 //!
 //! No transaction is open while the server waits for a tool. A started call is written with a deadline; a
 //! call not finished by then counts as interrupted, on every server at the same instant.
 
 mod beginning;
-mod desk;
+mod queue;
 mod rows;
 mod uses;
 
@@ -14,7 +14,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{InvocationId, ToolGrantId};
-use entente_domain::openintent::tools::invocations as law;
+use entente_domain::openintent::tools::invocations as domain;
 use entente_domain::openintent::tools::invocations::{Invocation, InvocationStatus, Report};
 use entente_domain::openintent::tools::tool_grants::ToolGrant;
 use entente_domain::refusal::{Code, Refusal};
@@ -25,7 +25,7 @@ use crate::openintent::tools::{tool_credentials, tool_grants, vaults};
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
 pub use beginning::{Ask, Begun, Started, begin};
-pub use desk::{Desk, Order, busy};
+pub use queue::{CallQueue, Order, busy};
 
 /// Outcome of a call.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub async fn report(
             format!("The grant is for the service `{service}`; report calls of others under theirs.");
         return Err(Refusal::field(Code::Unprocessable, "service", "unknown", message).into());
     }
-    let invocation = law::report(said, grant_id, InvocationId::mint(now, &*ctx.chance), now)?;
+    let invocation = domain::report(said, grant_id, InvocationId::mint(now, &*ctx.chance), now)?;
     let chain = tool_grants::chain(&mut tx, grant_id).await?;
     let limits = limited(&chain);
     rows::insert(&mut tx, &invocation, owner(&chain)).await?;
@@ -116,7 +116,7 @@ fn limited(grants: &[ToolGrant]) -> Vec<(ToolGrantId, u32)> {
 
 /// Page of invocations to list.
 #[derive(Debug, Clone, Copy)]
-pub struct Page {
+pub struct InvocationPage {
     /// Cursor: only invocations before this one.
     pub before: Option<InvocationId>,
     /// Maximum number of invocations.
@@ -129,7 +129,12 @@ pub struct Page {
 ///
 /// # Errors
 /// The caller may see no such grant.
-pub async fn list(ctx: &Ctx, caller: &Caller, grant_id: ToolGrantId, page: Page) -> Outcome<Vec<Invocation>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    grant_id: ToolGrantId,
+    page: InvocationPage,
+) -> Outcome<Vec<Invocation>> {
     if !caller.has(Scope::ToolsManage) {
         caller.require(Scope::ToolsUse)?;
     }

@@ -10,12 +10,12 @@ mod time;
 use entente_domain::egress::judge_secret;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, ToolCredentialId, VaultId};
 use entente_domain::limits::VAULT_CREDENTIALS;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::tools::tool_calls::Connection;
-use entente_domain::openintent::tools::tool_credentials as law;
+use entente_domain::openintent::tools::tool_credentials as domain;
 use entente_domain::openintent::tools::tool_credentials::{CredentialAsk, CredentialChange, ToolCredential};
 use entente_domain::openintent::tools::tool_secrets::ToolSecret;
 use entente_domain::openintent::tools::vault_keys::{Place, Sealed, Shut};
@@ -23,7 +23,7 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::tools::{tool_grants, vaults};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
 
@@ -48,9 +48,9 @@ pub async fn deposit(
         return Ok(done);
     }
     vaults::require_key(ctx)?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let credential = law::deposit(&ask, vault.id, ToolCredentialId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let credential = domain::deposit(&ask, vault.id, ToolCredentialId::mint(now, &*ctx.chance), now)?;
     check_addresses(ctx, &credential.metadata)?;
     if rows::count(&mut tx, vault_id).await? >= VAULT_CREDENTIALS {
         let message = format!(
@@ -60,11 +60,11 @@ pub async fn deposit(
     }
     let sealed = seal(ctx, &credential, &ask.secret)?;
     rows::insert(&mut tx, &credential, sealed.as_ref()).await?;
-    line.record(ctx, told(Kind::ToolCredentialCreated, &credential, &caller.agent));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(Kind::ToolCredentialCreated, &credential, &caller.agent));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &credential, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(credential)
 }
 
@@ -102,8 +102,8 @@ pub async fn change(
     {
         return Err(Refusal::version_conflict(before.version.into()).into());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let after = law::changed(&before, &ask, line.now())?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let after = domain::changed(&before, &ask, log.now())?;
     check_addresses(ctx, &after.metadata)?;
     if ask.metadata.is_some() && ask.secret.is_none() {
         // The sealed secret must fit the new connection.
@@ -118,10 +118,10 @@ pub async fn change(
         }
         None => Kind::ToolCredentialChanged,
     };
-    line.record(ctx, told(kind, &after, &caller.agent));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(kind, &after, &caller.agent));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(after)
 }
 
@@ -146,16 +146,16 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolCredentialId) -> Outcome
     if before.revoked_at.is_some() {
         return Ok(before);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     revoke_rows(&mut tx, home, Some(id), now).await?;
     let grants = tool_grants::revoke_of_credential(&mut tx, id, now).await?;
-    let mut event = told(Kind::ToolCredentialRevoked, &before, &caller.agent);
+    let mut event = event_draft(Kind::ToolCredentialRevoked, &before, &caller.agent);
     event.payload.insert("grants_revoked".to_owned(), json!(grants));
-    line.record(ctx, event);
-    line.save(&mut tx).await?;
+    log.record(ctx, event);
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(ToolCredential { revoked_at: Some(now), sealed: Vec::new(), ..before })
 }
 
@@ -176,7 +176,7 @@ pub async fn renewed(ctx: &Ctx, used: &ToolCredential) -> Outcome<Option<(ToolCr
 
 /// Result of storing a refreshed secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum SecretState {
     /// It was sealed and stored.
     Sealed,
     /// The credential was changed or revoked meanwhile, and stays as it is.
@@ -188,30 +188,30 @@ pub enum Kept {
 ///
 /// # Errors
 /// Returns database errors; fails if the server has no vault key.
-pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) -> Outcome<Kept> {
-    let locks = vec![vaults::lock_key(used.vault_id), crate::lock_key(IntentId::HOUSE)];
+pub async fn refreshed(ctx: &Ctx, used: &ToolCredential, secret: &ToolSecret) -> Outcome<SecretState> {
+    let locks = vec![vaults::lock_key(used.vault_id), crate::lock_key(IntentId::SYSTEM)];
     let mut tx = ctx.begin_locked(locks).await?;
-    let Some(now_there) = find(&mut tx, used.id).await? else { return Ok(Kept::Replaced) };
+    let Some(now_there) = find(&mut tx, used.id).await? else { return Ok(SecretState::Replaced) };
     if now_there.version != used.version || now_there.revoked_at.is_some() {
-        return Ok(Kept::Replaced);
+        return Ok(SecretState::Replaced);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
     let after = ToolCredential {
         version: used.version.saturating_add(1),
         sealed: secret.names(),
-        rotated_at: Some(line.now()),
+        rotated_at: Some(log.now()),
         ..now_there
     };
     let sealed = seal(ctx, &after, secret)?;
     rows::save(&mut tx, &after).await?;
     rows::save_secret(&mut tx, after.id, sealed.as_ref()).await?;
-    let mut event = told(Kind::ToolCredentialRotated, &after, HOUSE);
+    let mut event = event_draft(Kind::ToolCredentialRotated, &after, SYSTEM);
     event.payload.insert("refreshed".to_owned(), json!(true));
-    line.record(ctx, event);
-    line.save(&mut tx).await?;
+    log.record(ctx, event);
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Kept::Sealed)
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(SecretState::Sealed)
 }
 
 /// Returns the vault of a credential that the caller may see, whose lock is taken before any decision.
@@ -300,7 +300,7 @@ fn check_addresses(ctx: &Ctx, metadata: &Map<String, Value>) -> Outcome<()> {
     Ok(())
 }
 
-fn told(kind: Kind, credential: &ToolCredential, actor: &str) -> Draft {
+fn event_draft(kind: Kind, credential: &ToolCredential, actor: &str) -> Draft {
     let payload = json!({
         "credential_id": credential.id, "vault_id": credential.vault_id, "service": credential.service,
         "auth_type": credential.auth_type, "version": credential.version, "expires_at": credential.expires_at,

@@ -6,18 +6,18 @@ mod rows;
 use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, ToolCredentialId, ToolGrantId};
 use entente_domain::limits::CREDENTIAL_GRANTS;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::tools::tool_credentials::{CredentialStatus, revoked};
-use entente_domain::openintent::tools::tool_grants as law;
+use entente_domain::openintent::tools::tool_grants as domain;
 use entente_domain::openintent::tools::tool_grants::{GrantAsk, GrantStatus, ToolGrant, together};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::tools::{tool_credentials, vaults};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
 
@@ -25,7 +25,7 @@ pub(crate) use rows::{candidates, chain, forget, revoke_of_credential, revoke_of
 
 /// A grant with the facts that decide whether it can be used.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct GrantView {
     /// The grant.
     pub grant: ToolGrant,
     /// Owner of the vault.
@@ -36,7 +36,7 @@ pub struct Shown {
     pub credential_ends_at: Option<Timestamp>,
 }
 
-impl Shown {
+impl GrantView {
     /// Returns the effective status for its holder.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> GrantStatus {
@@ -65,7 +65,12 @@ pub struct NewGrant {
 /// # Errors
 /// Fails if the caller has no such credential or holds no such grant, or if the request exceeds the rights of the
 /// grantor.
-pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Idempotency>) -> Outcome<Shown> {
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    new: NewGrant,
+    once: Option<&Idempotency>,
+) -> Outcome<GrantView> {
     caller.require(if new.delegated_from.is_some() { Scope::ToolsUse } else { Scope::ToolsManage })?;
     let giver = caller.speaker("granted_by", new.granted_by.as_deref(), ctx.settings.strict)?;
     let giver = caller.acting_as(giver);
@@ -88,8 +93,8 @@ pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Ide
     if let Some(id) = idempotency::find::<ToolGrantId>(&mut tx, caller, once).await? {
         return rows::find(&mut tx, id).await?.ok_or_else(|| not_found("grant"));
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     match credential.status(now) {
         CredentialStatus::Active => {}
         CredentialStatus::Revoked => return Err(revoked().into()),
@@ -107,21 +112,21 @@ pub async fn create(ctx: &Ctx, caller: &Caller, new: NewGrant, once: Option<&Ide
     }
     let at = (ToolGrantId::mint(now, &*ctx.chance), now);
     let (grant, kind) = match &parent {
-        None => (law::grant(new.ask, &credential, &giver.agent, at)?, Kind::ToolGrantCreated),
-        Some(parent) => (law::delegate(new.ask, parent, &credential, at)?, Kind::ToolGrantDelegated),
+        None => (domain::grant(new.ask, &credential, &giver.agent, at)?, Kind::ToolGrantCreated),
+        Some(parent) => (domain::delegate(new.ask, parent, &credential, at)?, Kind::ToolGrantDelegated),
     };
     rows::insert(&mut tx, &grant).await?;
     let made = rows::find(&mut tx, grant.id).await?.ok_or_else(|| not_found("grant"))?;
-    line.record(ctx, told(kind, &grant, &giver.agent));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(kind, &grant, &giver.agent));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &grant.id, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(made)
 }
 
 /// Returns the grant to delegate: one of this credential that the grantor holds.
-async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outcome<Option<Shown>> {
+async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outcome<Option<GrantView>> {
     let Some(id) = new.delegated_from else { return Ok(None) };
     let found = rows::find(conn, id).await?;
     let found = found.filter(|shown| shown.grant.agent_id == giver.agent);
@@ -130,7 +135,7 @@ async fn parent(conn: &mut PgConnection, giver: &Caller, new: &NewGrant) -> Outc
 }
 
 /// Requires that a grant can be used, because an ended or suspended one cannot be delegated.
-fn usable(shown: Shown, now: Timestamp) -> Result<ToolGrant, Refusal> {
+fn usable(shown: GrantView, now: Timestamp) -> Result<ToolGrant, Refusal> {
     match shown.status(now) {
         GrantStatus::Active => Ok(shown.grant),
         over => {
@@ -144,7 +149,7 @@ fn usable(shown: Shown, now: Timestamp) -> Result<ToolGrant, Refusal> {
 ///
 /// # Errors
 /// Fails if the caller can see no such grant.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<GrantView> {
     require_any(caller)?;
     let mut conn = ctx.pool.acquire().await?;
     Ok(reachable(&mut conn, caller, id).await?.0)
@@ -152,7 +157,7 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Shown> 
 
 /// A page of grants.
 #[derive(Debug, Clone, Copy)]
-pub struct Page {
+pub struct GrantPage {
     /// Only grants older than this one: the cursor.
     pub after: Option<ToolGrantId>,
     /// Maximum number of results.
@@ -164,7 +169,12 @@ pub struct Page {
 ///
 /// # Errors
 /// Fails if the scope is missing.
-pub async fn of_agent(ctx: &Ctx, caller: &Caller, agent_id: &str, page: Page) -> Outcome<Vec<Shown>> {
+pub async fn of_agent(
+    ctx: &Ctx,
+    caller: &Caller,
+    agent_id: &str,
+    page: GrantPage,
+) -> Outcome<Vec<GrantView>> {
     require_any(caller)?;
     let every = vaults::speaks_as(caller, agent_id) || caller.has(Scope::Admin);
     let mut conn = ctx.pool.acquire().await?;
@@ -179,8 +189,8 @@ pub async fn of_credential(
     ctx: &Ctx,
     caller: &Caller,
     id: ToolCredentialId,
-    page: Page,
-) -> Outcome<Vec<Shown>> {
+    page: GrantPage,
+) -> Outcome<Vec<GrantView>> {
     caller.require(Scope::ToolsManage)?;
     let mut conn = ctx.pool.acquire().await?;
     tool_credentials::reachable(&mut conn, caller, id).await?;
@@ -193,7 +203,7 @@ pub async fn of_credential(
 ///
 /// # Errors
 /// Fails if there is no such grant that the caller may revoke.
-pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Shown> {
+pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<GrantView> {
     require_any(caller)?;
     let home = reachable(&mut *ctx.pool.acquire().await?, caller, id).await?.0.grant.vault_id;
     let mut tx = vaults::begin(ctx, home, caller, None).await?;
@@ -201,15 +211,15 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Show
     if shown.grant.revoked_at.is_some() {
         return Ok(shown);
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let taken = rows::revoke(&mut tx, &shown.grant, now).await?;
-    let mut event = told(Kind::ToolGrantRevoked, &shown.grant, &caller.agent);
+    let mut event = event_draft(Kind::ToolGrantRevoked, &shown.grant, &caller.agent);
     event.payload.insert("delegations_revoked".to_owned(), json!(taken.saturating_sub(1)));
-    line.record(ctx, event);
-    line.save(&mut tx).await?;
+    log.record(ctx, event);
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     shown.grant.revoked_at = Some(now);
     Ok(shown)
 }
@@ -218,7 +228,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, id: ToolGrantId) -> Outcome<Show
 ///
 /// # Errors
 /// Fails if the caller neither gave nor owns the grant, or if the grant is over.
-pub async fn suspend(ctx: &Ctx, caller: &Caller, id: ToolGrantId, rests: bool) -> Outcome<Shown> {
+pub async fn suspend(ctx: &Ctx, caller: &Caller, id: ToolGrantId, rests: bool) -> Outcome<GrantView> {
     require_any(caller)?;
     let home = reachable(&mut *ctx.pool.acquire().await?, caller, id).await?.0.grant.vault_id;
     let mut tx = vaults::begin(ctx, home, caller, None).await?;
@@ -228,8 +238,8 @@ pub async fn suspend(ctx: &Ctx, caller: &Caller, id: ToolGrantId, rests: bool) -
         let message = "Only who gave this grant has it rest or go on.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    match shown.grant.status(line.now()) {
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    match shown.grant.status(log.now()) {
         over @ (GrantStatus::Revoked | GrantStatus::Expired) => {
             let message = format!("The grant is {}, and stays so. Make a new one.", over.as_str());
             return Err(Refusal::new(Code::InvalidTransition, message).into());
@@ -240,10 +250,10 @@ pub async fn suspend(ctx: &Ctx, caller: &Caller, id: ToolGrantId, rests: bool) -
     shown.grant.suspended = rests;
     rows::rest(&mut tx, id, rests).await?;
     let kind = if rests { Kind::ToolGrantSuspended } else { Kind::ToolGrantResumed };
-    line.record(ctx, told(kind, &shown.grant, &caller.agent));
-    line.save(&mut tx).await?;
+    log.record(ctx, event_draft(kind, &shown.grant, &caller.agent));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(shown)
 }
 
@@ -263,7 +273,7 @@ pub(crate) async fn reachable(
     conn: &mut PgConnection,
     caller: &Caller,
     id: ToolGrantId,
-) -> Outcome<(Shown, Power)> {
+) -> Outcome<(GrantView, Power)> {
     let shown = rows::find(conn, id).await?.ok_or_else(|| not_found("grant"))?;
     let above = chain(conn, id).await?;
     let holders = above.iter().filter(|grant| grant.id != id).map(|grant| &grant.agent_id);
@@ -292,19 +302,19 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await? {
         return Ok(0);
     }
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
     let ended = rows::end(&mut tx, ctx.now(), limit).await?;
     for grant in &ended {
-        line.record(ctx, told(Kind::ToolGrantExpired, grant, HOUSE));
+        log.record(ctx, event_draft(Kind::ToolGrantExpired, grant, SYSTEM));
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(ended.len() as u64)
 }
 
-fn told(kind: Kind, grant: &ToolGrant, actor: &str) -> Draft {
+fn event_draft(kind: Kind, grant: &ToolGrant, actor: &str) -> Draft {
     let payload = json!({
         "grant_id": grant.id, "credential_id": grant.credential_id, "vault_id": grant.vault_id,
         "agent_id": grant.agent_id, "granted_by": grant.granted_by, "scopes": grant.scopes,

@@ -11,13 +11,13 @@ use entente_domain::ids::{IntentId, ToolCredentialId, VaultId};
 use entente_domain::limits::{PAGE, VAULTS};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::tools::vault_keys::Keyring;
-use entente_domain::openintent::tools::vaults as law;
+use entente_domain::openintent::tools::vaults as domain;
 use entente_domain::openintent::tools::vaults::Vault;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::openintent::tools::{tool_credentials, tool_grants};
 use crate::{Caller, Ctx, Outcome, Tx, idempotency, not_found};
 
@@ -66,7 +66,7 @@ pub(crate) async fn begin(
     caller: &Caller,
     once: Option<&Idempotency>,
 ) -> Outcome<Tx> {
-    let mut locks = vec![lock_key(vault), crate::lock_key(IntentId::HOUSE)];
+    let mut locks = vec![lock_key(vault), crate::lock_key(IntentId::SYSTEM)];
     locks.extend(once.map(|once| idempotency::lock_key(caller.principal(), &once.key)));
     ctx.begin_locked(locks).await
 }
@@ -96,7 +96,7 @@ pub(crate) fn require_key(ctx: &Ctx) -> Outcome<()> {
 
 /// A vault with its credentials.
 #[derive(Debug)]
-pub struct Shown {
+pub struct VaultView {
     /// The vault.
     pub vault: Vault,
     /// The credentials in it, oldest first.
@@ -114,42 +114,42 @@ pub async fn create(
     owner_id: Option<&str>,
     name: &str,
     once: Option<&Idempotency>,
-) -> Outcome<Shown> {
+) -> Outcome<VaultView> {
     caller.require(Scope::ToolsManage)?;
     let owner = caller.speaker("owner_id", owner_id, ctx.settings.strict)?;
     require_key(ctx)?;
-    let mut tx = ctx.begin_once(&[IntentId::HOUSE], caller, once).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
     if let Some(vault) = idempotency::find::<Vault>(&mut tx, caller, once).await? {
         let credentials = tool_credentials::of_vault(&mut tx, vault.id).await?;
-        return Ok(Shown { vault, credentials });
+        return Ok(VaultView { vault, credentials });
     }
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
-    let vault = law::create(&owner, name, VaultId::mint(now, &*ctx.chance), now)?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let vault = domain::create(&owner, name, VaultId::mint(now, &*ctx.chance), now)?;
     if count(&mut tx, &owner).await? >= VAULTS {
         let message = format!("`{owner}` has {VAULTS} vaults, as many as one may. Remove some first.");
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
     insert(&mut tx, &vault).await?;
     let payload = json!({ "vault_id": vault.id, "owner_id": owner });
-    line.record(ctx, Draft::of(Kind::VaultCreated, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::VaultCreated, &caller.agent, payload));
+    log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &vault, now).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
-    Ok(Shown { vault, credentials: Vec::new() })
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(VaultView { vault, credentials: Vec::new() })
 }
 
 /// Returns a vault.
 ///
 /// # Errors
 /// Fails if the caller can see no such vault.
-pub async fn get(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<Shown> {
+pub async fn get(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<VaultView> {
     caller.require(Scope::ToolsManage)?;
     let mut conn = ctx.pool.acquire().await?;
     let vault = reachable(&mut conn, caller, id).await?;
     let credentials = tool_credentials::of_vault(&mut conn, id).await?;
-    Ok(Shown { vault, credentials })
+    Ok(VaultView { vault, credentials })
 }
 
 /// Lists the vaults of the agent that the caller acts as, oldest first.
@@ -170,18 +170,18 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, id: VaultId) -> Outcome<()> {
     caller.require(Scope::ToolsManage)?;
     let mut tx = begin(ctx, id, caller, None).await?;
     let vault = reachable(&mut tx, caller, id).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, caller.trace, ctx.now()).await?;
-    let now = line.now();
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
     let credentials = tool_credentials::revoke_rows(&mut tx, id, None, now).await?;
     let grants = tool_grants::revoke_of_vault(&mut tx, id, now).await?;
     take_away(&mut tx, id, now).await?;
     let payload = json!({
         "vault_id": id, "owner_id": vault.owner_id, "credentials_revoked": credentials, "grants_revoked": grants,
     });
-    line.record(ctx, Draft::of(Kind::VaultRemoved, &caller.agent, payload));
-    line.save(&mut tx).await?;
+    log.record(ctx, Draft::of(Kind::VaultRemoved, &caller.agent, payload));
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(())
 }
 

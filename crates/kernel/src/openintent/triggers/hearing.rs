@@ -16,12 +16,12 @@ use sqlx::PgConnection;
 use super::firings::{self, Firing, FiringStatus};
 use super::listeners::{Listener, listening};
 use super::rates::{self, Rates};
-use super::turn::owners;
+use super::tx::owners;
 use super::{rows, time};
-use crate::access::seats;
+use crate::access::membership;
 use crate::feed::streams::{Sight, View};
-use crate::feed::{Place, Record};
-use crate::log::places;
+use crate::feed::{GlobalPosition, Record};
+use crate::log::reader;
 use crate::{Ctx, Outcome};
 
 /// Advisory lock of the server that moves the cursor (`fanout.rs` explains why it is not a row lock).
@@ -57,9 +57,9 @@ async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
         tx.commit().await?;
         return Ok(None);
     };
-    let start = Place { xid: first + 1, intent_id: IntentId::HOUSE, seq: 0 };
+    let start = GlobalPosition { xid: first + 1, intent_id: IntentId::SYSTEM, seq: 0 };
     let place = load(&mut tx).await?.unwrap_or(start);
-    let (events, reached) = places::logged(&mut tx, place).await?;
+    let (events, reached) = reader::logged(&mut tx, place).await?;
     if events.is_empty() {
         return Ok(None);
     }
@@ -75,7 +75,7 @@ async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
 
 /// An event with the values that filters examine.
 struct Heard<'a> {
-    place: Place,
+    place: GlobalPosition,
     event: &'a Event,
     members: Map<String, Value>,
 }
@@ -84,7 +84,7 @@ struct Heard<'a> {
 async fn heard(
     ctx: &Ctx,
     conn: &mut PgConnection,
-    events: &[(Place, Event)],
+    events: &[(GlobalPosition, Event)],
 ) -> Outcome<(u64, Vec<TriggerId>)> {
     // Of the events about triggers only a firing counts: a trigger that fires for its own failures would never end.
     let audible = |event: &Event| {
@@ -135,12 +135,13 @@ async fn visible<'a, 'e>(
     let owners = owners(conn, &triggers, now).await?;
     let mut asked: Vec<(IntentId, &str)> = pairs
         .iter()
-        .filter(|(_, one)| one.event.intent_id != IntentId::HOUSE)
+        .filter(|(_, one)| one.event.intent_id != IntentId::SYSTEM)
         .map(|(listener, one)| (one.event.intent_id, listener.agent_id.as_str()))
         .collect();
     asked.sort_unstable();
     asked.dedup();
-    let seats: HashMap<(IntentId, String), _> = seats::seats(conn, &asked, now).await?.into_iter().collect();
+    let memberships: HashMap<(IntentId, String), _> =
+        membership::find_all(conn, &asked, now).await?.into_iter().collect();
     let mut seen = Vec::new();
     for (listener, one) in pairs {
         let id = listener.id;
@@ -150,14 +151,14 @@ async fn visible<'a, 'e>(
             seen.push((listener, one));
             continue;
         };
-        let seat = seats.get(&(intent, listener.agent_id.clone())).cloned();
-        let readable = seat.as_ref().is_some_and(|seat| seat.standing.reaches(Level::Read));
-        if intent != IntentId::HOUSE && !readable {
+        let membership = memberships.get(&(intent, listener.agent_id.clone())).cloned();
+        let readable = membership.as_ref().is_some_and(|membership| membership.access.reaches(Level::Read));
+        if intent != IntentId::SYSTEM && !readable {
             continue;
         }
         let mut sight = Sight::new(owner.clone(), View::All);
-        sight.learn(intent, seat);
-        if sight.sees(ctx, &Record::Event { event: one.event.clone(), turn: None }).await? {
+        sight.learn(intent, membership);
+        if sight.sees(ctx, &Record::Event { event: one.event.clone(), change: None }).await? {
             seen.push((listener, one));
         }
     }
@@ -183,14 +184,14 @@ async fn within_rate(
     let mut rates = Rates::load(conn, &ids, &principals, now).await?;
     let mut made = Vec::new();
     for (listener, one) in pairs {
-        let turn = rates.take(listener.id, &listener.principal_id);
-        if turn == rates::Turn::Full {
+        let work = rates.take(listener.id, &listener.principal_id);
+        if work == rates::Admission::Full {
             continue;
         }
         let key = (Cause::Event, one.event.id.to_string());
         let mut firing = Firing::new(FiringId::mint(now, &*ctx.chance), listener.id, key, now);
         firing.source = Some((one.event.intent_id, one.event.seq));
-        if turn == rates::Turn::JustFull {
+        if work == rates::Admission::JustFull {
             firing.status = FiringStatus::Skipped;
             firing.reason = Some(SkipReason::Rate.as_str().to_owned());
             firing.detail =
@@ -213,17 +214,17 @@ async fn lock(conn: &mut PgConnection) -> Outcome<bool> {
     Ok(held == Some(true))
 }
 
-async fn load(conn: &mut PgConnection) -> Outcome<Option<Place>> {
+async fn load(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
     let row = sqlx::query!("-- trigger_cursor::load\n SELECT xid, intent_id, seq FROM trigger_cursor")
         .fetch_one(conn)
         .await?;
     Ok(match (row.xid, row.intent_id, row.seq) {
-        (Some(xid), Some(intent), Some(seq)) => Some(Place { xid, intent_id: intent.into(), seq }),
+        (Some(xid), Some(intent), Some(seq)) => Some(GlobalPosition { xid, intent_id: intent.into(), seq }),
         _ => None,
     })
 }
 
-async fn save(conn: &mut PgConnection, place: Option<Place>) -> Outcome<()> {
+async fn save(conn: &mut PgConnection, place: Option<GlobalPosition>) -> Outcome<()> {
     sqlx::query!(
         "-- trigger_cursor::save
          UPDATE trigger_cursor SET xid = $1, intent_id = $2, seq = $3",

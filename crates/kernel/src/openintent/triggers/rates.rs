@@ -13,7 +13,7 @@ use crate::Outcome;
 
 /// Decision about one more firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Admission {
     /// It is allowed.
     Free,
     /// It exceeds the rate, for the first time in this minute.
@@ -69,7 +69,7 @@ impl Rates {
     }
 
     /// Takes one firing from a trigger's and a principal's rate, if both have one left.
-    pub fn take(&mut self, trigger: TriggerId, principal: &str) -> Turn {
+    pub fn take(&mut self, trigger: TriggerId, principal: &str) -> Admission {
         let own = self.triggers.entry(trigger).or_insert_with(|| Trigger::room(0));
         if !self.principals.contains_key(principal) {
             self.principals.insert(principal.to_owned(), Trigger::room_of_principal(0));
@@ -78,11 +78,11 @@ impl Rates {
         if let Some(all) = all.filter(|_| *own > 0) {
             *own -= 1;
             *all -= 1;
-            Turn::Free
+            Admission::Free
         } else if self.full.insert(trigger) {
-            Turn::JustFull
+            Admission::JustFull
         } else {
-            Turn::Full
+            Admission::Full
         }
     }
 }

@@ -4,14 +4,14 @@
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::limits::{TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE, TRIGGER_FIRINGS_PER_MINUTE};
 use entente_domain::openintent::triggers::hooks;
-use entente_domain::openintent::triggers::hooks::Knock;
+use entente_domain::openintent::triggers::hooks::HookRequest;
 use entente_domain::openintent::triggers::{Cause, SkipReason, TriggerKind};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value};
 
 use super::firings::{self, Firing, FiringStatus};
 use super::rates::{self, Rates};
-use super::turn::Turn;
+use super::tx::FiringTx;
 use super::{rows, verify_of};
 use crate::{Ctx, Outcome};
 
@@ -67,7 +67,7 @@ pub async fn receive<E>(
         return taken(&done).map(Ok);
     }
     let mut rates = Rates::load(&mut conn, &[id], &[&principal], ctx.now()).await?;
-    if rates.take(id, &principal) != rates::Turn::Free {
+    if rates.take(id, &principal) != rates::Admission::Free {
         let message = format!(
             "A trigger takes {TRIGGER_FIRINGS_PER_MINUTE} webhooks a minute, and all of its owner's {TRIGGER_FIRINGS_OF_PRINCIPAL_PER_MINUTE}. Send it again later."
         );
@@ -79,23 +79,23 @@ pub async fn receive<E>(
         Ok(brought) => brought,
         Err(fault) => return Ok(Err(fault)),
     };
-    let mut turn = Turn::begin(ctx).await?;
+    let mut work = FiringTx::begin(ctx).await?;
     // Loaded again under the lock, because the secret may have changed.
-    let stored = rows::find(&mut turn.tx, id).await?;
+    let stored = rows::find(&mut work.tx, id).await?;
     admitted(ctx, stored.clone(), &received).ok_or_else(unverified)?;
     let mut stored = stored.ok_or_else(unverified)?;
-    let firing_id = FiringId::mint(turn.house.now(), &*ctx.chance);
+    let firing_id = FiringId::mint(work.system_log.now(), &*ctx.chance);
     let key = delivery.unwrap_or_else(|| firing_id.to_string());
-    if let Some(done) = firings::for_cause(&mut turn.tx, id, Cause::Webhook, &key).await? {
+    if let Some(done) = firings::for_cause(&mut work.tx, id, Cause::Webhook, &key).await? {
         return taken(&done).map(Ok);
     }
     if !stored.trigger.enabled {
         let message = "This trigger is switched off. Its owner can switch it on.";
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
-    let firing = Firing::new(firing_id, id, (Cause::Webhook, key), turn.house.now());
-    let firing = turn.pull(ctx, &mut stored, firing, &brought).await?;
-    turn.conclude(ctx).await?;
+    let firing = Firing::new(firing_id, id, (Cause::Webhook, key), work.system_log.now());
+    let firing = work.pull(ctx, &mut stored, firing, &brought).await?;
+    work.conclude(ctx).await?;
     taken(&firing).map(Ok)
 }
 
@@ -106,7 +106,7 @@ pub async fn receive<E>(
 )]
 fn admitted(ctx: &Ctx, stored: Option<rows::Stored>, received: &Received<'_>) -> Option<Option<String>> {
     let stored = stored.filter(|stored| stored.trigger.kind == TriggerKind::Webhook)?;
-    let knock = Knock {
+    let knock = HookRequest {
         header: &|name: &str| (received.header)(name),
         token: received.token,
         body: received.body,

@@ -8,7 +8,7 @@ use entente_domain::openintent::triggers::{Deduplication, DisabledReason, Trigge
 use entente_domain::webhooks::signing::Secret;
 use sqlx::PgConnection;
 
-use super::Filter;
+use super::TriggerFilter;
 use crate::{AppError, Ctx, Outcome, unknown};
 
 /// A trigger with the fields that only its firing needs.
@@ -123,7 +123,7 @@ pub(super) async fn find(conn: &mut PgConnection, id: TriggerId) -> Outcome<Opti
 pub(super) async fn list(
     conn: &mut PgConnection,
     (principal_id, names): (Option<&str>, Option<&[String]>),
-    filter: &Filter,
+    filter: &TriggerFilter,
 ) -> Outcome<Vec<Stored>> {
     let rows = select!(
         "triggers::list",

@@ -58,7 +58,7 @@ pub struct Attempt {
 
 /// Filters for listing deliveries.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct DeliveryFilter {
     /// Only deliveries in this status.
     pub status: Option<DeliveryStatus>,
     /// Only deliveries queued before this one.
@@ -71,14 +71,24 @@ pub struct Filter {
 ///
 /// # Errors
 /// The caller has no such endpoint.
-pub async fn list(ctx: &Ctx, caller: &Caller, id: EndpointId, filter: &Filter) -> Outcome<Vec<Delivery>> {
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: EndpointId,
+    filter: &DeliveryFilter,
+) -> Outcome<Vec<Delivery>> {
     let mut conn = ctx.pool.acquire().await?;
     endpoints::reachable(&mut conn, caller, id).await?;
     drop(conn);
     page(ctx, id, None, filter).await
 }
 
-async fn page(ctx: &Ctx, id: EndpointId, only: Option<&str>, filter: &Filter) -> Outcome<Vec<Delivery>> {
+async fn page(
+    ctx: &Ctx,
+    id: EndpointId,
+    only: Option<&str>,
+    filter: &DeliveryFilter,
+) -> Outcome<Vec<Delivery>> {
     // One snapshot: a delivery's status is committed with its attempt, and must be read with it.
     let mut tx = ctx.snapshot().await?;
     let rows = sqlx::query!(
@@ -177,7 +187,7 @@ pub async fn ping(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<String>
 /// The delivery no longer exists.
 pub async fn wait(ctx: &Ctx, id: EndpointId, webhook_id: &str, limit: Duration) -> Outcome<Delivery> {
     let deadline = Instant::now() + limit;
-    let filter = Filter { limit: 1, ..Filter::default() };
+    let filter = DeliveryFilter { limit: 1, ..DeliveryFilter::default() };
     let (mut look, longest) = LOOK;
     loop {
         let found = page(ctx, id, Some(webhook_id), &filter).await?.pop();

@@ -7,7 +7,7 @@ use entente_domain::ids::{AttemptId, ChannelId, EndpointId, IntentId};
 use entente_domain::webhooks::DeliveryStatus;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Attempted, Due, shifts};
+use super::{Attempted, Due, endpoint_leases};
 use crate::webhooks::Post;
 use crate::{Ctx, Outcome};
 
@@ -41,7 +41,8 @@ pub(crate) async fn queue(
         // Existing rows get locked, so lock the endpoint's row before its deliveries, as leases do, to avoid
         // a deadlock. New rows are locked by nobody else, and leases need not wait until all of them are
         // written.
-        shifts::poke(conn, &endpoints(what.pairs.iter().map(|(_, endpoint)| endpoint.uuid())), now).await?;
+        endpoint_leases::poke(conn, &endpoints(what.pairs.iter().map(|(_, endpoint)| endpoint.uuid())), now)
+            .await?;
     }
     insert_bodies(conn, &what.posts, now).await?;
     let ids = what.pairs.iter().map(|(post, _)| what.posts.get(*post).map(|post| post.webhook_id.as_str()));
@@ -64,7 +65,7 @@ pub(crate) async fn queue(
     .await?;
     let woken = endpoints(queued.into_iter());
     if !again {
-        shifts::poke(conn, &woken, now).await?;
+        endpoint_leases::poke(conn, &woken, now).await?;
     }
     Ok(woken)
 }
@@ -325,7 +326,7 @@ pub(crate) async fn forget_all(conn: &mut PgConnection, id: EndpointId, limit: i
     .await?;
     forget_attempts(conn, &ids).await?;
     if ids.is_empty() {
-        shifts::forget(conn, id).await?;
+        endpoint_leases::forget(conn, id).await?;
     }
     Ok(ids.len() as u64)
 }

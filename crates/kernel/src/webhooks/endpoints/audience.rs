@@ -11,11 +11,11 @@ use entente_domain::webhooks::{Endpoint, EndpointKind};
 use sqlx::PgConnection;
 
 use super::rows::{self, Stored};
-use crate::access::seats;
+use crate::access::membership;
 use crate::feed::streams::{Sight, View, know_members};
-use crate::feed::{Place, Record};
+use crate::feed::{GlobalPosition, Record};
 use crate::identity::keys::find_by_public_ids;
-use crate::log::lines;
+use crate::log::writer;
 use crate::{Caller, Ctx, Grant, Outcome};
 
 /// An endpoint that receives records.
@@ -38,13 +38,13 @@ pub(crate) struct Audience {
     pub listeners: Vec<Listener>,
     /// The fan-out cursor as this server last left it; if another server has moved it, this one missed
     /// records.
-    pub left_at: Option<Place>,
+    pub left_at: Option<GlobalPosition>,
 }
 
 impl Audience {
     /// Reloads the audience if anything has changed.
     pub async fn refresh(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
-        let tail = lines::tails(conn, &[IntentId::HOUSE]).await?;
+        let tail = writer::tails(conn, &[IntentId::SYSTEM]).await?;
         let seen = tail.first().map_or(0, |(_, tail)| tail.seq);
         let now = ctx.now();
         let spent = |one: &Listener| !one.endpoint.live(now) || !one.sight.caller.grant.in_force(now);
@@ -68,12 +68,12 @@ impl Audience {
     }
 
     /// Clears the cached access levels.
-    pub fn forget_seats(&mut self) {
+    pub fn forget_memberships(&mut self) {
         self.listeners.iter_mut().for_each(|one| one.sight.forget());
     }
 
     /// Loads the access levels of all listeners for the intents of these records, in one query.
-    pub async fn take_seats<'a>(
+    pub async fn load_memberships<'a>(
         &mut self,
         ctx: &Ctx,
         conn: &mut PgConnection,
@@ -99,12 +99,12 @@ impl Audience {
         let pairs: Vec<(IntentId, &str)> =
             asked.iter().map(|(intent, agent)| (*intent, agent.as_str())).collect();
         let found: HashMap<(IntentId, String), _> =
-            seats::seats(conn, &pairs, ctx.now()).await?.into_iter().collect();
+            membership::find_all(conn, &pairs, ctx.now()).await?.into_iter().collect();
         for one in &mut self.listeners {
             for intent in &intents {
                 if in_scope(&one.endpoint, *intent) && one.sight.asks_for(*intent) {
-                    let seat = found.get(&(*intent, one.sight.caller.agent.clone())).cloned();
-                    one.sight.learn(*intent, seat);
+                    let membership = found.get(&(*intent, one.sight.caller.agent.clone())).cloned();
+                    one.sight.learn(*intent, membership);
                 }
             }
         }

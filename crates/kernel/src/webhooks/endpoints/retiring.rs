@@ -1,11 +1,11 @@
 //! Removes expired subscriptions after the retention period of deliveries. Nothing is sent to them from the
 //! instant they expire; until their removal the owner can still list their deliveries.
 
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{EndpointId, IntentId};
 
 use super::{find, rows, take_away};
-use crate::log::lines::Line;
+use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Removes up to `limit` of them; returns their number.
@@ -19,17 +19,17 @@ pub(crate) async fn retire(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     drop(conn);
     let mut retired = 0;
     for id in ended {
-        let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
+        let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
         // Checked again under the lock: another server may have removed it, or its owner may have extended
         // it.
         let found = find(&mut tx, EndpointId::from(id)).await?;
         let found = found.filter(|stored| stored.endpoint.expires_at.is_some_and(|end| end < before));
         let Some(stored) = found else { continue };
-        let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
-        take_away(&mut tx, ctx, &mut line, &stored.endpoint, HOUSE).await?;
-        line.save(&mut tx).await?;
+        let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+        take_away(&mut tx, ctx, &mut log, &stored.endpoint, SYSTEM).await?;
+        log.save(&mut tx).await?;
         tx.commit().await?;
-        ctx.feed.news(IntentId::HOUSE);
+        ctx.feed.notify_committed(IntentId::SYSTEM);
         retired += 1;
     }
     Ok(retired)

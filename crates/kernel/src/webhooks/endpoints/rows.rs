@@ -8,7 +8,7 @@ use entente_domain::webhooks::signing::{Scheme, Secret, Secrets};
 use entente_domain::webhooks::{DisabledReason, Endpoint, EndpointKind};
 use sqlx::PgConnection;
 
-use super::Filter;
+use super::EndpointFilter;
 use crate::webhooks::deliveries;
 use crate::{AppError, Ctx, Outcome, unknown};
 
@@ -129,7 +129,7 @@ pub(super) async fn of_agent(conn: &mut PgConnection, agent_id: &str) -> Outcome
 pub(super) async fn list(
     conn: &mut PgConnection,
     principal_id: &str,
-    filter: &Filter,
+    filter: &EndpointFilter,
 ) -> Outcome<Vec<Stored>> {
     let rows = sqlx::query_as!(
         Row,

@@ -14,7 +14,7 @@ use entente_runtime::metrics::StreamLabels;
 use futures_util::stream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::frames::{encode, show};
 
 /// Milliseconds after which a client should reconnect when its stream breaks.
@@ -40,7 +40,7 @@ enum Phase {
 }
 
 pub(super) struct Live {
-    doors: Arc<Doors>,
+    api: Arc<ApiState>,
     stream: Stream,
     wire: Wire,
     kind: &'static str,
@@ -54,7 +54,7 @@ pub(super) struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.doors.ctx.metrics.streams.get_or_create(&StreamLabels { kind: self.kind }).dec();
+        self.api.ctx.metrics.streams.get_or_create(&StreamLabels { kind: self.kind }).dec();
     }
 }
 
@@ -66,14 +66,14 @@ fn broken() -> io::Error {
 impl Live {
     /// Creates a stream that has not sent its greeting.
     pub(super) fn new(
-        doors: Arc<Doors>,
+        api: Arc<ApiState>,
         stream: Stream,
         wire: Wire,
         kind: &'static str,
         permit: StreamPermit,
     ) -> Self {
         let (phase, rested_at) = (Phase::Greeting, Instant::now());
-        Self { doors, stream, wire, kind, phase, rested_at, outage: None, _permit: permit }
+        Self { api, stream, wire, kind, phase, rested_at, outage: None, _permit: permit }
     }
 
     pub(super) fn response(self) -> HttpResponse {
@@ -108,10 +108,10 @@ impl Live {
             }
             Phase::Following => {}
         }
-        let doors = Arc::clone(&self.doors);
+        let api = Arc::clone(&self.api);
         tokio::select! {
             biased;
-            () = doors.draining.cancelled() => {
+            () = api.draining.cancelled() => {
                 self.phase = Phase::Parting;
                 Ok(Bytes::from(format!(": the server is stopping; reconnect\nretry: {RETRY_MILLIS}\n\n")))
             }
@@ -127,7 +127,7 @@ impl Live {
         }
         let now = Instant::now();
         // Failures further apart than two comments belong to different outages.
-        let same = self.outage.filter(|(_, last)| now.duration_since(*last) < 2 * self.doors.limits.ping);
+        let same = self.outage.filter(|(_, last)| now.duration_since(*last) < 2 * self.api.limits.ping);
         let began = same.map_or(now, |(began, _)| began);
         self.outage = Some((began, now));
         now.duration_since(began) < PATIENCE
@@ -136,9 +136,9 @@ impl Live {
     /// Returns the next frames, or a comment if there are none for a while.
     async fn deliver(&mut self) -> Result<Bytes, io::Error> {
         sleep_until(self.rested_at).await;
-        let doors = Arc::clone(&self.doors);
-        let ctx = &doors.ctx;
-        let until = Instant::now() + doors.limits.ping;
+        let api = Arc::clone(&self.api);
+        let ctx = &api.ctx;
+        let until = Instant::now() + api.limits.ping;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let frames = match timeout(left, self.stream.next(ctx)).await {
@@ -166,7 +166,7 @@ impl Live {
             }
             if !text.is_empty() {
                 let now = Instant::now();
-                let rest = doors.pace.rest(now.into_std().duration_since(doors.started));
+                let rest = api.pace.rest(now.into_std().duration_since(api.started));
                 self.rested_at = now + rest;
                 return Ok(text.freeze());
             }

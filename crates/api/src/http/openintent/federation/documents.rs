@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::TRUST;
-use crate::http::Doors;
+use crate::http::ApiState;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 
@@ -69,8 +69,8 @@ struct Endpoints {
 #[utoipa::path(operation_id = "federation_manifest", tag = "federation", security(()),
     responses((status = 200, description = "The manifest", body = Manifest)))]
 #[get("/.well-known/openintent-federation.json")]
-async fn manifest(doors: web::Data<Doors>) -> Reply {
-    let federation = federation::set_up(&doors.ctx)?;
+async fn manifest(api: web::Data<ApiState>) -> Reply {
+    let federation = federation::set_up(&api.ctx)?;
     open(&Manifest {
         server_did: federation.did.clone(),
         server_url: federation.url.clone(),
@@ -79,7 +79,7 @@ async fn manifest(doors: web::Data<Doors>) -> Reply {
         visibility_default: Visibility::Private,
         supported_rfcs: ["RFC-0022", "RFC-0023"],
         peers: Vec::new(),
-        public_key: signing::show_key(&doors.ctx.server_keys.signer.public_key()),
+        public_key: signing::show_key(&api.ctx.server_keys.signer.public_key()),
         endpoints: Endpoints {
             status: "/api/v1/federation/status",
             agents: "/api/v1/federation/agents",
@@ -134,9 +134,9 @@ struct DidMethod {
 #[utoipa::path(operation_id = "did_document", tag = "federation", security(()),
     responses((status = 200, description = "The document", body = DidDocument)))]
 #[get("/.well-known/did.json")]
-async fn did(doors: web::Data<Doors>) -> Reply {
-    let federation = federation::set_up(&doors.ctx)?;
-    let key = doors.ctx.server_keys.signer.public_key();
+async fn did(api: web::Data<ApiState>) -> Reply {
+    let federation = federation::set_up(&api.ctx)?;
+    let key = api.ctx.server_keys.signer.public_key();
     let name = format!("{}#key-1", federation.did);
     open(&DidDocument {
         context: ["https://www.w3.org/ns/did/v1", "https://w3id.org/security/suites/ed25519-2020/v1"],

@@ -19,7 +19,7 @@ use crate::http::body::{Raw, parse};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(receive).service(hear);
@@ -68,10 +68,10 @@ struct ReceivedBody {
 #[utoipa::path(operation_id = "federation_receive", tag = "federation", security(()), request_body = Delivery,
     responses((status = 200, description = "Whether the intent was accepted", body = ReceivedBody)))]
 #[post("/federation/receive")]
-async fn receive(request: HttpRequest, doors: web::Data<Doors>, raw: Raw) -> Reply {
+async fn receive(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (delivery, members) = signed::<Delivery>(&raw)?;
     let caller = keyed(&request, &members).await?;
-    let received = federation::receive(&doors.ctx, caller.as_ref(), &delivery, &members).await?;
+    let received = federation::receive(&api.ctx, caller.as_ref(), &delivery, &members).await?;
     ok(&ReceivedBody {
         dispatch_id: received.dispatch_id,
         accepted: received.local_intent_id.is_some(),
@@ -99,9 +99,9 @@ struct HeardBody {
 #[utoipa::path(operation_id = "federation_callback", tag = "federation", security(()), request_body = Callback,
     responses((status = 200, description = "The callback was recorded", body = HeardBody)))]
 #[post("/federation/callbacks")]
-async fn hear(request: HttpRequest, doors: web::Data<Doors>, raw: Raw) -> Reply {
+async fn hear(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (callback, members) = signed::<Callback>(&raw)?;
     let caller = keyed(&request, &members).await?;
-    let heard = federation::hear(&doors.ctx, caller.as_ref(), &callback, &members).await?;
+    let heard = federation::hear(&api.ctx, caller.as_ref(), &callback, &members).await?;
     ok(&HeardBody { received: true, dispatch_id: heard.dispatch_id, event_type: heard.event_type })
 }

@@ -8,10 +8,10 @@ use entente_domain::openintent::messages::{Draft, MessageType};
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::proofs;
+use entente_kernel::openintent::channel_access::home;
 use entente_kernel::openintent::messages::asks;
 use entente_kernel::openintent::messages::asks::{AskEnd, Want};
-use entente_kernel::openintent::messages::sends::Command;
-use entente_kernel::openintent::visits::home;
+use entente_kernel::openintent::messages::writer::Command;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -22,7 +22,7 @@ use crate::http::error::Reply;
 use crate::http::openintent::messages::MessageBody;
 use crate::http::presence::Presence;
 use crate::http::routes::Routes;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(ask);
@@ -90,7 +90,7 @@ struct AskReply<'a> {
 #[post("/channels/{channel_id}/ask")]
 async fn ask(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     presence: Presence,
     path: web::Path<String>,
@@ -118,7 +118,7 @@ async fn ask(
     };
     let metadata = said.metadata.filter(|raw| raw.get() != "null");
     let draft = Draft {
-        sender: asker.caller.speaker("sender", said.sender.as_deref(), doors.ctx.settings.strict)?,
+        sender: asker.caller.speaker("sender", said.sender.as_deref(), api.ctx.settings.strict)?,
         to: said.to.filter(|to| !to.is_empty()),
         message_type: MessageType::Request,
         correlation_id: None,
@@ -129,9 +129,9 @@ async fn ask(
         metadata: metadata.map(|raw| Payload::new("metadata", raw, METADATA_BYTES)).transpose()?,
         expires_at: None,
     };
-    let _place = asker.caller.waits(doors.limits.max_streams_per_key)?;
-    let intent_id = home(&doors.ctx, channel_id).await?;
-    let objection = proofs::objection(&doors.ctx, channel_id, &draft).await?;
+    let _place = asker.caller.waits(api.limits.max_streams_per_key)?;
+    let intent_id = home(&api.ctx, channel_id).await?;
+    let objection = proofs::objection(&api.ctx, channel_id, &draft).await?;
     let command = Command {
         channel_id,
         intent_id,
@@ -142,7 +142,8 @@ async fn ask(
         trace: asker.caller.trace,
     };
     let answer =
-        asks::ask(&doors.ctx, &doors.sends, &asker.caller, command, want, seconds, presence.over()).await?;
+        asks::ask(&api.ctx, &api.message_writer, &asker.caller, command, want, seconds, presence.over())
+            .await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
     ok(&AskReply {
         outcome: match answer.end {

@@ -10,8 +10,8 @@ use entente_domain::limits::BATCH;
 use entente_domain::openintent::messages::{Draft, Message};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::proofs;
-use entente_kernel::openintent::messages::sends::Command;
-use entente_kernel::openintent::visits::home;
+use entente_kernel::openintent::channel_access::home;
+use entente_kernel::openintent::messages::writer::Command;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::openintent::messages::{MessageBody, SendBody};
 use crate::http::routes::Routes;
-use crate::http::{Doors, json};
+use crate::http::{ApiState, json};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(send_batch);
@@ -74,7 +74,7 @@ struct BatchReply<'a> {
 #[post("/channels/{channel_id}/messages/batch")]
 async fn send_batch(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<BatchBody>,
@@ -87,13 +87,13 @@ async fn send_batch(
         return Err(Refusal::field(Code::InvalidRequest, "messages", "length", message).into());
     }
     asker.caller.require(Scope::ChannelsWrite)?;
-    let intent_id = home(&doors.ctx, channel_id).await?;
+    let intent_id = home(&api.ctx, channel_id).await?;
     let read = |raw: &RawValue| {
-        parse::<SendBody>(raw.get().as_bytes()).and_then(|body| Ok(body.draft(&doors, &asker)?))
+        parse::<SendBody>(raw.get().as_bytes()).and_then(|body| Ok(body.draft(&api, &asker)?))
     };
     let drafts: Vec<Result<Draft, Problem>> = items.iter().map(|raw| read(raw)).collect();
     let good: Vec<&Draft> = drafts.iter().flatten().collect();
-    let mut objections = proofs::objections(&doors.ctx, channel_id, &good).await?.into_iter();
+    let mut objections = proofs::objections(&api.ctx, channel_id, &good).await?.into_iter();
     let mut commands = Vec::with_capacity(items.len());
     let mut outcomes: Vec<Option<Result<Arc<Message>, Problem>>> = Vec::with_capacity(items.len());
     for (index, draft) in drafts.into_iter().enumerate() {
@@ -115,7 +115,7 @@ async fn send_batch(
             Err(problem) => outcomes.push(Some(Err(problem))),
         }
     }
-    let mut sent = doors.sends.send_all(intent_id, commands).await.into_iter();
+    let mut sent = api.message_writer.send_all(intent_id, commands).await.into_iter();
     let mut outcomes: Vec<Result<Arc<Message>, Problem>> = outcomes
         .into_iter()
         .filter_map(|outcome| outcome.or_else(|| sent.next().map(|answer| answer.map_err(Problem::from))))

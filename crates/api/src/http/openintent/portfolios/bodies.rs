@@ -7,7 +7,7 @@ use entente_domain::ids::{IntentId, MembershipId, PortfolioId};
 use entente_domain::openintent::portfolios::{
     Aggregate, Membership, MembershipRole, Portfolio, PortfolioStatus,
 };
-use entente_kernel::openintent::portfolios::Shown;
+use entente_kernel::openintent::portfolios::PortfolioView;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -176,21 +176,21 @@ pub(super) struct RemovedIntent {
     pub intent_id: IntentId,
 }
 
-fn contents(shown: &Shown, dialect: Dialect) -> (Vec<IntentBody<'_>>, Vec<MembershipBody>) {
+fn contents(shown: &PortfolioView, dialect: Dialect) -> (Vec<IntentBody<'_>>, Vec<MembershipBody>) {
     let intents = shown.intents.iter().map(|intent| IntentBody::new(intent, dialect));
     let memberships = shown.memberships.iter().map(|one| MembershipBody::new(one, dialect));
     (intents.collect(), memberships.collect())
 }
 
 impl<'a> FullPortfolio<'a> {
-    pub fn new(shown: &'a Shown, dialect: Dialect) -> Self {
+    pub fn new(shown: &'a PortfolioView, dialect: Dialect) -> Self {
         let (intents, memberships) = contents(shown, dialect);
         Self { portfolio: PortfolioBody::new(&shown.portfolio, &shown.sums, dialect), intents, memberships }
     }
 }
 
 impl<'a> PortfolioIntents<'a> {
-    pub fn new(shown: &'a Shown, dialect: Dialect) -> Self {
+    pub fn new(shown: &'a PortfolioView, dialect: Dialect) -> Self {
         let (intents, memberships) = contents(shown, dialect);
         Self { intents, memberships, aggregate_status: AggregateBody::new(&shown.sums) }
     }

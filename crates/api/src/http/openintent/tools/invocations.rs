@@ -7,7 +7,7 @@ use entente_domain::ids::{InvocationId, ToolGrantId};
 use entente_domain::limits::INVOCATION_PAGE;
 use entente_domain::openintent::tools::invocations::{Invocation, InvocationStatus, Report};
 use entente_kernel::openintent::tools::invocations;
-use entente_kernel::openintent::tools::invocations::{Ask, Page};
+use entente_kernel::openintent::tools::invocations::{Ask, InvocationPage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, listed, ok};
+use crate::http::{ApiState, listed, ok};
 
 /// Default page size, the SDK's.
 const USUAL_PAGE: u32 = 50;
@@ -189,7 +189,7 @@ fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Optio
               (status = 422, description = "The credential's connection cannot make such a call", body = ProblemBody),
               (status = 429, description = "The hourly limit of the grant is reached", body = ProblemBody)))]
 #[post("/tools/invoke")]
-async fn invoke(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw: Raw) -> Reply {
+async fn invoke(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, raw: Raw) -> Reply {
     let said: CallBody = parse(&raw.0)?;
     let once = once(&request, &raw, said.idempotency_key.as_ref())?;
     let ask = Ask {
@@ -199,7 +199,7 @@ async fn invoke(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw
         grant_id: said.grant_id.map(|text| id("grant", &text)).transpose()?,
         peer: request.peer_addr().map(|peer| peer.ip()),
     };
-    let done = doors.tools.invoke(asker.caller, ask, once).await?;
+    let done = api.tools.invoke(asker.caller, ask, once).await?;
     ok(&ResultBody::from(done))
 }
 
@@ -251,7 +251,7 @@ struct ReportBody {
     params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
     responses((status = 200, description = "The recorded invocation", body = InvocationBody)))]
 #[post("/invocations")]
-async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw: Raw) -> Reply {
+async fn report(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, raw: Raw) -> Reply {
     let said: ReportBody = parse(&raw.0)?;
     let once = once(&request, &raw, said.idempotency_key.as_ref())?;
     let grant = id("grant", &said.grant_id)?;
@@ -268,7 +268,7 @@ async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw
         idempotency_key: said.idempotency_key,
         context: said.context,
     };
-    let made = invocations::report(&doors.ctx, &asker.caller, grant, said, once.as_ref()).await?;
+    let made = invocations::report(&api.ctx, &asker.caller, grant, said, once.as_ref()).await?;
     ok(&InvocationBody::new(made, asker.dialect))
 }
 
@@ -282,12 +282,12 @@ async fn report(request: HttpRequest, doors: web::Data<Doors>, asker: Asker, raw
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 50", maximum = 100)),
     responses((status = 200, description = "The invocations", body = [InvocationBody])))]
 #[get("/grants/{grant_id}/invocations")]
-async fn list(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let page = Page {
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let page = InvocationPage {
         before: query.parsed("before", "the id of a use", |text| text.parse().ok())?,
         limit: query.number("limit", USUAL_PAGE, 1, INVOCATION_PAGE)?,
         running: asker.dialect == Dialect::Standard,
     };
-    let found = invocations::list(&doors.ctx, &asker.caller, id("grant", &path)?, page).await?;
+    let found = invocations::list(&api.ctx, &asker.caller, id("grant", &path)?, page).await?;
     listed(found.into_iter().map(|one| InvocationBody::new(one, asker.dialect)))
 }

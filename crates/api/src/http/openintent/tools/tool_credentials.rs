@@ -19,7 +19,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(deposit).service(get_one).service(change);
@@ -66,10 +66,10 @@ struct CredentialBody {
 }
 
 impl CredentialBody {
-    fn new(doors: &Doors, credential: ToolCredential, dialect: Dialect) -> Self {
+    fn new(api: &ApiState, credential: ToolCredential, dialect: Dialect) -> Self {
         let time = |at| WireTime::new(at, dialect);
         Self {
-            status: credential.status(doors.ctx.now()),
+            status: credential.status(api.ctx.now()),
             id: credential.id,
             vault_id: credential.vault_id,
             service: credential.service,
@@ -171,7 +171,7 @@ struct NewCredentialBody {
 #[post("/credentials")]
 async fn deposit(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<NewCredentialBody>,
 ) -> Reply {
@@ -191,8 +191,8 @@ async fn deposit(
         expires_at: said.expires_at.map(|end| end.0),
     };
     let vault: VaultId = id("vault", &said.vault_id)?;
-    let made = tool_credentials::deposit(&doors.ctx, &asker.caller, vault, ask, once.as_ref()).await?;
-    ok(&CredentialBody::new(&doors, made, asker.dialect))
+    let made = tool_credentials::deposit(&api.ctx, &asker.caller, vault, ask, once.as_ref()).await?;
+    ok(&CredentialBody::new(&api, made, asker.dialect))
 }
 
 /// Get a credential
@@ -202,9 +202,9 @@ async fn deposit(
     params(("tool_credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "The credential", body = CredentialBody)))]
 #[get("/credentials/{tool_credential_id}")]
-async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = tool_credentials::get(&doors.ctx, &asker.caller, id("credential", &path)?).await?;
-    ok(&CredentialBody::new(&doors, found, asker.dialect))
+async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = tool_credentials::get(&api.ctx, &asker.caller, id("credential", &path)?).await?;
+    ok(&CredentialBody::new(&api, found, asker.dialect))
 }
 
 /// A change of a credential; omitted fields stay unchanged.
@@ -249,7 +249,7 @@ fn said<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Option<GivenTime>
 #[patch("/credentials/{tool_credential_id}")]
 async fn change(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
@@ -257,9 +257,9 @@ async fn change(
     let credential: ToolCredentialId = id("credential", &path)?;
     let ask = body.value;
     let expected = if_match_maybe("credential", &request)?;
-    let known = tool_credentials::get(&doors.ctx, &asker.caller, credential).await?;
+    let known = tool_credentials::get(&api.ctx, &asker.caller, credential).await?;
     if let Some(status) = ask.status {
-        return set_status(&doors, &asker, &known, status, &ask).await;
+        return set_status(&api, &asker, &known, status, &ask).await;
     }
     let mut metadata = object(ask.metadata)?;
     let secret = secret(known.auth_type, ask.secret, metadata.as_mut())?;
@@ -270,12 +270,12 @@ async fn change(
         expires_at: ask.expires_at.map(|end| end.map(|end| end.0)),
         secret: Some(secret).filter(|secret| !secret.is_empty()),
     };
-    let after = tool_credentials::change(&doors.ctx, &asker.caller, credential, expected, ask).await?;
-    ok(&CredentialBody::new(&doors, after, asker.dialect))
+    let after = tool_credentials::change(&api.ctx, &asker.caller, credential, expected, ask).await?;
+    ok(&CredentialBody::new(&api, after, asker.dialect))
 }
 
 async fn set_status(
-    doors: &Doors,
+    api: &ApiState,
     asker: &Asker,
     known: &ToolCredential,
     status: CredentialStatus,
@@ -287,6 +287,6 @@ async fn set_status(
         let message = "`status` can be set to `revoked`, with nothing else; the other statuses follow from `expires_at`.";
         return Err(Problem::from(Refusal::field(Code::InvalidRequest, "status", "enum", message)));
     }
-    let after = tool_credentials::revoke(&doors.ctx, &asker.caller, known.id).await?;
-    ok(&CredentialBody::new(doors, after, asker.dialect))
+    let after = tool_credentials::revoke(&api.ctx, &asker.caller, known.id).await?;
+    ok(&CredentialBody::new(api, after, asker.dialect))
 }

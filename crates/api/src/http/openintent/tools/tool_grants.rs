@@ -7,7 +7,7 @@ use entente_domain::limits::PAGE;
 use entente_domain::openintent::tools::tool_grants::{Constraints, GrantAsk, GrantStatus};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::openintent::tools::tool_grants;
-use entente_kernel::openintent::tools::tool_grants::{NewGrant, Page, Shown};
+use entente_kernel::openintent::tools::tool_grants::{GrantPage, GrantView, NewGrant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -79,8 +79,8 @@ struct GrantBody {
 }
 
 impl GrantBody {
-    fn new(doors: &Doors, shown: Shown, dialect: Dialect) -> Self {
-        let status = shown.status(doors.ctx.now());
+    fn new(api: &ApiState, shown: GrantView, dialect: Dialect) -> Self {
+        let status = shown.status(api.ctx.now());
         let grant = shown.grant;
         let time = |at| WireTime::new(at, dialect);
         Self {
@@ -104,8 +104,8 @@ impl GrantBody {
     }
 }
 
-fn bodies(doors: &Doors, found: Vec<Shown>, dialect: Dialect) -> Vec<GrantBody> {
-    found.into_iter().map(|shown| GrantBody::new(doors, shown, dialect)).collect()
+fn bodies(api: &ApiState, found: Vec<GrantView>, dialect: Dialect) -> Vec<GrantBody> {
+    found.into_iter().map(|shown| GrantBody::new(api, shown, dialect)).collect()
 }
 
 /// A grant to give.
@@ -152,7 +152,7 @@ struct NewGrantBody {
 #[post("/grants")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<NewGrantBody>,
 ) -> Reply {
@@ -173,8 +173,8 @@ async fn create(
             expires_at: said.expires_at.map(|end| end.0),
         },
     };
-    let made = tool_grants::create(&doors.ctx, &asker.caller, new, once.as_ref()).await?;
-    ok(&GrantBody::new(&doors, made, asker.dialect))
+    let made = tool_grants::create(&api.ctx, &asker.caller, new, once.as_ref()).await?;
+    ok(&GrantBody::new(&api, made, asker.dialect))
 }
 
 /// Get a grant
@@ -183,14 +183,14 @@ async fn create(
 #[utoipa::path(operation_id = "get_tool_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "The grant", body = GrantBody)))]
 #[get("/grants/{grant_id}")]
-async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = tool_grants::get(&doors.ctx, &asker.caller, id("grant", &path)?).await?;
-    ok(&GrantBody::new(&doors, found, asker.dialect))
+async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = tool_grants::get(&api.ctx, &asker.caller, id("grant", &path)?).await?;
+    ok(&GrantBody::new(&api, found, asker.dialect))
 }
 
-fn page(query: &Query) -> Result<Page, Problem> {
+fn page(query: &Query) -> Result<GrantPage, Problem> {
     let after = query.parsed("after", "the id of a grant", |text| text.parse().ok())?;
-    Ok(Page { after, limit: query.limit(PAGE)? })
+    Ok(GrantPage { after, limit: query.limit(PAGE)? })
 }
 
 /// List the grants of an agent
@@ -203,9 +203,9 @@ fn page(query: &Query) -> Result<Page, Problem> {
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/agents/{agent_id}/grants")]
-async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = tool_grants::of_agent(&doors.ctx, &asker.caller, &path, page(&query)?).await?;
-    ok(&bodies(&doors, found, asker.dialect))
+async fn of_agent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let found = tool_grants::of_agent(&api.ctx, &asker.caller, &path, page(&query)?).await?;
+    ok(&bodies(&api, found, asker.dialect))
 }
 
 /// List the grants of a credential
@@ -219,14 +219,14 @@ async fn of_agent(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/credentials/{tool_credential_id}/grants")]
 async fn of_credential(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     query: Query,
 ) -> Reply {
     let credential = id("credential", &path)?;
-    let found = tool_grants::of_credential(&doors.ctx, &asker.caller, credential, page(&query)?).await?;
-    ok(&bodies(&doors, found, asker.dialect))
+    let found = tool_grants::of_credential(&api.ctx, &asker.caller, credential, page(&query)?).await?;
+    ok(&bodies(&api, found, asker.dialect))
 }
 
 /// A revoked grant.
@@ -248,8 +248,8 @@ struct RevokedBody {
 #[utoipa::path(operation_id = "revoke_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "The revoked grant", body = RevokedBody)))]
 #[delete("/grants/{grant_id}")]
-async fn revoke(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let shown = tool_grants::revoke(&doors.ctx, &asker.caller, id("grant", &path)?).await?;
+async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let shown = tool_grants::revoke(&api.ctx, &asker.caller, id("grant", &path)?).await?;
     let revoked_at = shown.grant.revoked_at.map(|at| WireTime::new(at, asker.dialect));
     ok(&RevokedBody { status: GrantStatus::Revoked, grant_id: shown.grant.id, revoked_at })
 }
@@ -272,13 +272,13 @@ struct ChangeBody {
               (status = 409, description = "The grant has ended", body = ProblemBody)))]
 #[patch("/grants/{grant_id}")]
 async fn change(
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<ChangeBody>,
 ) -> Reply {
     let grant = id("grant", &path)?;
-    let (ctx, caller) = (&doors.ctx, &asker.caller);
+    let (ctx, caller) = (&api.ctx, &asker.caller);
     let shown = match body.value.status {
         GrantStatus::Revoked => tool_grants::revoke(ctx, caller, grant).await?,
         GrantStatus::Suspended => tool_grants::suspend(ctx, caller, grant, true).await?,
@@ -288,5 +288,5 @@ async fn change(
             return Err(Refusal::field(Code::InvalidRequest, "status", "enum", message).into());
         }
     };
-    ok(&GrantBody::new(&doors, shown, asker.dialect))
+    ok(&GrantBody::new(&api, shown, asker.dialect))
 }

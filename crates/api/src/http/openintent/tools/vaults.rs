@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ToolCredentialId, VaultId};
 use entente_kernel::openintent::tools::vaults;
-use entente_kernel::openintent::tools::vaults::Shown;
+use entente_kernel::openintent::tools::vaults::VaultView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +13,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, ok};
+use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get_one).service(remove);
@@ -39,8 +39,8 @@ struct VaultBody {
 }
 
 impl VaultBody {
-    fn new(shown: Shown, dialect: Dialect) -> Self {
-        let Shown { vault, credentials } = shown;
+    fn new(shown: VaultView, dialect: Dialect) -> Self {
+        let VaultView { vault, credentials } = shown;
         Self {
             id: vault.id,
             owner_id: vault.owner_id,
@@ -72,13 +72,13 @@ struct NewVaultBody {
 #[post("/vaults")]
 async fn create(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     body: Body<NewVaultBody>,
 ) -> Reply {
     let once = body.once(&request)?;
     let NewVaultBody { owner_id, name } = body.value;
-    let made = vaults::create(&doors.ctx, &asker.caller, owner_id.as_deref(), &name, once.as_ref()).await?;
+    let made = vaults::create(&api.ctx, &asker.caller, owner_id.as_deref(), &name, once.as_ref()).await?;
     ok(&VaultBody::new(made, asker.dialect))
 }
 
@@ -88,11 +88,11 @@ async fn create(
 #[utoipa::path(operation_id = "list_vaults", tag = "tools",
     responses((status = 200, description = "The vaults, without their contents", body = [VaultBody])))]
 #[get("/vaults")]
-async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
-    let found = vaults::list(&doors.ctx, &asker.caller).await?;
+async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
+    let found = vaults::list(&api.ctx, &asker.caller).await?;
     let body = |vault| VaultBody {
         credentials: None,
-        ..VaultBody::new(Shown { vault, credentials: Vec::new() }, asker.dialect)
+        ..VaultBody::new(VaultView { vault, credentials: Vec::new() }, asker.dialect)
     };
     ok(&found.into_iter().map(body).collect::<Vec<_>>())
 }
@@ -103,8 +103,8 @@ async fn list(doors: web::Data<Doors>, asker: Asker) -> Reply {
 #[utoipa::path(operation_id = "get_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
     responses((status = 200, description = "The vault", body = VaultBody)))]
 #[get("/vaults/{vault_id}")]
-async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = vaults::get(&doors.ctx, &asker.caller, id("vault", &path)?).await?;
+async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = vaults::get(&api.ctx, &asker.caller, id("vault", &path)?).await?;
     ok(&VaultBody::new(found, asker.dialect))
 }
 
@@ -114,7 +114,7 @@ async fn get_one(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>)
 #[utoipa::path(operation_id = "remove_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
     responses((status = 204, description = "Removed")))]
 #[delete("/vaults/{vault_id}")]
-async fn remove(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>) -> Reply {
-    vaults::remove(&doors.ctx, &asker.caller, id("vault", &path)?).await?;
+async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    vaults::remove(&api.ctx, &asker.caller, id("vault", &path)?).await?;
     Ok(HttpResponse::NoContent().finish())
 }

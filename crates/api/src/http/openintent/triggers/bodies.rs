@@ -9,7 +9,7 @@ use entente_domain::openintent::triggers::schedule::Missed;
 use entente_domain::openintent::triggers::{
     Condition, Deduplication, DisabledReason, TriggerAsk, TriggerKind,
 };
-use entente_kernel::openintent::triggers::{Shown, verify_of};
+use entente_kernel::openintent::triggers::{TriggerView, verify_of};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -203,8 +203,8 @@ pub struct TriggerBody {
 }
 
 impl TriggerBody {
-    pub fn new(shown: Shown, dialect: Dialect) -> Self {
-        let Shown { trigger, secret } = shown;
+    pub fn new(shown: TriggerView, dialect: Dialect) -> Self {
+        let TriggerView { trigger, secret } = shown;
         let time = |at| WireTime::new(at, dialect);
         let verify = verify_of(&trigger);
         let token = secret.as_ref().filter(|_| verify == Verify::Token).map(hooks::token);

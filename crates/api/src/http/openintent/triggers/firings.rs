@@ -18,7 +18,7 @@ use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{Doors, json, listed, ok};
+use crate::http::{ApiState, json, listed, ok};
 
 /// Maximum number of a webhook's headers that templates can use.
 const HEADERS: usize = 64;
@@ -101,7 +101,7 @@ struct FiredBody {
 #[post("/triggers/{trigger_id}/fire")]
 async fn fire(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: OptionalBody<FireBody>,
@@ -109,7 +109,7 @@ async fn fire(
     let once = body.0.once(&request)?;
     let id: TriggerId = id("trigger", &path)?;
     let brought = body.0.value.brought();
-    let (firing, fire_count) = triggers::fire(&doors.ctx, &asker.caller, id, brought, once.as_ref()).await?;
+    let (firing, fire_count) = triggers::fire(&api.ctx, &asker.caller, id, brought, once.as_ref()).await?;
     ok(&FiredBody {
         status: firing.status,
         trigger_id: firing.trigger_id,
@@ -167,10 +167,10 @@ impl FiringBody {
     }
 }
 
-async fn past(doors: &Doors, asker: &Asker, trigger: &str, query: &Query) -> Reply {
+async fn past(api: &ApiState, asker: &Asker, trigger: &str, query: &Query) -> Reply {
     let before = query.parsed("before", "a firing's id", |text| text.parse().ok())?;
     let limit = query.limit(100)?;
-    let found = triggers::history(&doors.ctx, &asker.caller, id("trigger", trigger)?, before, limit).await?;
+    let found = triggers::history(&api.ctx, &asker.caller, id("trigger", trigger)?, before, limit).await?;
     listed(found.into_iter().map(|one| FiringBody::new(one, asker.dialect)))
 }
 
@@ -183,8 +183,8 @@ async fn past(doors: &Doors, asker: &Asker, trigger: &str, query: &Query) -> Rep
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The firings", body = Vec<FiringBody>)))]
 #[get("/triggers/{trigger_id}/history")]
-async fn history(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    past(&doors, &asker, &path, &query).await
+async fn history(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    past(&api, &asker, &path, &query).await
 }
 
 /// List a trigger's firings (alternative path)
@@ -196,8 +196,8 @@ async fn history(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>,
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The firings", body = Vec<FiringBody>)))]
 #[get("/triggers/{trigger_id}/firings")]
-async fn firings(doors: web::Data<Doors>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    past(&doors, &asker, &path, &query).await
+async fn firings(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    past(&api, &asker, &path, &query).await
 }
 
 /// The response to a webhook.
@@ -230,7 +230,7 @@ struct HookContent {
 
 async fn take(
     request: &HttpRequest,
-    doors: &Doors,
+    api: &ApiState,
     (trigger, token): (&str, Option<&str>),
     body: Raw,
 ) -> Reply {
@@ -254,7 +254,7 @@ async fn take(
             ("query".to_owned(), Value::Object(query)),
         ]))
     };
-    let taken = triggers::receive(&doors.ctx, trigger.parse().ok(), received, brought).await??;
+    let taken = triggers::receive(&api.ctx, trigger.parse().ok(), received, brought).await??;
     let status = if taken.status == FiringStatus::Skipped { StatusCode::OK } else { StatusCode::ACCEPTED };
     let said = TakenBody {
         trigger_id: taken.trigger_id,
@@ -287,8 +287,13 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
               (status = 200, description = "No intent is created", body = TakenBody)))]
 #[post("/hooks/{trigger_id}")]
-async fn receive(request: HttpRequest, doors: web::Data<Doors>, path: web::Path<String>, body: Raw) -> Reply {
-    take(&request, &doors, (&path, None), body).await
+async fn receive(
+    request: HttpRequest,
+    api: web::Data<ApiState>,
+    path: web::Path<String>,
+    body: Raw,
+) -> Reply {
+    take(&request, &api, (&path, None), body).await
 }
 
 /// Receive a webhook from a sender that cannot sign
@@ -304,9 +309,9 @@ async fn receive(request: HttpRequest, doors: web::Data<Doors>, path: web::Path<
 #[post("/hooks/{trigger_id}/{token}")]
 async fn receive_by_token(
     request: HttpRequest,
-    doors: web::Data<Doors>,
+    api: web::Data<ApiState>,
     path: web::Path<(String, String)>,
     body: Raw,
 ) -> Reply {
-    take(&request, &doors, (&path.0, Some(&path.1)), body).await
+    take(&request, &api, (&path.0, Some(&path.1)), body).await
 }

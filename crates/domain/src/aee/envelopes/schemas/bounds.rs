@@ -26,19 +26,19 @@ const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// A fault of a schema, with its position.
 #[derive(Debug)]
-pub(super) struct Misfit {
+pub(super) struct BoundsError {
     /// A JSON Pointer.
     pub place: String,
     /// The fault.
     pub what: String,
 }
 
-fn misfit<T>(place: &str, what: impl Into<String>) -> Result<T, Misfit> {
-    Err(Misfit { place: place.to_owned(), what: what.into() })
+fn misfit<T>(place: &str, what: impl Into<String>) -> Result<T, BoundsError> {
+    Err(BoundsError { place: place.to_owned(), what: what.into() })
 }
 
 /// Returns the maximum number of evaluations of any one value.
-pub(super) fn weigh(schema: &Value) -> Result<u64, Misfit> {
+pub(super) fn weigh(schema: &Value) -> Result<u64, BoundsError> {
     foreign(schema, "")?;
     let mut reader = Reader { root: schema, parts: Vec::new(), known: HashMap::new(), left: Vec::new() };
     reader.part("")?;
@@ -50,7 +50,7 @@ pub(super) fn weigh(schema: &Value) -> Result<u64, Misfit> {
 }
 
 /// Refuses references to anything outside, and keywords that change the meaning of references.
-fn foreign(value: &Value, place: &str) -> Result<(), Misfit> {
+fn foreign(value: &Value, place: &str) -> Result<(), BoundsError> {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
@@ -72,7 +72,7 @@ fn foreign(value: &Value, place: &str) -> Result<(), Misfit> {
     }
 }
 
-fn word(place: &str, here: &str, name: &str, text: &str) -> Result<(), Misfit> {
+fn word(place: &str, here: &str, name: &str, text: &str) -> Result<(), BoundsError> {
     match name {
         "$schema" if text.trim_end_matches('#') != DRAFT => {
             misfit(here, format!("the draft must be 2020-12, which is `{DRAFT}`"))
@@ -115,7 +115,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Returns the number of the subschema at a position, and schedules it for reading.
-    fn part(&mut self, place: &str) -> Result<usize, Misfit> {
+    fn part(&mut self, place: &str) -> Result<usize, BoundsError> {
         if let Some(number) = self.known.get(place) {
             return Ok(*number);
         }
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    fn read(&mut self, number: usize, place: &str) -> Result<(), Misfit> {
+    fn read(&mut self, number: usize, place: &str) -> Result<(), BoundsError> {
         let root: &'a Value = self.root;
         match root.pointer(place) {
             None => misfit(place, "there is nothing here, and something refers to it"),
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn members(&mut self, members: &Map<String, Value>, place: &str) -> Result<Part, Misfit> {
+    fn members(&mut self, members: &Map<String, Value>, place: &str) -> Result<Part, BoundsError> {
         let listed = ["enum", "required"].iter().filter_map(|name| members.get(*name)?.as_array());
         let listed: usize = listed.map(Vec::len).sum();
         let mut part = Part { own: 1 + u64::try_from(listed / 8).unwrap_or(u64::MAX), ..Part::default() };
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the subschemas in a list or under names.
-    fn within(&mut self, value: &Value, place: &str) -> Result<Vec<(String, usize)>, Misfit> {
+    fn within(&mut self, value: &Value, place: &str) -> Result<Vec<(String, usize)>, BoundsError> {
         let names: Vec<String> = match value {
             Value::Object(members) => members.keys().cloned().collect(),
             Value::Array(items) => (0..items.len()).map(|index| index.to_string()).collect(),
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the subschemas that apply to the same value as `first`, including itself, as often as they apply.
-fn together(parts: &[Part], first: usize) -> Result<Vec<usize>, Misfit> {
+fn together(parts: &[Part], first: usize) -> Result<Vec<usize>, BoundsError> {
     // The remaining work: a subschema, or the end of one.
     let mut left = vec![(first, false)];
     let mut within = Vec::new();
@@ -232,7 +232,7 @@ fn below(parts: &[Part], together: &[usize]) -> Vec<Vec<usize>> {
     .collect()
 }
 
-fn count(parts: &[Part]) -> Result<u64, Misfit> {
+fn count(parts: &[Part]) -> Result<u64, BoundsError> {
     let mut looks = Vec::new();
     let mut deeper = Vec::new();
     let mut steps = 0;

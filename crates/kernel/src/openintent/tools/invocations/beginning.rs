@@ -9,8 +9,8 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{InvocationId, ToolGrantId};
 use entente_domain::limits::CALLS_AT_ONCE;
-use entente_domain::openintent::tools::invocations as law;
-use entente_domain::openintent::tools::invocations::{Invocation, InvocationStatus, Mishap};
+use entente_domain::openintent::tools::invocations as domain;
+use entente_domain::openintent::tools::invocations::{CallFailure, Invocation, InvocationStatus};
 use entente_domain::openintent::tools::tool_calls::{Call, Connection, Invoked};
 use entente_domain::openintent::tools::tool_credentials::{CredentialStatus, ToolCredential};
 use entente_domain::openintent::tools::tool_grants::{GrantStatus, ToolGrant, together};
@@ -90,8 +90,8 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, ask: Ask, once: Option<&Idempoten
     caller.require_key(ctx.now())?;
     caller.require(Scope::ToolsUse)?;
     let agent = caller.speaker("agent_id", ask.agent_id.as_deref(), ctx.settings.strict)?;
-    law::check_tool("tool_name", &ask.tool)?;
-    law::check_parameters(&ask.parameters)?;
+    domain::check_tool("tool_name", &ask.tool)?;
+    domain::check_parameters(&ask.parameters)?;
     let mut conn = ctx.pool.acquire().await?;
     if let Some(id) = idempotency::find(&mut conn, caller, once).await? {
         return before(&mut conn, id, ctx.now()).await;
@@ -208,9 +208,9 @@ fn nothing(agent: &str, tool: &str) -> Refusal {
 
 /// Requires that a grant, all grants above it and its credential are in force.
 fn require_usable(chain: &[ToolGrant], credential: &ToolCredential, now: Timestamp) -> Result<(), Refusal> {
-    let standing = together(chain.iter().map(|grant| grant.status(now)));
-    if chain.is_empty() || standing != GrantStatus::Active {
-        let message = format!("The grant is {}. Ask whoever gave it.", standing.as_str());
+    let access = together(chain.iter().map(|grant| grant.status(now)));
+    if chain.is_empty() || access != GrantStatus::Active {
+        let message = format!("The grant is {}. Ask whoever gave it.", access.as_str());
         return Err(Refusal::new(Code::Forbidden, message));
     }
     match credential.status(now) {
@@ -287,7 +287,7 @@ fn record(
 async fn deny(mut tx: Tx, record: Invocation, owner: &str, refusal: Refusal) -> Outcome<Refusal> {
     let denied = Invocation {
         status: InvocationStatus::Denied,
-        error: Some(Mishap::Constraint.told(&refusal.message)),
+        error: Some(CallFailure::Constraint.told(&refusal.message)),
         ..record
     };
     rows::insert(&mut tx, &denied, owner).await?;

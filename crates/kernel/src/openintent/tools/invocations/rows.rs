@@ -2,12 +2,14 @@
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{InvocationId, ToolGrantId};
-use entente_domain::openintent::tools::invocations::{INTERRUPTED, Invocation, InvocationStatus, Mishap};
+use entente_domain::openintent::tools::invocations::{
+    CallFailure, INTERRUPTED, Invocation, InvocationStatus,
+};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Made, Page};
+use super::{InvocationPage, Made};
 use crate::{AppError, Outcome, unknown};
 
 struct Row {
@@ -88,7 +90,7 @@ pub(super) async fn find(conn: &mut PgConnection, id: InvocationId) -> Outcome<O
 pub(super) async fn list(
     conn: &mut PgConnection,
     grant: ToolGrantId,
-    page: Page,
+    page: InvocationPage,
     now: Timestamp,
 ) -> Outcome<Vec<Invocation>> {
     let rows = sqlx::query_as!(
@@ -191,7 +193,7 @@ pub(super) async fn finish(conn: &mut PgConnection, id: InvocationId, made: &Mad
 
 /// Marks calls past their deadline as interrupted and returns their number.
 pub(super) async fn interrupt(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<u64> {
-    let error = serde_json::to_string(&Mishap::Interrupted.told(INTERRUPTED))?;
+    let error = serde_json::to_string(&CallFailure::Interrupted.told(INTERRUPTED))?;
     let done = sqlx::query!(
         "-- tool_invocations::interrupt
          UPDATE tool_invocations SET status = 'error', error = $3, interrupted = true WHERE id IN (

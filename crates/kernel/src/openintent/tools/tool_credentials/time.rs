@@ -1,14 +1,14 @@
 //! Effects of time on credentials in vaults: their ends are announced, and secrets under an old key are sealed with
 //! the new one.
 
-use entente_domain::identity::principals::HOUSE;
+use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, ToolCredentialId};
 use entente_domain::log::events::Kind;
 
-use super::{find, open, rows, seal, told};
-use crate::log::lines::Line;
+use super::{event_draft, find, open, rows, seal};
+use crate::due::run_each;
+use crate::log::writer::IntentLog;
 use crate::openintent::tools::vaults;
-use crate::rounds::round;
 use crate::{Ctx, Outcome};
 
 /// Announces credentials that have expired, and returns their number; they are invalid since that very instant.
@@ -19,15 +19,15 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await? {
         return Ok(0);
     }
-    let mut tx = ctx.begin(&[IntentId::HOUSE]).await?;
-    let mut line = Line::open(&mut tx, IntentId::HOUSE, None, ctx.now()).await?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
     let ended = rows::end(&mut tx, ctx.now(), limit).await?;
     for credential in &ended {
-        line.record(ctx, told(Kind::ToolCredentialExpired, credential, HOUSE));
+        log.record(ctx, event_draft(Kind::ToolCredentialExpired, credential, SYSTEM));
     }
-    line.save(&mut tx).await?;
+    log.save(&mut tx).await?;
     tx.commit().await?;
-    ctx.feed.news(IntentId::HOUSE);
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(ended.len() as u64)
 }
 
@@ -44,7 +44,7 @@ pub async fn seal_anew(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         return Ok(0);
     }
     let due = rows::under_keys(&mut *ctx.pool.acquire().await?, &retired, limit).await?;
-    round(due.into_iter().map(|id| one(ctx, id))).await
+    run_each(due.into_iter().map(|id| one(ctx, id))).await
 }
 
 async fn one(ctx: &Ctx, id: ToolCredentialId) -> Outcome<u64> {

@@ -6,7 +6,7 @@ use entente_domain::openintent::tools::tool_grants::ToolGrant;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Page, Shown, odd};
+use super::{GrantPage, GrantView, odd};
 use crate::{AppError, Outcome};
 
 /// Maximum number of an agent's grants that are searched for a tool; the first usable one is taken.
@@ -32,7 +32,7 @@ struct Row {
     credential_ends_at: Option<Timestamp>,
 }
 
-impl TryFrom<Row> for Shown {
+impl TryFrom<Row> for GrantView {
     type Error = AppError;
 
     fn try_from(row: Row) -> Outcome<Self> {
@@ -72,13 +72,13 @@ macro_rules! select {
     };
 }
 
-fn all(rows: Vec<Row>) -> Outcome<Vec<Shown>> {
-    rows.into_iter().map(Shown::try_from).collect()
+fn all(rows: Vec<Row>) -> Outcome<Vec<GrantView>> {
+    rows.into_iter().map(GrantView::try_from).collect()
 }
 
-pub(super) async fn find(conn: &mut PgConnection, id: ToolGrantId) -> Outcome<Option<Shown>> {
+pub(super) async fn find(conn: &mut PgConnection, id: ToolGrantId) -> Outcome<Option<GrantView>> {
     let row = select!("tool_grants::find", "WHERE g.id = $1", id.uuid()).fetch_optional(conn).await?;
-    row.map(Shown::try_from).transpose()
+    row.map(GrantView::try_from).transpose()
 }
 
 /// Returns a grant and all grants above it, starting with the topmost.
@@ -99,8 +99,8 @@ pub(super) async fn of_agent(
     conn: &mut PgConnection,
     agent: &str,
     owners: Option<Vec<String>>,
-    page: Page,
-) -> Outcome<Vec<Shown>> {
+    page: GrantPage,
+) -> Outcome<Vec<GrantView>> {
     let rows = select!(
         "tool_grants::of_agent",
         "WHERE g.agent_id = $1 AND ($2::text[] IS NULL OR v.owner_id LIKE ANY($2))
@@ -119,8 +119,8 @@ pub(super) async fn of_agent(
 pub(super) async fn of_credential(
     conn: &mut PgConnection,
     credential: ToolCredentialId,
-    page: Page,
-) -> Outcome<Vec<Shown>> {
+    page: GrantPage,
+) -> Outcome<Vec<GrantView>> {
     let rows = select!(
         "tool_grants::of_credential",
         "WHERE g.credential_id = $1 AND g.id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -144,7 +144,7 @@ pub(crate) async fn candidates(
     (agent, principal): (&str, &str),
     tool: &str,
     now: Timestamp,
-) -> Outcome<Vec<Shown>> {
+) -> Outcome<Vec<GrantView>> {
     let rows = select!(
         "tool_grants::candidates",
         "WHERE g.agent_id = $1 AND g.revoked_at IS NULL AND NOT g.expired AND (g.expires_at IS NULL OR g.expires_at > $4)

@@ -1,0 +1,143 @@
+//! Membership of agents in intents (RFC-0011): an agent's access level and other facts that decide about its
+//! operations. Every operation on an intent begins with [`require`] or [`find`]. This file only reads; `access.rs`
+//! changes the access lists.
+
+use std::collections::HashSet;
+
+use entente_domain::access::{self as domain, AccessLevel, Facts, Level, Policy};
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::IntentId;
+use entente_domain::openintent::intents::IntentStatus;
+use sqlx::PgConnection;
+
+use crate::{Caller, Outcome, not_found, unknown};
+
+/// An agent's membership in an intent.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
+    /// Its access level.
+    pub access: AccessLevel,
+    /// Whether it is assigned to the intent as a coordinator (RFC-0021 §5.3).
+    pub coordinates: bool,
+    /// Whether it is assigned to the intent at all.
+    pub assigned: bool,
+    /// The intent's status.
+    pub status: IntentStatus,
+    /// Whether the intent has a governance policy (RFC-0013), which may restrict the access level.
+    pub governed: bool,
+}
+
+/// Loads the membership of `agent` in an intent; `None` if there is no such intent.
+pub(crate) async fn find(
+    conn: &mut PgConnection,
+    agent: &str,
+    intent_id: IntentId,
+    now: Timestamp,
+) -> Outcome<Option<Membership>> {
+    let found = find_all(conn, &[(intent_id, agent)], now).await?;
+    Ok(found.into_iter().next().map(|(_, membership)| membership))
+}
+
+/// Loads the memberships of these agents; pairs whose intent does not exist are left out.
+pub(crate) async fn find_all(
+    conn: &mut PgConnection,
+    asked: &[(IntentId, &str)],
+    now: Timestamp,
+) -> Outcome<Vec<((IntentId, String), Membership)>> {
+    let rows = sqlx::query!(
+        r#"-- membership::find_all
+         SELECT i.id, k.agent AS "agent!", i.created_by, i.status, a.default_policy AS "default_policy?",
+                (i.governance_policy IS NOT NULL) AS "governed!",
+                (coalesce(a.narrowed, false) OR EXISTS (
+                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id)) AS "has_entries!",
+                own.permission AS "permission?", own.expires_at AS "expires_at?", s.role AS "role?"
+         FROM UNNEST($1::uuid[], $2::text[]) AS k (intent_id, agent)
+         JOIN intents i ON i.id = k.intent_id
+         LEFT JOIN acls a ON a.intent_id = i.id
+         LEFT JOIN assignments s ON s.intent_id = i.id AND s.agent_id = k.agent
+         LEFT JOIN LATERAL (
+             SELECT e.permission, e.expires_at FROM acl_entries e
+             WHERE e.intent_id = i.id AND e.principal_id = k.agent AND (e.expires_at IS NULL OR e.expires_at > $3)
+             ORDER BY array_position(ARRAY['admin', 'write', 'read'], e.permission), e.expires_at DESC NULLS FIRST
+             LIMIT 1) own ON true"#,
+        &asked.iter().map(|(intent, _)| intent.uuid()).collect::<Vec<_>>(),
+        &asked.iter().map(|(_, agent)| *agent).collect::<Vec<_>>() as &[&str],
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    let memberships = rows.into_iter().map(|row| {
+        let own = match row.permission {
+            Some(word) => Some((level(&word)?, row.expires_at)),
+            None => None,
+        };
+        let policy = row.default_policy.map_or(Ok(Policy::Open), |word| policy(&word))?;
+        let facts = Facts { created_by: &row.created_by, policy, has_entries: row.has_entries, own };
+        let membership = Membership {
+            access: domain::access(&row.agent, facts),
+            coordinates: row.role.as_deref() == Some("coordinator"),
+            assigned: row.role.is_some(),
+            status: IntentStatus::parse(&row.status).ok_or_else(|| unknown("intent status", &row.status))?,
+            governed: row.governed,
+        };
+        Ok(((IntentId::from(row.id), row.agent), membership))
+    });
+    memberships.collect()
+}
+
+/// Returns those of these agents that may write to their intent.
+pub(crate) async fn writers(
+    conn: &mut PgConnection,
+    asked: &[(IntentId, &str)],
+    now: Timestamp,
+) -> Outcome<HashSet<String>> {
+    if asked.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let found = find_all(conn, asked, now).await?.into_iter();
+    Ok(found
+        .filter(|(_, membership)| membership.access.reaches(Level::Write))
+        .map(|((_, agent), _)| agent)
+        .collect())
+}
+
+pub(crate) fn level(word: &str) -> Outcome<Level> {
+    Level::parse(word).ok_or_else(|| unknown("permission", word))
+}
+
+pub(crate) fn policy(word: &str) -> Outcome<Policy> {
+    Policy::parse(word).ok_or_else(|| unknown("policy", word))
+}
+
+/// Requires a level of access to an intent.
+///
+/// # Errors
+/// `NotFound`, `AccessClosed` or `Forbidden`.
+pub(crate) async fn require(
+    conn: &mut PgConnection,
+    agent: &str,
+    intent_id: IntentId,
+    need: Level,
+    now: Timestamp,
+) -> Outcome<Membership> {
+    let membership = find(conn, agent, intent_id, now).await?.ok_or_else(|| not_found("intent"))?;
+    membership.access.require(need)?;
+    Ok(membership)
+}
+
+/// Requires that the caller manages access: as an admin of the intent in its own right, or with the scope `admin`.
+///
+/// With that scope an operator regains an intent that has no admins left.
+pub(crate) async fn require_manager(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    intent_id: IntentId,
+    now: Timestamp,
+) -> Outcome<()> {
+    let membership = find(conn, &caller.agent, intent_id, now).await?.ok_or_else(|| not_found("intent"))?;
+    if caller.has(Scope::Admin) {
+        return Ok(());
+    }
+    Ok(membership.access.require_manager()?)
+}
