@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test unit clients web check lint sqlx sqlx-check bless deny bench fuzz soak clean
+.PHONY: help setup run demo test unit clients web check lint sqlx sqlx-check schema bless deny bench fuzz soak clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -40,11 +40,16 @@ lint:
 	cargo fmt --all --check
 	@# One compilation for both: clippy's also checks every query against a real schema.
 	scripts/sqlx.sh --check cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@# The pictures of the tables are made from the migrations.
+	scripts/schema.py --check
 	@# The documentation is for developers of this project, so it may link to private items.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --quiet
 
 sqlx: ## Record all queries and their types in .sqlx, from the migrations
 	@scripts/sqlx.sh
+
+schema: ## Draw docs/schema.md, from the migrations
+	@scripts/schema.py
 
 sqlx-check:
 	@scripts/sqlx.sh --check

@@ -16,17 +16,18 @@ const PAGES: [(&str, &str); 5] = [
     ("mcp.md", "MCP-W-"),
 ];
 
-/// Folders that are searched, besides the files at the root. Migrations are not: an applied one never changes.
-const FOLDERS: [&str; 8] = ["crates", "src", "tests", "benches", "docs", "examples", "fuzz", "scripts"];
+/// Folders that are searched, besides the files at the root.
+const FOLDERS: [&str; 9] =
+    ["crates", "src", "tests", "benches", "docs", "examples", "fuzz", "migrations", "scripts"];
 
 /// Folders with files that are not this repository's own.
 const SKIPPED: [&str; 3] = ["node_modules", "target", "__pycache__"];
 
 /// Endings of the files that are searched.
-const ENDINGS: [&str; 5] = ["rs", "md", "py", "sh", "example"];
+const ENDINGS: [&str; 6] = ["rs", "md", "py", "sh", "sql", "example"];
 
 /// Marks at the beginning of a commented line: a citation may continue on the next line.
-const MARKS: [&str; 6] = ["//", "///", "//!", "#", ">", "-"];
+const MARKS: [&str; 7] = ["//", "///", "//!", "#", ">", "-", "--"];
 
 /// Returns every file that may cite: its path from the root, and its text.
 fn texts() -> Vec<(String, String)> {

@@ -4,9 +4,6 @@ use std::fs;
 
 use super::{none, root};
 
-/// The last migration before the rule about indexes.
-const INDEXED_FREELY: &str = "20261122000419";
-
 /// Returns the faults of the indexes that a migration creates (CONTRIBUTING.md, "A migration").
 fn index_faults(text: &str) -> Vec<&'static str> {
     let plain: String = code_of_sql(text).to_uppercase().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -52,10 +49,8 @@ fn an_index_is_made_while_everybody_works() {
     for entry in fs::read_dir(root().join("migrations")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name.as_str() > INDEXED_FREELY && !name.starts_with(INDEXED_FREELY) {
-            let found = index_faults(&fs::read_to_string(path).unwrap());
-            faults.extend(found.into_iter().map(|fault| format!("{name}: {fault}")));
-        }
+        let found = index_faults(&fs::read_to_string(path).unwrap());
+        faults.extend(found.into_iter().map(|fault| format!("{name}: {fault}")));
     }
     none(&faults);
 }

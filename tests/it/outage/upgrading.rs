@@ -59,12 +59,12 @@ async fn a_migration_that_was_changed_is_refused_in_clear_words() {
     let (place, cluster) = (Place::new("changed"), Cluster::get());
     let database = cluster.fresh_database().await;
     let mut connection = beside(&database).await;
-    sqlx::raw_sql("UPDATE _sqlx_migrations SET checksum = '\\x00'::bytea WHERE version = 20261121000003")
+    sqlx::raw_sql("UPDATE _sqlx_migrations SET checksum = '\\x00'::bytea WHERE version = 20261123000010")
         .execute(&mut connection)
         .await
         .unwrap();
     let log = refused(&place, &cluster.url(&database)).await;
-    for part in ["20261121000003", "was changed after it was applied", "never changed"] {
+    for part in ["20261123000010", "was changed after it was applied", "never changed"] {
         assert!(log.contains(part), "`{part}` is not said: {log}");
     }
     connection.close().await.unwrap();

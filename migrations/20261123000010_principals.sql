@@ -1,0 +1,8 @@
+-- Principals: people, agents and services that can own keys.
+CREATE TABLE principals (
+    id           text PRIMARY KEY,
+    kind         text NOT NULL CHECK (kind IN ('human', 'agent', 'service')),
+    display_name text,
+    created_by   text NOT NULL,
+    created_at   timestamptz NOT NULL
+);
