@@ -51,13 +51,20 @@ pub struct WebhookSender {
     pub standstill: Arc<Standstill>,
 }
 
-/// A permit in use, released at the end of the endpoint lease in any case.
-struct Busy<'a> {
-    webhook_sender: &'a WebhookSender,
+/// A permit in use, released at the end of the endpoint lease in any case: also if its task panics or never runs.
+struct Busy {
+    webhook_sender: Arc<WebhookSender>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Busy<'_> {
+impl Busy {
+    fn new(webhook_sender: Arc<WebhookSender>, permit: Option<OwnedSemaphorePermit>) -> Self {
+        webhook_sender.ctx.metrics.webhook_leases.inc();
+        Self { webhook_sender, permit }
+    }
+}
+
+impl Drop for Busy {
     fn drop(&mut self) {
         self.webhook_sender.ctx.metrics.webhook_leases.dec();
         drop(self.permit.take());
@@ -100,12 +107,10 @@ impl WebhookSender {
             match timely(TURN, deliveries::claim(&self.ctx, self.node, free)).await {
                 Ok(claimed) => {
                     for lease in claimed {
-                        let (webhook_sender, permit) =
-                            (Arc::clone(&self), Arc::clone(&permits).try_acquire_owned());
-                        self.ctx.metrics.webhook_leases.inc();
+                        let permit = Arc::clone(&permits).try_acquire_owned().ok();
+                        let busy = Busy::new(Arc::clone(&self), permit);
                         tasks.spawn("webhook lease", async move {
-                            let busy = Busy { webhook_sender: &webhook_sender, permit: permit.ok() };
-                            webhook_sender.serve(lease).await;
+                            busy.webhook_sender.serve(lease).await;
                             drop(busy);
                         });
                     }

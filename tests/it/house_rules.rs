@@ -16,7 +16,8 @@ const FUNCTION_LINES: usize = 70;
 const LONG_FILES: [(&str, usize); 0] = [];
 
 /// Longer functions. This list may only shrink.
-const LONG_FUNCTIONS: [&str; 2] = ["write_more", "read"];
+const LONG_FUNCTIONS: [(&str, &str); 2] =
+    [("crates/kernel/src/openintent/messages/writer/write.rs", "write_more"), ("src/config.rs", "read")];
 
 /// Words that a crate or folder must not contain, in addition to the limits of its Cargo.toml. Comments do not
 /// count.
@@ -263,7 +264,7 @@ fn nothing_outgrows_the_house() {
             faults.push(format!("{name} has {lines} lines; {allowed} is the most: which noun is missing?"));
         }
         for (function, at, lines) in functions(&text) {
-            if lines > FUNCTION_LINES && !LONG_FUNCTIONS.contains(&function.as_str()) {
+            if lines > FUNCTION_LINES && !LONG_FUNCTIONS.contains(&(name.as_str(), function.as_str())) {
                 faults.push(format!(
                     "{name}:{at} `{function}` has {lines} lines; {FUNCTION_LINES} is the most"
                 ));

@@ -41,6 +41,18 @@ impl AppError {
         matches!(self, Self::Unavailable(_) | Self::RolledBack { .. } | Self::Overtaken)
     }
 
+    /// Returns the same failure for another command of a batch that failed as a whole.
+    pub(crate) fn repeated(&self) -> Self {
+        match self {
+            Self::Refused(refusal) => Self::Refused(refusal.clone()),
+            Self::Unavailable(why) => Self::Unavailable(why.clone()),
+            Self::RolledBack { state, why } => Self::RolledBack { state, why: why.clone() },
+            Self::Overtaken => Self::Overtaken,
+            Self::Inconsistent(why) => Self::Inconsistent(why.clone()),
+            Self::Database(error) => Self::Inconsistent(error.to_string()),
+        }
+    }
+
     /// Whether a lock could not be acquired in time, or the transaction was part of a deadlock.
     pub(crate) fn is_contended(&self) -> bool {
         matches!(self, Self::RolledBack { state: "55P03" | "40P01" | "40001", .. })

@@ -74,9 +74,9 @@ pub(crate) async fn all<M: Many>(
             Ok(Together::Locked(locked)) => locked,
             // The outcome is unknown, or nothing can be done: a retry of each would report done commands as
             // repetitions.
-            Err(AppError::Unavailable(why)) => {
+            Err(failure @ AppError::Unavailable(_)) => {
                 for index in left {
-                    batch.answers[index] = Some(Err(AppError::Unavailable(why.clone())));
+                    batch.answers[index] = Some(Err(failure.repeated()));
                 }
                 return batch.answers;
             }
@@ -107,11 +107,8 @@ pub(crate) async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> V
     match patiently(many.together(&tried)).await {
         Ok(Together::Done(answers)) => answers,
         Ok(Together::Locked(_)) => commands.iter().map(|_| Err(locked())).collect(),
-        Err(AppError::Unavailable(why)) => {
-            commands.iter().map(|_| Err(AppError::Unavailable(why.clone()))).collect()
-        }
-        Err(AppError::RolledBack { state, why }) => {
-            commands.iter().map(|_| Err(AppError::RolledBack { state, why: why.clone() })).collect()
+        Err(failure @ (AppError::Unavailable(_) | AppError::RolledBack { .. })) => {
+            commands.iter().map(|_| Err(failure.repeated())).collect()
         }
         Err(failure) if tried.len() == 1 => vec![Err(failure)],
         Err(failure) => {

@@ -164,7 +164,7 @@ impl<D: BatchHandler> GroupCommit<D> {
     ) -> Result<oneshot::Receiver<Result<D::Answer, Unanswered>>, Unanswered> {
         let index = usize::try_from(shard % self.shards.len() as u64).unwrap_or(0);
         let (answer, answered) = oneshot::channel();
-        self.metrics.commit_waiting.inc();
+        let waiting = Waiting::new(&self.metrics);
         let queued = match self.shards.get(index) {
             Some(queue) => {
                 let job = Entry::Job(Job { command, answer });
@@ -172,8 +172,24 @@ impl<D: BatchHandler> GroupCommit<D> {
             }
             None => Err(Unanswered::Stopped),
         };
-        self.metrics.commit_waiting.dec();
+        drop(waiting);
         queued.map(|()| answered)
+    }
+}
+
+/// Counts a command that waits for room in a queue, until it is dropped: also if its client hangs up.
+struct Waiting<'a>(&'a Metrics);
+
+impl<'a> Waiting<'a> {
+    fn new(metrics: &'a Metrics) -> Self {
+        metrics.commit_waiting.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.commit_waiting.dec();
     }
 }
 

@@ -9,6 +9,7 @@ use entente_runtime::tasks::Tasks;
 use entente_store::commit::{BatchHandler, GroupCommit, Unanswered};
 use futures_util::future::join_all;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Adds up its commands per writer and panics on [`FATAL`].
 struct Adding {
@@ -171,4 +172,46 @@ async fn what_comes_when_the_lock_is_just_free_does_not_overtake_what_waited_for
     assert_eq!(waiting.await.unwrap(), [Ok(100), Ok(200)]);
     assert_eq!(*noted.lock().unwrap(), [200, 100, 101]);
     tasks.stop(Duration::from_secs(5)).await;
+}
+
+/// Finishes no batch until the test opens the gate.
+struct Gated(watch::Receiver<bool>);
+
+impl BatchHandler for Gated {
+    type Command = u64;
+    type Answer = u64;
+    type Memory = ();
+
+    fn lane(_command: &u64) -> u64 {
+        0
+    }
+
+    async fn apply(&self, _memory: &mut (), commands: Vec<u64>) -> Vec<Result<u64, u64>> {
+        self.0.clone().wait_for(|open| *open).await.unwrap();
+        commands.into_iter().map(Ok).collect()
+    }
+
+    async fn wait(&self, _commands: Vec<u64>) -> Vec<u64> {
+        unreachable!("nothing is locked here")
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hangs_up_before_the_queue_has_room_is_not_counted_for_ever() {
+    let metrics = Metrics::new();
+    let tasks = Tasks::new(&metrics);
+    let (gate, open) = watch::channel(false);
+    let commits = GroupCommit::start(Gated(open), 1, &tasks, &metrics);
+    let mut crowd = Box::pin(join_all((0..3_000).map(|n| commits.submit(0, vec![n]))));
+    while metrics.commit_waiting.get() == 0 {
+        assert!(timeout(Duration::from_millis(10), &mut crowd).await.is_err(), "the gate is closed");
+    }
+    drop(crowd);
+    assert_eq!(metrics.commit_waiting.get(), 0);
+    gate.send(true).unwrap();
+    assert_eq!(commits.submit(0, vec![7]).await, [Ok(7)]);
 }

@@ -73,18 +73,21 @@ pub async fn accept_all(
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
-    let mut answers: Vec<Outcome<Accepted>> = all.iter().map(|_| Err(AppError::Overtaken)).collect();
+    let mut answers: Vec<Option<Outcome<Accepted>>> = all.iter().map(|_| None).collect();
     for _ in 0..JUDGED {
-        let overtaken = |at: &usize| matches!(answers.get(*at), Some(Err(AppError::Overtaken)));
-        let left: Vec<usize> = (0..all.len()).filter(overtaken).collect();
+        let open = |at: &usize| matches!(answers[*at], None | Some(Err(AppError::Overtaken)));
+        let left: Vec<usize> = (0..all.len()).filter(open).collect();
         if left.is_empty() {
             break;
         }
         let texts: Vec<&[u8]> = left.iter().filter_map(|at| all.get(*at).copied()).collect();
         for (at, answer) in left.into_iter().zip(round(ctx, caller, ingest, &texts).await?) {
-            answers[at] = answer;
+            answers[at] = Some(answer);
         }
     }
+    let lost = || Err(AppError::Inconsistent("an envelope got no answer".to_owned()));
+    let answers: Vec<Outcome<Accepted>> =
+        answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect();
     for (bytes, answer) in all.iter().zip(&answers) {
         if let Err(AppError::Refused(refusal)) = answer {
             note_refusal(bytes, refusal);
@@ -163,7 +166,9 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]
     // Before anything else is done with it (AEE §11.2).
     let verified = verify(ctx, &envelope).await?;
     vouch(ctx, caller, &envelope, &verified).await?;
-    let body = String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| not_found("envelope"))?;
+    let body = String::from_utf8(bytes.to_vec()).map_err(|error| {
+        AppError::Inconsistent(format!("an envelope that was parsed is not UTF-8: {error}"))
+    })?;
     refuse_broadcast(&envelope, &body)?;
     purposes::admit(&envelope.purpose, &settings.tolerated)?;
     if let Some(sent_at) = envelope.sent_at {

@@ -1,7 +1,7 @@
 //! Ingest of envelopes (AEE): envelopes are stored and put into mailboxes, many in one commit
 //! (`store/src/commit.rs`).
 //!
-//! `envelopes.rs` decides whether an envelope may be sent; `post/batch.rs` processes a batch; the rows are in the
+//! `envelopes.rs` decides whether an envelope may be sent; `ingest/batch.rs` processes a batch; the rows are in the
 //! modules of their tables.
 
 mod batch;

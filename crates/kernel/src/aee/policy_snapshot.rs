@@ -168,7 +168,7 @@ pub(crate) async fn check<T: Send + 'static>(
 
 /// Returns the cached snapshot, and loads it if there is none.
 ///
-/// It may be outdated; the commit of a decision compares its version (`post/batch.rs`).
+/// It may be outdated; the commit of a decision compares its version (`ingest/batch.rs`).
 ///
 /// # Errors
 /// Returns database errors.

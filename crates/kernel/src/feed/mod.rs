@@ -115,7 +115,7 @@ impl Feed {
         follower
     }
 
-    /// Returns the topic of all intents; its only writer is `kernel::streams::tail`.
+    /// Returns the topic of all intents; its only writer is `feed::streams::tail`.
     pub fn global(&self) -> &GlobalTopic {
         &self.global
     }

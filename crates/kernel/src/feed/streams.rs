@@ -2,7 +2,7 @@
 //! everything that a caller may see.
 //!
 //! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
-//! (`places.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
+//! (`log/reader.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
 //! the rings.
 
 mod filling;

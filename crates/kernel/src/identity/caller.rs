@@ -2,7 +2,7 @@
 //!
 //! A key is looked up once per server, and then cached by its SHA-256. The cache is never
 //! authoritative: a revoked key is evicted at once on the server that revoked it, and within a second on the
-//! others (`keys::refresh`). `keys.rs` looks keys up.
+//! others (`keys::refresh`). `authentication.rs` verifies keys.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

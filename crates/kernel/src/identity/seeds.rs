@@ -147,5 +147,6 @@ async fn plant(
     insert(&mut tx, &key, &hashed, log.tail.seq).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
+    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(Some(key))
 }

@@ -23,7 +23,7 @@ use crate::webhooks::endpoints;
 use crate::{Caller, Ctx, Outcome};
 
 /// Advisory lock of the server that runs replays.
-const LOCK: i64 = 0x656e_7465_6e74_6502;
+const LOCK: i64 = 0x656e_7465_6e74_6503;
 
 /// Maximum deliveries that wait for an endpoint while more of its replay is queued.
 ///

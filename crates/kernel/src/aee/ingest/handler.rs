@@ -61,7 +61,7 @@ impl BatchHandler for IngestHandler {
             Ok(Ok(fans)) => fans,
             // No transaction was begun.
             Ok(Err(failure)) => {
-                return bundles.iter().map(|_| Ok(Err(AppError::Unavailable(failure.to_string())))).collect();
+                return bundles.iter().map(|_| Ok(Err(failure.repeated()))).collect();
             }
             Err(late) => return bundles.iter().map(|_| Ok(Err(late.into()))).collect(),
         };

@@ -200,7 +200,10 @@ fn compose(
     let (seq, at) = tail.advance(now);
     channel.message_count += 1;
     channel.last_message_at = Some(at);
-    let number = u32::try_from(channel.message_count).map_err(|_too_many| lost())?;
+    let number = u32::try_from(channel.message_count).map_err(|_too_many| {
+        let message = format!("The channel has {} messages, the maximum. Open another one.", u32::MAX);
+        Refusal::new(Code::Unprocessable, message)
+    })?;
     Ok(Message {
         id: MessageId::mint(at, number, &*ctx.chance),
         number,
@@ -259,7 +262,9 @@ fn audited(
         "channel_id": channel.id, "channel_name": channel.name, "message_type": draft.message_type, "to": ruling.to,
         "payload": said,
     });
-    let Value::Object(mut payload) = payload else { return Err(lost()) };
+    let Value::Object(mut payload) = payload else {
+        return Err(AppError::Inconsistent("the payload of a message's event is not an object".to_owned()));
+    };
     let hints: Map<String, Value> = match &draft.metadata {
         Some(metadata) => serde_json::from_str(Payload::as_str(metadata)).unwrap_or_default(),
         None => Map::new(),

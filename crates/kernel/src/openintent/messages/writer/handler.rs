@@ -117,18 +117,10 @@ impl MessageHandler {
             freshness = match (tried, freshness) {
                 (Ok(()), Freshness::Remembered) => Freshness::Reloaded,
                 (Ok(()), Freshness::Locked | Freshness::Waiting) => return,
-                (Err(AppError::Unavailable(why)), _) => {
-                    left.iter().for_each(|index| {
-                        progress.answers[*index] = Some(Err(AppError::Unavailable(why.clone())));
-                    });
-                    return;
-                }
-                // The locks are held for too long, or the database is too slow.
-                (Err(AppError::RolledBack { state, why }), Freshness::Waiting) => {
-                    left.iter().for_each(|index| {
-                        progress.answers[*index] =
-                            Some(Err(AppError::RolledBack { state, why: why.clone() }));
-                    });
+                // The outcome is unknown; or the locks are held for too long, or the database is too slow.
+                (Err(failure @ AppError::Unavailable(_)), _)
+                | (Err(failure @ AppError::RolledBack { .. }), Freshness::Waiting) => {
+                    left.iter().for_each(|index| progress.answers[*index] = Some(Err(failure.repeated())));
                     return;
                 }
                 // Most likely a repeated idempotency key: under the locks it is looked up.
