@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test unit clients web check lint sqlx sqlx-check schema bless deny bench fuzz soak clean
+.PHONY: help setup run demo test test-one unit clients web check lint sqlx sqlx-check schema bless deny bench fuzz soak clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -15,15 +15,21 @@ setup: ## Install missing tools: PostgreSQL's programs, the Python clients, a br
 
 run: ## Run a server for development, with a private PostgreSQL and fresh keys
 	@scripts/setup.sh run
-	@cargo run --release -- dev
+	@scripts/compiling.sh
+	@cargo run --profile quick -- dev
 
 demo: ## Run a complete scenario, and print a transcript
 	@scripts/setup.sh run
-	@cargo run --release -- demo
+	@scripts/compiling.sh
+	@cargo run --profile quick -- demo
 
 # AGAIN=--again repeats each failed test once, alone, as in continuous integration.
 test: setup ## Run all checks: lints, tests, foreign clients; prints the time of each step and the slowest tests
 	@scripts/test.py $(AGAIN)
+
+test-one: ## Run the tests over HTTP whose names contain NAME: make test-one NAME=batches::
+	@test -n "$(NAME)" || { echo "name a test or a module: make test-one NAME=batches::"; exit 1; }
+	cargo test --test it -- $(NAME)
 
 unit: setup ## Run the Rust tests: the domain's properties, and the whole server over HTTP
 	@scripts/test.py rust
