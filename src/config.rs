@@ -26,15 +26,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use entente_aee::ingest::IngestSettings;
 use entente_api::mcp::Site;
+use entente_arcp::jobs::JobSettings;
+use entente_arcp::sessions::SessionSettings;
 use entente_domain::egress::Allowed;
 use entente_domain::identity::signatures::{Signer, parse_seed};
 use entente_domain::openintent::federation::Federation;
-use entente_kernel::VaultSettings;
-use entente_kernel::aee::ingest::IngestSettings;
-use entente_kernel::arcp::jobs::JobSettings;
-use entente_kernel::arcp::sessions::SessionSettings;
-use entente_kernel::moments::MomentSettings;
+use entente_kernel::TokenSecret;
+use entente_moments::MomentSettings;
+use entente_openintent::tools::vaults::VaultSettings;
 use entente_runtime::spans::Collector;
 
 use self::credentials::CredentialConfig;
@@ -109,6 +110,8 @@ pub struct Config {
     pub jobs: JobSettings,
     /// Sessions.
     pub sessions: SessionSettings,
+    /// Secret that signs tokens of the form `principal.exp.sig`; `None` refuses such tokens.
+    pub token_secret: Option<TokenSecret>,
     /// Envelopes.
     pub ingest: IngestSettings,
     /// Public addresses of this server.
@@ -317,6 +320,7 @@ impl Config {
             credentials: CredentialConfig::read(&mut from),
             jobs: from.jobs(),
             sessions: from.sessions(),
+            token_secret: from.token_secret(),
             ingest: from.ingest(),
             site: from.site(),
             moments: from.moments(),

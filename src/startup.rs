@@ -15,21 +15,25 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
 use actix_web::web;
+use entente_aee::envelope_keys::KeyCache;
+use entente_aee::ingest::Ingest;
+use entente_aee::policy_snapshot::PolicyCache;
+use entente_aee::quotas::Quotas;
 use entente_api::http::hooks;
 use entente_api::http::middleware::RequestIds;
 use entente_api::http::{ApiState, Checkup, Connections, Pace};
 use entente_api::web::pace::Pace as Logins;
+use entente_arcp::jobs::JobWriter;
+use entente_bridges::{ArcpJobs, Ctx, States};
 use entente_domain::clock::Clock;
 use entente_domain::ids::{Chance, NodeId};
-use entente_kernel::aee::ingest::Ingest;
-use entente_kernel::arcp::jobs::JobWriter;
 use entente_kernel::feed::Feed;
 use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
 use entente_kernel::identity::{keys, server_keys};
-use entente_kernel::openintent::messages::writer::MessageWriter;
-use entente_kernel::openintent::tools::invocations::CallQueue;
-use entente_kernel::{AppError, Ctx, Grants, Quotas, Settings, WebhookSettings, Webhooks};
+use entente_kernel::{AppError, Grants, Settings, WebhookSettings, Webhooks};
+use entente_openintent::messages::writer::MessageWriter;
+use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::environment::{self, OsChance, SharedClock};
 use entente_runtime::metrics::Metrics;
 use entente_runtime::spans::{Spans, SpansError};
@@ -174,12 +178,13 @@ impl Server {
         entente_store::migrate::run(&main).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
-        let ctx = Ctx {
-            provisioners: Arc::new(provision::provisioners(&config, &chance).map_err(StartError::Egress)?),
+        let states = states(&config, &chance)?;
+        let ctx = entente_kernel::Ctx {
             pool: main.clone(),
             clock,
             chance,
             feed: Arc::new(Feed::new()),
+            hooks: Arc::new(states.hooks()),
             metrics,
             settings: Arc::new(settings(&config, seeded_keys)),
             grants: Arc::new(Grants::default()),
@@ -187,11 +192,9 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             turns: Arc::default(),
-            quotas: Arc::new(Quotas::new(config.ingest.quotas)),
-            webhooks: Arc::new(Webhooks::new(hooks::encode, hooks::encode_item)),
-            policies: Arc::default(),
-            envelope_keys: Arc::default(),
+            webhooks: Arc::new(Webhooks::new(hooks::encode)),
         };
+        let ctx = Ctx::new(&ctx, states);
         furnish(&ctx, &seeds).await?;
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
         let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
@@ -203,7 +206,7 @@ impl Server {
         let spans = spans(&config, &ctx)?;
         let writers = write(&config, (&ctx, node), &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
-        let api_ctx = Ctx { pool: api.clone(), ..ctx.clone() };
+        let api_ctx = ctx.with_pool(api.clone());
         let api_of = share(&config, api_ctx, (writers, tools), &tasks);
         let shared = web::Data::new(ApiState { spans: spans.clone(), ..api_of });
         let connections = Arc::clone(&shared.connections);
@@ -289,13 +292,35 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
             retention: config.webhooks.retention,
             per_principal: config.webhooks.per_principal,
         },
+        token_secret: config.token_secret.clone(),
+    }
+}
+
+/// Creates the states of the protocols.
+fn states(config: &Config, chance: &Arc<dyn Chance>) -> Result<States, StartError> {
+    let arcp = Arc::new(entente_arcp::State {
         jobs: config.jobs.clone(),
         sessions: config.sessions.clone(),
-        ingest: config.ingest.clone(),
-        moments: config.moments.clone(),
-        federation: config.federation.clone(),
-        vaults: config.vaults.clone(),
-    }
+        provisioners: provision::provisioners(config, chance).map_err(StartError::Egress)?,
+    });
+    Ok(States {
+        openintent: Arc::new(entente_openintent::State {
+            federation: config.federation.clone(),
+            vaults: config.vaults.clone(),
+        }),
+        aee: Arc::new(entente_aee::State {
+            settings: config.ingest.clone(),
+            quotas: Quotas::new(config.ingest.quotas),
+            policies: PolicyCache::default(),
+            keys: KeyCache::default(),
+            encode_item: hooks::encode_item,
+        }),
+        moments: Arc::new(entente_moments::State {
+            settings: config.moments.clone(),
+            jobs: Arc::new(ArcpJobs(Arc::clone(&arcp))),
+        }),
+        arcp,
+    })
 }
 
 /// Creates the runner of the bridges, which submits through the shared writers.
@@ -314,10 +339,10 @@ type Writers = (Arc<MessageWriter>, Arc<JobWriter>, Ingest);
 /// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
 fn write(config: &Config, (ctx, node): (&Ctx, NodeId), messages: &PgPool, tasks: &Tasks) -> Writers {
     let each = config.commit_writers;
-    let sending = Ctx { pool: messages.clone(), ..ctx.clone() };
+    let sending = ctx.with_pool(messages.clone()).openintent;
     let (message_writer, job_writer) =
-        (MessageWriter::start(&sending, node, each, tasks), JobWriter::start(ctx, node, each, tasks));
-    (Arc::new(message_writer), Arc::new(job_writer), Ingest::start(ctx, node, each, tasks))
+        (MessageWriter::start(&sending, node, each, tasks), JobWriter::start(&ctx.arcp, node, each, tasks));
+    (Arc::new(message_writer), Arc::new(job_writer), Ingest::start(&ctx.aee, node, each, tasks))
 }
 
 fn share(

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_kernel::arcp::jobs::JobWriter;
-use entente_kernel::openintent::messages::writer::MessageWriter;
-use entente_kernel::{Ctx, Outcome, bridges};
+use entente_arcp::jobs::JobWriter;
+use entente_bridges::{Ctx, envelope_bridges};
+use entente_kernel::Outcome;
+use entente_openintent::messages::writer::MessageWriter;
 use tokio_util::sync::CancellationToken;
 
 use super::{TURN, every, note, tick, timely};
@@ -57,7 +58,7 @@ impl Bridging {
             }
             beat += 1;
             if beat.is_multiple_of(TIDYING)
-                && let Err(failure) = bridges::forget(&self.ctx, FORGOTTEN).await
+                && let Err(failure) = envelope_bridges::forget(&self.ctx, FORGOTTEN).await
             {
                 note("carried long ago", &failure);
             }
@@ -69,6 +70,6 @@ impl Bridging {
     /// # Errors
     /// The database fails.
     pub async fn step(&self) -> Outcome<u64> {
-        bridges::step(&self.ctx, &self.job_writer, &self.message_writer).await
+        envelope_bridges::step(&self.ctx, &self.job_writer, &self.message_writer).await
     }
 }

@@ -7,14 +7,15 @@ mod tokens;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use entente_bridges::Ctx;
 use entente_domain::limits::TOOL_RESULT_BYTES;
 use entente_domain::openintent::tools::invocations::{
     CallFailure, INTERRUPTED, Invocation, InvocationStatus, shaped,
 };
 use entente_domain::openintent::tools::tool_secrets::Scrubber;
-use entente_kernel::openintent::tools::invocations;
-use entente_kernel::openintent::tools::invocations::{Begun, Made, Order, Started, busy};
-use entente_kernel::{Ctx, Outcome};
+use entente_kernel::Outcome;
+use entente_openintent::tools::invocations;
+use entente_openintent::tools::invocations::{Begun, Made, Order, Started, busy};
 use entente_runtime::tasks::Tasks;
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, Semaphore, mpsc};
@@ -86,7 +87,7 @@ impl Calling {
 
     async fn serve(&self, order: Order) {
         let Order { caller, ask, once, told } = order;
-        let done = match invocations::begin(&self.ctx, &caller, ask, once.as_ref()).await {
+        let done = match invocations::begin(&self.ctx.openintent, &caller, ask, once.as_ref()).await {
             Err(failure) => Err(failure),
             Ok(Begun::Before(invocation)) => Ok(*invocation),
             Ok(Begun::Now(started)) => self.carry_out(&started).await,
@@ -115,7 +116,7 @@ impl Calling {
     async fn write_down(&self, started: &Started, made: &Made) -> Outcome<Invocation> {
         let mut left = WRITES;
         loop {
-            match invocations::finish(&self.ctx, started.id, made).await {
+            match invocations::finish(&self.ctx.openintent, started.id, made).await {
                 Err(why) if why.is_passing() && left > 0 => {
                     left -= 1;
                     tracing::warn!(invocation.id = %started.id, error = %why, "what came of a call waits to be written down");

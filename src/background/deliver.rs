@@ -5,14 +5,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use entente_bridges::Ctx;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::NodeId;
 use entente_domain::traces::Trace;
 use entente_domain::webhooks::retries::Failure;
+use entente_kernel::Outcome;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::webhooks::deliveries::{Attempted, Batch, Due, EndpointLease, Next};
 use entente_kernel::webhooks::endpoints;
-use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use entente_bridges::Ctx;
 use entente_domain::webhooks::retries::Failure;
-use entente_kernel::openintent::federation;
-use entente_kernel::openintent::federation::{Answered, Due};
-use entente_kernel::{Ctx, Outcome};
+use entente_kernel::Outcome;
+use entente_openintent::federation;
+use entente_openintent::federation::{Answered, Due};
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -109,7 +110,7 @@ impl FederationSender {
 
     /// Claims as many due messages as there are free permits.
     async fn take(&self) -> Outcome<Vec<Due>> {
-        let Some(federation) = self.ctx.settings.federation.as_ref() else { return Ok(Vec::new()) };
+        let Some(federation) = self.ctx.openintent.state.federation.as_ref() else { return Ok(Vec::new()) };
         let free: Vec<(String, i64)> = federation
             .peers
             .iter()
@@ -119,7 +120,7 @@ impl FederationSender {
         if free.is_empty() {
             return Ok(Vec::new());
         }
-        let due = timely(TURN, federation::claim(&self.ctx, &free)).await?;
+        let due = timely(TURN, federation::claim(&self.ctx.openintent, &free)).await?;
         due.iter().for_each(|one| {
             self.permit(one.peer(), 1);
         });
@@ -136,7 +137,7 @@ impl FederationSender {
 
     /// Makes one attempt.
     async fn carry(&self, due: Due) -> Outcome<()> {
-        let answered = match federation::letter(&self.ctx, &due)? {
+        let answered = match federation::letter(&self.ctx.openintent, &due)? {
             Some((url, body)) => self.send(&url, body).await,
             None => Answered {
                 failure: Some(Failure::Unreachable),
@@ -144,7 +145,7 @@ impl FederationSender {
                 retry_after: None,
             },
         };
-        timely(TURN, federation::record(&self.ctx, &due, &answered)).await
+        timely(TURN, federation::record(&self.ctx.openintent, &due, &answered)).await
     }
 
     async fn send(&self, url: &str, body: String) -> Answered {

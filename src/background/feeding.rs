@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use entente_kernel::Ctx;
-use entente_kernel::arcp::jobs;
+use entente_arcp::jobs;
+use entente_bridges::Ctx;
 use entente_kernel::feed::streams;
 use entente_kernel::identity::keys;
 use entente_runtime::tasks::Tasks;
@@ -62,7 +62,7 @@ async fn look_around(ctx: Ctx, stopping: CancellationToken) {
         if let Err(failure) = timely(FEED_TURN, streams::look_around(&ctx)).await {
             note("feed look-around", &failure);
         }
-        if let Err(failure) = timely(FEED_TURN, jobs::look_around(&ctx)).await {
+        if let Err(failure) = timely(FEED_TURN, jobs::look_around(&ctx.arcp)).await {
             note("jobs look-around", &failure);
         }
         if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {

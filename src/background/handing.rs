@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use entente_bridges::Ctx;
+use entente_kernel::Outcome;
 use entente_kernel::webhooks::{fanout, replays};
-use entente_kernel::{Ctx, Outcome};
 use entente_runtime::tasks::Tasks;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;

@@ -18,8 +18,9 @@ pub mod sweeps;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_bridges::Ctx;
 use entente_domain::ids::NodeId;
-use entente_kernel::{AppError, Ctx, Outcome};
+use entente_kernel::{AppError, Outcome};
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
@@ -49,14 +50,14 @@ pub fn start(
     let (webhook_sender, all) = (Arc::clone(webhook_sender), tasks.clone());
     tasks.keep("webhook deliveries", move || Arc::clone(&webhook_sender).drive(all.clone()));
     // Without federation there is nothing to send.
-    if ctx.settings.federation.is_some() {
+    if ctx.openintent.state.federation.is_some() {
         let (federation_sender, all) = (Arc::clone(federation_sender), tasks.clone());
         tasks.keep("federation", move || Arc::clone(&federation_sender).drive(all.clone()));
     }
     let (task, all) = (ctx.clone(), tasks.clone());
     tasks.keep("revocations", move || revoke::drive(task.clone(), all.clone()));
     peers::start(ctx, node, tasks);
-    sweeps::turns::start(&Ctx { pool: sweeping.clone(), ..ctx.clone() }, tasks);
+    sweeps::turns::start(&ctx.with_pool(sweeping.clone()), tasks);
     keep(ctx, tasks, "probe_health", probe_health);
 }
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use entente_bridges::Ctx;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, NodeId};
+use entente_kernel::AppError;
 use entente_kernel::feed::WakeKey;
 use entente_kernel::identity::keys;
-use entente_kernel::nodes::{self, TOPIC, leave, read, sign};
-use entente_kernel::{AppError, Ctx};
+use entente_kernel::nodes;
+use entente_kernel::nodes::{TOPIC, leave, read, sign};
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
 use sqlx::postgres::PgListener;

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_kernel::arcp::credentials;
-use entente_kernel::arcp::credentials::{Due, ProvisionerError};
-use entente_kernel::{Ctx, Outcome};
+use entente_arcp::credentials;
+use entente_arcp::credentials::{Due, ProvisionerError};
+use entente_bridges::Ctx;
+use entente_kernel::Outcome;
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -28,14 +29,14 @@ pub async fn drive(ctx: Ctx, tasks: Tasks) {
     loop {
         tokio::select! {
             () = tasks.stopping().cancelled() => return,
-            () = ctx.provisioners.queued() => {}
+            () = ctx.arcp.state.provisioners.queued() => {}
             _ = beat.tick() => {}
         }
         let free = permits.available_permits();
         if free == 0 {
             continue;
         }
-        match timely(TURN, credentials::claim(&ctx, free)).await {
+        match timely(TURN, credentials::claim(&ctx.arcp, free)).await {
             Ok(due) => {
                 for one in due {
                     let (ctx, permit) = (ctx.clone(), Arc::clone(&permits).try_acquire_owned());
@@ -61,7 +62,7 @@ pub async fn drive(ctx: Ctx, tasks: Tasks) {
 pub async fn step(ctx: &Ctx) -> Outcome<usize> {
     let mut made = 0;
     loop {
-        let due = credentials::claim(ctx, PERMITS).await?;
+        let due = credentials::claim(&ctx.arcp, PERMITS).await?;
         if due.is_empty() {
             return Ok(made);
         }
@@ -75,7 +76,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<usize> {
 
 /// Makes one attempt.
 async fn take_back(ctx: &Ctx, due: Due) -> Outcome<()> {
-    let answer = match ctx.provisioners.named(&due.provisioner) {
+    let answer = match ctx.arcp.state.provisioners.named(&due.provisioner) {
         Some(provisioner) => provisioner.upstream.revoke(&due.target).await,
         None => Err(ProvisionerError {
             why: format!("no provisioner is called `{}` any more; configure it again", due.provisioner),
@@ -83,5 +84,5 @@ async fn take_back(ctx: &Ctx, due: Due) -> Outcome<()> {
             perhaps: false,
         }),
     };
-    credentials::record(ctx, &due, answer).await
+    credentials::record(&ctx.arcp, &due, answer).await
 }

@@ -5,17 +5,19 @@ pub mod turns;
 
 use std::time::Duration;
 
-use entente_kernel::aee::{envelope_logs, envelopes, exchanges};
-use entente_kernel::arcp::{credentials, jobs, sessions, workers};
+use entente_aee::{envelope_logs, envelopes, exchanges};
+use entente_arcp::{credentials, jobs, sessions, workers};
+use entente_bridges::Ctx;
 use entente_kernel::identity::{keys, people};
 use entente_kernel::log::checkpoints;
-use entente_kernel::openintent::messages::pending;
-use entente_kernel::openintent::tools::{invocations, tool_credentials, tool_grants, vaults};
-use entente_kernel::openintent::{
-    channels, coordinators, failures, federation, leases, memory, suspensions, tasks, triggers,
-};
+use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::{Ctx, Outcome, access, departures, heartbeats, idempotency, moments};
+use entente_kernel::{Outcome, access, idempotency};
+use entente_moments as moments;
+use entente_openintent::agents::{departures, heartbeats};
+use entente_openintent::suspensions;
+use entente_openintent::tools::{invocations, tool_credentials, tool_grants, vaults};
+use entente_openintent::{channels, coordinators, failures, federation, leases, memory, tasks, triggers};
 use entente_runtime::metrics::SweepLabels;
 
 /// Most items per run, so that no run takes long.
@@ -258,46 +260,47 @@ impl Sweep {
         let batch = self.batch();
         let done = match self {
             Self::Messages => pending::expire_due(ctx, batch).await,
-            Self::Tasks => tasks::expire_due(ctx, batch).await,
-            Self::Jobs => jobs::expire_due(ctx, batch).await,
-            Self::JobKeys => jobs::forget_keys(ctx, batch).await,
-            Self::Workers => workers::tidy(ctx, batch).await,
-            Self::Channels => channels::close_idle(ctx, batch).await,
-            Self::Evictions => channels::evict(ctx, batch).await,
-            Self::Purges => channels::purge(ctx, batch).await,
+            Self::Tasks => tasks::expire_due(&ctx.openintent, batch).await,
+            Self::Jobs => jobs::expire_due(&ctx.arcp, batch).await,
+            Self::JobKeys => jobs::forget_keys(&ctx.arcp, batch).await,
+            Self::Workers => workers::tidy(&ctx.arcp, batch).await,
+            Self::Channels => channels::close_idle(&ctx.openintent, batch).await,
+            Self::Evictions => channels::evict(&ctx.openintent, batch).await,
+            Self::Purges => channels::purge(&ctx.openintent, batch).await,
             Self::Access => access::expire_entries(ctx, batch).await,
-            Self::Leases => leases::expire_due(ctx, batch).await,
+            Self::Leases => leases::expire_due(&ctx.openintent, batch).await,
             Self::Checkpoints => checkpoints::take_due(ctx, batch).await,
-            Self::Heartbeats => heartbeats::flush_beats(ctx).await,
-            Self::Silence => heartbeats::note_silence(ctx, batch).await,
-            Self::Drains => departures::finish_drains(ctx, batch).await,
+            Self::Heartbeats => heartbeats::flush_beats(&ctx.openintent).await,
+            Self::Silence => heartbeats::note_silence(&ctx.openintent, batch).await,
+            Self::Drains => departures::finish_drains(&ctx.openintent, batch).await,
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, batch).await,
             Self::Webhooks => deliveries::tidy(ctx, batch).await,
-            Self::Credentials => credentials::tidy(ctx, batch).await,
-            Self::Sessions => sessions::forget(ctx, batch).await,
-            Self::EnvelopeLogs => envelope_logs::tidy(ctx, batch).await,
-            Self::Pairs => exchanges::time_out(ctx, batch).await,
-            Self::Envelopes => envelopes::forget(ctx, batch).await,
-            Self::Moments => moments::expire_due(ctx, batch).await,
-            Self::Suspensions => suspensions::expire_due(ctx, batch).await,
-            Self::Coordinators => coordinators::expire_due(ctx, batch).await,
+            Self::Credentials => credentials::tidy(&ctx.arcp, batch).await,
+            Self::Sessions => sessions::forget(&ctx.arcp, batch).await,
+            Self::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, batch).await,
+            Self::Pairs => exchanges::time_out(&ctx.aee, batch).await,
+            Self::Envelopes => envelopes::forget(&ctx.aee, batch).await,
+            Self::Moments => moments::expire_due(&ctx.moments, batch).await,
+            Self::Suspensions => suspensions::expire_due(&ctx.openintent, batch).await,
+            Self::Coordinators => coordinators::expire_due(&ctx.openintent, batch).await,
             Self::Links => people::tidy(ctx, batch).await,
-            Self::Retries => failures::retry_due(ctx, batch).await,
-            Self::Memory => memory::expire_due(ctx, batch).await,
-            Self::TriggerEvents => triggers::hear(ctx).await,
-            Self::Triggers => triggers::expire_due(ctx, batch).await,
-            Self::TriggerFirings => triggers::tidy(ctx, batch).await,
-            Self::Reports => federation::report(ctx, batch).await,
-            Self::Federation => federation::tidy(ctx, batch).await,
+            Self::Retries => failures::retry_due(&ctx.openintent, batch).await,
+            Self::Memory => memory::expire_due(&ctx.openintent, batch).await,
+            Self::TriggerEvents => triggers::hear(&ctx.openintent).await,
+            Self::Triggers => triggers::expire_due(&ctx.openintent, batch).await,
+            Self::TriggerFirings => triggers::tidy(&ctx.openintent, batch).await,
+            Self::Reports => federation::report(&ctx.openintent, batch).await,
+            Self::Federation => federation::tidy(&ctx.openintent, batch).await,
             Self::ToolGrants => both(
-                tool_credentials::expire_due(ctx, batch).await,
-                tool_grants::expire_due(ctx, batch).await,
+                tool_credentials::expire_due(&ctx.openintent, batch).await,
+                tool_grants::expire_due(&ctx.openintent, batch).await,
             ),
-            Self::Invocations => invocations::tidy(ctx, batch).await,
-            Self::Vaults => {
-                both(tool_credentials::seal_anew(ctx, batch).await, vaults::forget(ctx, LARGE_BATCH).await)
-            }
+            Self::Invocations => invocations::tidy(&ctx.openintent, batch).await,
+            Self::Vaults => both(
+                tool_credentials::seal_anew(&ctx.openintent, batch).await,
+                vaults::forget(&ctx.openintent, LARGE_BATCH).await,
+            ),
         };
         let labels = SweepLabels { sweep: self.name() };
         match &done {

@@ -48,7 +48,7 @@ impl ArcpStdio {
     }
 }
 
-async fn announce(ctx: &entente_kernel::Ctx) -> Result<(), Failure> {
+async fn announce(ctx: &entente_bridges::Ctx) -> Result<(), Failure> {
     let made = seeds::development(ctx).await?;
     if let Some(secret) = made.and_then(|made| made.secret) {
         eprintln!("A key for this run, which may do everything and act as anybody: {}", secret.0);

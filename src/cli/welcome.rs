@@ -1,10 +1,12 @@
 //! Sample question in the developer's inbox (`entente dev`), so that the first page shows how questions look.
 //! It is asked once, in the same way as an agent asks.
 
+use entente_bridges::Ctx;
 use entente_domain::moments::MomentAsk;
 use entente_kernel::identity::{authentication, people};
-use entente_kernel::moments::{self, MomentFilter};
-use entente_kernel::{Caller, Ctx, Outcome};
+use entente_kernel::{Caller, Outcome};
+use entente_moments as moments;
+use entente_moments::MomentFilter;
 use serde_json::{Value, json};
 
 /// The agent that asks.
@@ -16,11 +18,11 @@ pub(super) async fn ask(ctx: &Ctx, key: &str) -> Outcome<()> {
     let caller = Caller::new(grant, Some(GUIDE), ctx.now())?;
     let filter =
         MomentFilter { principal: Some(people::DEVELOPER.to_owned()), limit: 1, ..MomentFilter::default() };
-    let (before, more) = moments::list(ctx, &caller, &filter).await?;
+    let (before, more) = moments::list(&ctx.moments, &caller, &filter).await?;
     if before.is_empty() && more.is_none() {
         let principal_id = people::DEVELOPER.to_owned();
         let ask = MomentAsk { agent_id: GUIDE.to_owned(), principal_id, ..MomentAsk::default() };
-        moments::emit(ctx, &caller, &question(), ask, None).await?;
+        moments::emit(&ctx.moments, &caller, &question(), ask, None).await?;
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use entente_aee::ingest::{IngestSettings, Relay, Signatures};
 use entente_domain::aee::envelopes::purposes::{Pattern, TOLERATED};
 use entente_domain::aee::envelopes::window::Window;
-use entente_kernel::aee::ingest::{IngestSettings, Relay, Signatures};
 
 use super::Reader;
 

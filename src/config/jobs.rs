@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entente_kernel::arcp::jobs::{JobSettings, Policy};
+use entente_arcp::jobs::{JobSettings, Policy};
 
 use super::Reader;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entente_kernel::moments::MomentSettings;
+use entente_moments::MomentSettings;
 
 use super::Reader;
 

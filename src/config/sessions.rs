@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use entente_arcp::sessions::SessionSettings;
 use entente_domain::arcp::sessions::features::Features;
-use entente_kernel::arcp::sessions::{SessionSettings, TokenSecret};
+use entente_kernel::TokenSecret;
 
 use super::Reader;
 
@@ -12,11 +13,6 @@ const SECRET: usize = 16;
 
 impl Reader<'_> {
     pub(super) fn sessions(&mut self) -> SessionSettings {
-        let secret = self.text("ENTENTE_ARCP_TOKEN_SECRET");
-        if secret.as_ref().is_some_and(|secret| secret.len() < SECRET) {
-            // The value is a secret, so the message does not contain it.
-            self.faults.push(format!("ENTENTE_ARCP_TOKEN_SECRET: must have at least {SECRET} characters"));
-        }
         let hours = self.parsed("ENTENTE_ARCP_IDLE_HOURS", 24_u64, "a number of hours from 1 to 8760", |n| {
             (1..=8_760).contains(n)
         });
@@ -27,8 +23,17 @@ impl Reader<'_> {
                 .max(Duration::from_secs(1)),
             per_principal: self.number("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", 1_000, 1..=1_000_000),
             idle: Duration::from_secs(hours * 3_600),
-            token_secret: secret.map(TokenSecret),
             offered: Features::all(),
         }
+    }
+
+    /// Reads the secret that signs tokens.
+    pub(super) fn token_secret(&mut self) -> Option<TokenSecret> {
+        let secret = self.text("ENTENTE_ARCP_TOKEN_SECRET");
+        if secret.as_ref().is_some_and(|secret| secret.len() < SECRET) {
+            // The value is a secret, so the message does not contain it.
+            self.faults.push(format!("ENTENTE_ARCP_TOKEN_SECRET: must have at least {SECRET} characters"));
+        }
+        secret.map(TokenSecret)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use entente_domain::openintent::tools::vault_keys::{Keyring, VaultKey};
-use entente_kernel::VaultSettings;
+use entente_openintent::tools::vaults::VaultSettings;
 
 use super::Reader;
 

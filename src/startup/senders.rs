@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use entente_bridges::Ctx;
 use entente_domain::ids::NodeId;
-use entente_kernel::Ctx;
 use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 
@@ -23,7 +23,7 @@ pub(super) fn senders(
     tasks: &Tasks,
 ) -> Result<(Arc<WebhookSender>, Arc<FederationSender>), StartError> {
     let egress = || Egress::new(&ctx.settings.webhooks, Arc::clone(names)).map_err(StartError::Egress);
-    let sending = Ctx { pool: webhooks.clone(), ..ctx.clone() };
+    let sending = ctx.with_pool(webhooks.clone());
     let webhook_sender =
         WebhookSender::new(sending.clone(), egress()?, node, permits, tasks.draining().clone());
     Ok((Arc::new(webhook_sender), Arc::new(FederationSender::new(sending, egress()?))))

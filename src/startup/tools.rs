@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use entente_kernel::Ctx;
-use entente_kernel::openintent::tools::invocations::CallQueue;
+use entente_bridges::Ctx;
+use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::tasks::Tasks;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
@@ -29,10 +29,10 @@ pub(super) fn start(
     tasks: &Tasks,
 ) -> Result<(CallQueue, PgPool), StartError> {
     let (desk, orders) = CallQueue::new();
-    let egress =
-        Egress::to_tools(&ctx.settings.vaults.allowed, Arc::clone(names)).map_err(StartError::Egress)?;
+    let egress = Egress::to_tools(&ctx.openintent.state.vaults.allowed, Arc::clone(names))
+        .map_err(StartError::Egress)?;
     let pool = entente_store::pool(database, TOOL_CONNECTIONS, tasks.draining());
-    let ctx = Ctx { pool: pool.clone(), ..ctx.clone() };
+    let ctx = ctx.with_pool(pool.clone());
     let (calling, orders) = (Calling::new(ctx, egress, tasks), Arc::new(Mutex::new(orders)));
     let all = tasks.clone();
     tasks.keep("tool calls", move || Arc::clone(&calling).drive(Arc::clone(&orders), all.clone()));

@@ -68,7 +68,7 @@ pub fn at(moment: &Value) -> String {
 
 /// Applies the due effects to the moments and returns the number of changes.
 pub async fn expire_due(world: &World) -> u64 {
-    entente_kernel::moments::expire_due(world.ctx(), 500).await.unwrap()
+    entente_moments::expire_due(&world.ctx().moments, 500).await.unwrap()
 }
 
 /// Asks `count` questions and advances the clock to their expiry.

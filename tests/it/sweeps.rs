@@ -8,16 +8,20 @@ mod traces;
 use std::time::Duration;
 
 use entente::background::sweeps::Sweep;
+use entente_aee::{envelope_logs, envelopes, exchanges};
+use entente_arcp::{credentials, jobs, sessions, workers};
+use entente_bridges::Ctx;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
-use entente_kernel::aee::{envelope_logs, envelopes, exchanges};
-use entente_kernel::arcp::{credentials, jobs, sessions, workers};
 use entente_kernel::log::checkpoints;
-use entente_kernel::openintent::messages::pending;
-use entente_kernel::openintent::tools::{invocations, tool_grants};
-use entente_kernel::openintent::{channels, coordinators, failures, leases, suspensions, tasks, triggers};
+use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::{Ctx, access, departures, heartbeats, idempotency, moments};
+use entente_kernel::{access, idempotency};
+use entente_moments as moments;
+use entente_openintent::agents::{departures, heartbeats};
+use entente_openintent::suspensions;
+use entente_openintent::tools::{invocations, tool_grants};
+use entente_openintent::{channels, coordinators, failures, leases, tasks, triggers};
 
 use self::traces::traces;
 use crate::aee::envelopes::{letter, with};
@@ -216,35 +220,35 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
 async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
     let done = match sweep {
         Sweep::Messages => pending::expire_due(ctx, limit).await,
-        Sweep::Tasks => tasks::expire_due(ctx, limit).await,
-        Sweep::Channels => channels::close_idle(ctx, limit).await,
-        Sweep::Evictions => channels::evict(ctx, limit).await,
-        Sweep::Purges => channels::purge(ctx, limit).await,
+        Sweep::Tasks => tasks::expire_due(&ctx.openintent, limit).await,
+        Sweep::Channels => channels::close_idle(&ctx.openintent, limit).await,
+        Sweep::Evictions => channels::evict(&ctx.openintent, limit).await,
+        Sweep::Purges => channels::purge(&ctx.openintent, limit).await,
         Sweep::Access => access::expire_entries(ctx, limit).await,
-        Sweep::Leases => leases::expire_due(ctx, limit).await,
+        Sweep::Leases => leases::expire_due(&ctx.openintent, limit).await,
         Sweep::Checkpoints => checkpoints::take_due(ctx, limit).await,
-        Sweep::Silence => heartbeats::note_silence(ctx, limit).await,
-        Sweep::Drains => departures::finish_drains(ctx, limit).await,
+        Sweep::Silence => heartbeats::note_silence(&ctx.openintent, limit).await,
+        Sweep::Drains => departures::finish_drains(&ctx.openintent, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
         Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
-        Sweep::Credentials => credentials::tidy(ctx, limit).await,
-        Sweep::Jobs => jobs::expire_due(ctx, limit).await,
-        Sweep::JobKeys => jobs::forget_keys(ctx, limit).await,
-        Sweep::Workers => workers::tidy(ctx, limit).await,
-        Sweep::Sessions => sessions::forget(ctx, limit).await,
-        Sweep::EnvelopeLogs => envelope_logs::tidy(ctx, limit).await,
-        Sweep::Pairs => exchanges::time_out(ctx, limit).await,
-        Sweep::Envelopes => envelopes::forget(ctx, limit).await,
-        Sweep::Moments => moments::expire_due(ctx, limit).await,
+        Sweep::Credentials => credentials::tidy(&ctx.arcp, limit).await,
+        Sweep::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
+        Sweep::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
+        Sweep::Workers => workers::tidy(&ctx.arcp, limit).await,
+        Sweep::Sessions => sessions::forget(&ctx.arcp, limit).await,
+        Sweep::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, limit).await,
+        Sweep::Pairs => exchanges::time_out(&ctx.aee, limit).await,
+        Sweep::Envelopes => envelopes::forget(&ctx.aee, limit).await,
+        Sweep::Moments => moments::expire_due(&ctx.moments, limit).await,
         Sweep::Links => entente_kernel::identity::people::tidy(ctx, limit).await,
-        Sweep::Memory => entente_kernel::openintent::memory::expire_due(ctx, limit).await,
-        Sweep::Retries => failures::retry_due(ctx, limit).await,
-        Sweep::Triggers => triggers::expire_due(ctx, limit).await,
-        Sweep::TriggerFirings => triggers::tidy(ctx, limit).await,
-        Sweep::Suspensions => suspensions::expire_due(ctx, limit).await,
-        Sweep::Coordinators => coordinators::expire_due(ctx, limit).await,
-        Sweep::ToolGrants => tool_grants::expire_due(ctx, limit).await,
-        Sweep::Invocations => invocations::tidy(ctx, limit).await,
+        Sweep::Memory => entente_openintent::memory::expire_due(&ctx.openintent, limit).await,
+        Sweep::Retries => failures::retry_due(&ctx.openintent, limit).await,
+        Sweep::Triggers => triggers::expire_due(&ctx.openintent, limit).await,
+        Sweep::TriggerFirings => triggers::tidy(&ctx.openintent, limit).await,
+        Sweep::Suspensions => suspensions::expire_due(&ctx.openintent, limit).await,
+        Sweep::Coordinators => coordinators::expire_due(&ctx.openintent, limit).await,
+        Sweep::ToolGrants => tool_grants::expire_due(&ctx.openintent, limit).await,
+        Sweep::Invocations => invocations::tidy(&ctx.openintent, limit).await,
         Sweep::Heartbeats
         | Sweep::KeyUses
         | Sweep::TriggerEvents

@@ -9,7 +9,9 @@
 
 pub mod access_requests;
 pub mod assignments;
+pub mod governance;
 pub mod membership;
+pub(crate) mod portfolios;
 
 use entente_domain::access::{self as domain, Acl, Entry, EntryAsk, Level, Policy};
 use entente_domain::clock::Timestamp;
@@ -26,8 +28,8 @@ use sqlx::PgConnection;
 use super::due::run_each;
 use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
 use crate::access::membership::{level, policy, require, require_manager};
+use crate::hooks::IntentChange;
 use crate::log::writer::IntentLog;
-use crate::openintent::{leases, tasks};
 
 /// Returns an intent's access control list; a list that was never set is open and empty.
 ///
@@ -179,7 +181,7 @@ async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     Ok(ended.len() as u64)
 }
 
-/// Ends the leases and tasks of agents that may no longer write (OI-7.4), within the operation that
+/// Takes what agents hold that may no longer write (OI-7.4), such as leases and tasks, within the operation that
 /// changed the access control list.
 pub(crate) async fn take_from_outsiders(
     conn: &mut PgConnection,
@@ -187,8 +189,7 @@ pub(crate) async fn take_from_outsiders(
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
-    leases::end_without_access(conn, ctx, log, actor).await?;
-    tasks::take_without_access(conn, ctx, log, actor).await
+    ctx.hooks.access_narrowed(&mut IntentChange { ctx, conn, log, actor }).await
 }
 
 pub(crate) fn event_payload(entry: &Entry) -> serde_json::Value {
@@ -275,7 +276,7 @@ async fn load_all(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<E
 ///
 /// # Errors
 /// A database error; an assigned name is invalid.
-pub(crate) async fn of_new(
+pub async fn of_new(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,

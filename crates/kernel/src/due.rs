@@ -9,7 +9,7 @@ use super::{AppError, Outcome};
 ///
 /// # Errors
 /// Returns the first failure.
-pub(crate) async fn run_each(
+pub async fn run_each(
     operations: impl IntoIterator<Item = impl Future<Output = Outcome<u64>>>,
 ) -> Outcome<u64> {
     let (mut done, mut failed) = (0, None);

@@ -42,7 +42,7 @@ impl AppError {
     }
 
     /// Returns the same failure for another command of a batch that failed as a whole.
-    pub(crate) fn repeated(&self) -> Self {
+    pub fn repeated(&self) -> Self {
         match self {
             Self::Refused(refusal) => Self::Refused(refusal.clone()),
             Self::Unavailable(why) => Self::Unavailable(why.clone()),
@@ -54,7 +54,7 @@ impl AppError {
     }
 
     /// Whether a lock could not be acquired in time, or the transaction was part of a deadlock.
-    pub(crate) fn is_contended(&self) -> bool {
+    pub fn is_contended(&self) -> bool {
         matches!(self, Self::RolledBack { state: "55P03" | "40P01" | "40001", .. })
     }
 }

@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use super::{Caller, Ctx, Outcome};
 
 /// Advisory lock of a principal's idempotency key.
-pub(crate) fn lock_key(principal: &str, key: &str) -> i64 {
+pub fn lock_key(principal: &str, key: &str) -> i64 {
     let digest = sha256(format!("idempotency\0{principal}\0{key}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
@@ -23,7 +23,7 @@ pub(crate) fn lock_key(principal: &str, key: &str) -> i64 {
 ///
 /// # Errors
 /// The key was used for a different request.
-pub(crate) async fn find<T: DeserializeOwned>(
+pub async fn find<T: DeserializeOwned>(
     conn: &mut PgConnection,
     caller: &Caller,
     once: Option<&Idempotency>,
@@ -45,7 +45,7 @@ pub(crate) async fn find<T: DeserializeOwned>(
 }
 
 /// Stores the response under the key.
-pub(crate) async fn keep<T: Serialize>(
+pub async fn keep<T: Serialize>(
     conn: &mut PgConnection,
     caller: &Caller,
     once: Option<&Idempotency>,
@@ -69,7 +69,7 @@ pub(crate) async fn keep<T: Serialize>(
 
 /// A response stored, or to be stored, under a key.
 #[derive(Debug, Clone)]
-pub(crate) struct StoredResponse {
+pub struct StoredResponse {
     /// Principal that used the key.
     pub principal_id: String,
     /// Idempotency key.
@@ -81,7 +81,7 @@ pub(crate) struct StoredResponse {
 }
 
 /// Returns the stored responses of several keys of several principals.
-pub(crate) async fn find_all(
+pub async fn find_all(
     conn: &mut PgConnection,
     principals: &[&str],
     keys: &[&str],

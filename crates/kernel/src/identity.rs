@@ -1,8 +1,10 @@
 //! Principals, their keys, and the caller of a request.
 
+pub mod agents;
 pub mod authentication;
 pub(crate) mod authority;
 pub mod caller;
+pub mod entities;
 pub mod identities;
 pub mod keys;
 pub mod people;

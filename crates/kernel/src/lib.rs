@@ -6,23 +6,20 @@
 //! connection and never begin or commit. Nothing here knows HTTP.
 
 pub mod access;
-pub mod aee;
-pub mod agents;
-pub mod arcp;
-pub mod bridges;
-pub mod departures;
+pub mod channels;
+pub mod costs;
 pub mod diagnosis;
-mod due;
+pub mod due;
 mod failure;
 pub mod feed;
-pub mod heartbeats;
+pub mod hooks;
 pub mod idempotency;
 pub mod identity;
+pub mod intents;
 pub mod log;
-mod many;
-pub mod moments;
+pub mod many;
+pub mod messages;
 pub mod nodes;
-pub mod openintent;
 pub mod overview;
 pub mod pages;
 pub mod refused;
@@ -37,7 +34,6 @@ use entente_domain::access::Policy;
 use entente_domain::clock::{Clock, Timestamp};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{Chance, IntentId};
-use entente_domain::openintent::federation::Federation;
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines;
 use entente_runtime::metrics::Metrics;
@@ -45,15 +41,14 @@ use entente_store::limits;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::feed::Feed;
-pub use aee::quotas::Quotas;
-pub use arcp::credentials::Provisioners;
+pub use channels::access::ChannelIntentCache;
 pub use failure::AppError;
 pub use feed::changes::StateChanges;
-pub use heartbeats::Beats;
+pub use hooks::Hooks;
+pub use identity::agents::Beats;
+pub use identity::authentication::TokenSecret;
 pub use identity::caller::{Caller, Grant, Grants};
 pub use identity::server_keys::ServerKeys;
-pub use openintent::channel_access::ChannelIntentCache;
-pub use openintent::tools::vaults::VaultSettings;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use webhooks::{WebhookSettings, Webhooks};
 
@@ -76,18 +71,8 @@ pub struct Settings {
     pub seeded_keys: bool,
     /// Webhook settings.
     pub webhooks: WebhookSettings,
-    /// Job settings.
-    pub jobs: arcp::jobs::JobSettings,
-    /// Session settings.
-    pub sessions: arcp::sessions::SessionSettings,
-    /// Envelope settings.
-    pub ingest: aee::ingest::IngestSettings,
-    /// Binding-moment settings.
-    pub moments: moments::MomentSettings,
-    /// The federated servers; `None` when federation is off.
-    pub federation: Option<Federation>,
-    /// Vault and tool settings.
-    pub vaults: VaultSettings,
+    /// Secret that signs tokens of the form `principal.exp.sig`; `None` refuses such tokens.
+    pub token_secret: Option<TokenSecret>,
 }
 
 /// Context of every operation: database, clock, randomness, feed and caches; cheap to clone.
@@ -101,6 +86,8 @@ pub struct Ctx {
     pub chance: Arc<dyn Chance>,
     /// Feed that publishes committed changes.
     pub feed: Arc<Feed>,
+    /// What the protocols do when another changes something.
+    pub hooks: Arc<Hooks>,
     /// Metrics registry.
     pub metrics: Metrics,
     /// Configuration.
@@ -117,18 +104,10 @@ pub struct Ctx {
     pub turns: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
-    /// Use of each envelope sender's priority quotas.
-    pub quotas: Arc<Quotas>,
-    /// Provisioners of job credentials.
-    pub provisioners: Arc<Provisioners>,
-    /// Cache of envelope rules and schemas.
-    pub policies: Arc<aee::policy_snapshot::PolicyCache>,
-    /// Cache of the keys that signed envelopes recently.
-    pub envelope_keys: Arc<aee::envelope_keys::KeyCache>,
 }
 
 /// Error for a stored word that the domain does not recognise.
-pub(crate) fn unknown(what: &str, word: &str) -> AppError {
+pub fn unknown(what: &str, word: &str) -> AppError {
     AppError::Inconsistent(format!("stored {what} `{word}` is none"))
 }
 
@@ -200,18 +179,18 @@ impl Ctx {
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub(crate) async fn snapshot(&self) -> Outcome<Tx> {
+    pub async fn snapshot(&self) -> Outcome<Tx> {
         deadlines::extend(limits::LONG_READ);
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_long_read())).await?)
     }
 
     /// Begins a transaction that holds these advisory locks.
-    pub(crate) async fn begin_locked(&self, locks: Vec<i64>) -> Outcome<Tx> {
+    pub async fn begin_locked(&self, locks: Vec<i64>) -> Outcome<Tx> {
         self.begin_waiting(locks, None).await
     }
 
     /// Like [`Self::begin_locked`]; waits up to `patience` for each lock, by default the connection's limit.
-    pub(crate) async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
+    pub async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
         locks.sort_unstable();
         locks.dedup();
         let statement = limits::begin_with_locks(&locks, patience);
@@ -219,12 +198,12 @@ impl Ctx {
     }
 
     /// Begins a transaction that waits at most `limits::AT_ONCE` for any lock.
-    pub(crate) async fn begin_at_once(&self) -> Outcome<Tx> {
+    pub async fn begin_at_once(&self) -> Outcome<Tx> {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_at_once())).await?)
     }
 
     /// Begins a transaction that holds a lock during work on other connections.
-    pub(crate) async fn begin_guard(&self) -> Outcome<Tx> {
+    pub async fn begin_guard(&self) -> Outcome<Tx> {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_guard())).await?)
     }
 }
@@ -233,7 +212,7 @@ impl Ctx {
 ///
 /// # Errors
 /// The database query fails.
-pub(crate) async fn try_locks(conn: &mut PgConnection, locks: &[i64]) -> Outcome<HashSet<i64>> {
+pub async fn try_locks(conn: &mut PgConnection, locks: &[i64]) -> Outcome<HashSet<i64>> {
     let mut locks = locks.to_vec();
     locks.sort_unstable();
     locks.dedup();
@@ -262,22 +241,22 @@ pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
 }
 
 /// Advisory lock of an intent: the random half of its id; a collision only costs a needless wait.
-pub(crate) fn lock_key(intent: IntentId) -> i64 {
+pub fn lock_key(intent: IntentId) -> i64 {
     let (_, low) = intent.uuid().as_u64_pair();
     i64::from_ne_bytes(low.to_ne_bytes())
 }
 
 /// Runs CPU-bound work on a blocking thread, so that it holds up no other task.
-pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 
 /// Refusal for a missing row.
-pub(crate) fn not_found(noun: &str) -> AppError {
+pub fn not_found(noun: &str) -> AppError {
     AppError::Refused(Refusal::not_found(noun))
 }
 
 /// Refusal that needs no row to be read.
-pub(crate) fn refuse(code: Code, message: impl Into<String>) -> AppError {
+pub fn refuse(code: Code, message: impl Into<String>) -> AppError {
     AppError::Refused(Refusal::new(code, message))
 }

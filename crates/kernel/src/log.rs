@@ -5,6 +5,7 @@ pub mod chains;
 pub mod checkpoints;
 pub mod events;
 pub mod exports;
+pub mod guarded_write;
 pub mod proofs;
 pub mod reader;
 pub mod traces;

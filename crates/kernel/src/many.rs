@@ -13,7 +13,7 @@ use super::{AppError, Outcome};
 const TRIES: usize = 3;
 
 /// Result of several commands in one transaction.
-pub(crate) enum Together<A> {
+pub enum Together<A> {
     /// All are done, each with its answer.
     Done(Vec<A>),
     /// Nothing was done, because these commands need locked rows.
@@ -21,7 +21,7 @@ pub(crate) enum Together<A> {
 }
 
 /// A handler of such commands.
-pub(crate) trait Many: Send {
+pub trait Many: Send {
     /// A command.
     type Command: Send + Sync;
     /// Its answer.
@@ -51,7 +51,7 @@ struct Batch<'a, M: Many> {
 /// Executes the commands, except those of lanes in `waits`.
 ///
 /// Commands without an answer wait for a lock, each with all later ones of its lane.
-pub(crate) async fn all<M: Many>(
+pub async fn all<M: Many>(
     many: &mut M,
     commands: &[M::Command],
     waits: &mut HashSet<u64>,
@@ -102,7 +102,7 @@ pub(crate) async fn all<M: Many>(
 }
 
 /// Executes the commands in one transaction that waits for locks; each gets an answer.
-pub(crate) async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outcome<M::Answer>> {
+pub async fn waiting<M: Many>(many: &mut M, commands: &[M::Command]) -> Vec<Outcome<M::Answer>> {
     let tried: Vec<&M::Command> = commands.iter().collect();
     match patiently(many.together(&tried)).await {
         Ok(Together::Done(answers)) => answers,

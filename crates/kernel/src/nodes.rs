@@ -63,7 +63,7 @@ pub async fn sign(ctx: &Ctx, node: NodeId, started_at: Timestamp) -> Outcome<boo
 ///
 /// # Errors
 /// The write fails.
-pub(crate) async fn probe(ctx: &Ctx, node: NodeId) -> Outcome<()> {
+pub async fn probe(ctx: &Ctx, node: NodeId) -> Outcome<()> {
     let written = async {
         sqlx::query!(
             "-- nodes::probe

@@ -21,7 +21,7 @@ pub struct Page<T> {
 }
 
 /// Byte limit of a page being read.
-pub(crate) struct Measure {
+pub struct Measure {
     grant: Arc<Grant>,
     bytes: i64,
     cut: bool,

@@ -13,8 +13,6 @@ use entente_domain::egress::Allowed;
 use entente_domain::ids::{ChannelId, IntentId};
 use tokio::sync::{Mutex, Notify};
 
-use super::Outcome;
-use crate::aee::mailboxes::Letter;
 use crate::feed::Record;
 use crate::webhooks::endpoints::Audience;
 
@@ -55,15 +53,10 @@ pub struct Post {
 /// Encoder of records for receivers, provided by the API; returns `None` if another record represents this one.
 pub type Encode = fn(&Record) -> Option<Post>;
 
-/// Encoder of envelopes in an entity's mailbox for receivers.
-pub type EncodeItem = fn(&str, Letter) -> Outcome<Post>;
-
 /// State shared by all webhook tasks.
 pub struct Webhooks {
     /// Encoder of records.
     pub encode: Encode,
-    /// Encoder of envelopes in mailboxes.
-    pub encode_item: EncodeItem,
     /// Cached receivers.
     pub(crate) audience: Mutex<Audience>,
     /// Wake-up after a delivery was queued.
@@ -73,8 +66,8 @@ pub struct Webhooks {
 impl Webhooks {
     /// Creates the state without receivers.
     #[must_use]
-    pub fn new(encode: Encode, encode_item: EncodeItem) -> Self {
-        Self { encode, encode_item, audience: Mutex::default(), queued: Notify::new() }
+    pub fn new(encode: Encode) -> Self {
+        Self { encode, audience: Mutex::default(), queued: Notify::new() }
     }
 
     /// Returns whether there are receivers, by this server's cache.

@@ -12,9 +12,9 @@ use entente_domain::openintent::tools::invocations::CallFailure;
 use entente_domain::openintent::tools::tool_credentials::ToolCredential;
 use entente_domain::openintent::tools::tool_secrets::{Scrubber, ToolSecret};
 use entente_kernel::Outcome;
-use entente_kernel::openintent::tools::invocations::Started;
-use entente_kernel::openintent::tools::tool_credentials;
-use entente_kernel::openintent::tools::tool_credentials::SecretState;
+use entente_openintent::tools::invocations::Started;
+use entente_openintent::tools::tool_credentials;
+use entente_openintent::tools::tool_credentials::SecretState;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex as Turn;
 use zeroize::Zeroizing;
@@ -103,7 +103,7 @@ impl Calling {
             scrubber.add(&token);
             return Ok(token);
         }
-        let renewed = tool_credentials::renewed(&self.ctx, &started.credential).await;
+        let renewed = tool_credentials::renewed(&self.ctx.openintent, &started.credential).await;
         let renewed = renewed.map_err(|failure| {
             tracing::error!(credential.id = %started.credential.id, error = %failure,
                 "a credential could not be read again");
@@ -187,6 +187,6 @@ impl Calling {
         if let Some(refresh) = refresh {
             next.put("refresh_token", refresh)?;
         }
-        tool_credentials::refreshed(&self.ctx, credential, &secret.clone().with(next)).await
+        tool_credentials::refreshed(&self.ctx.openintent, credential, &secret.clone().with(next)).await
     }
 }

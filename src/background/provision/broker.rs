@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use entente_arcp::credentials::{Answer, Minted, Order, ProvisionerError, Target, Upstream};
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::credentials::Bounds;
 use entente_domain::clock::rfc3339;
-use entente_kernel::arcp::credentials::{Answer, Minted, Order, ProvisionerError, Target, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};

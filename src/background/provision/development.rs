@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use entente_arcp::credentials::{Answer, Minted, Order, Provisioner, Target, Upstream};
 use entente_domain::arcp::budgets::BUDGET;
 use entente_domain::arcp::credentials::{MODELS, Rule};
 use entente_domain::ids::Chance;
-use entente_kernel::arcp::credentials::{Answer, Minted, Order, Provisioner, Target, Upstream};
 
 /// Endpoint of these credentials. The name never resolves (RFC 2606).
 const ENDPOINT: &str = "https://development.invalid/v1";

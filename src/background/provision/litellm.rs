@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use entente_arcp::credentials::{Answer, Minted, Order, ProvisionerError, Target, Upstream};
 use entente_domain::arcp::credentials::Bounds;
-use entente_kernel::arcp::credentials::{Answer, Minted, Order, ProvisionerError, Target, Upstream};
 use serde_json::{Map, Number, Value, json};
 
 use super::{REVOKE_TIME, ask_for, bounded, incomplete, refused, ttl, unanswered};

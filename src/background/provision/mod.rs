@@ -8,10 +8,10 @@ mod litellm;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_arcp::credentials::Provisioners;
+use entente_arcp::credentials::{Order, Provisioner, ProvisionerError, Upstream};
 use entente_domain::arcp::credentials::Bounds;
 use entente_domain::ids::Chance;
-use entente_kernel::Provisioners;
-use entente_kernel::arcp::credentials::{Order, Provisioner, ProvisionerError, Upstream};
 
 use self::broker::Broker;
 use self::development::Development;

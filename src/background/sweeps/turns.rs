@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entente_kernel::Ctx;
+use entente_bridges::Ctx;
 use entente_runtime::deadlines::within;
 use entente_runtime::metrics::SweepLabels;
 use entente_runtime::tasks::Tasks;

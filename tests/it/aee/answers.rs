@@ -1,10 +1,10 @@
 //! The server's own replies to tasks that are addressed to it (AEE §9.2).
 
+use entente_aee::answers::{Answer, INFO, REFUTED, answer, health};
+use entente_aee::refutations;
 use entente_domain::aee::envelopes;
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType};
 use entente_kernel::Caller;
-use entente_kernel::aee::answers::{Answer, INFO, REFUTED, answer, health};
-use entente_kernel::aee::refutations;
 use entente_kernel::identity::authentication;
 
 use crate::aee::envelopes::{letter, mail, two, with};
@@ -22,7 +22,7 @@ async fn caller(world: &World, agent: &str) -> Caller {
 
 async fn ask(world: &World, caller: &Caller, intent: &str, payload: Value) -> Answer {
     let asked = Envelope { sender: caller.agent.clone(), ..envelope("task", intent, payload) };
-    answer(world.ctx(), caller, SERVER, &asked).await.unwrap()
+    answer(&world.ctx().aee, caller, SERVER, &asked).await.unwrap()
 }
 
 /// Like [`ask`], but asserts a result and returns its payload.
@@ -106,17 +106,17 @@ async fn health_is_what_is_found() {
     let me = caller(&world, "agent.a").await;
     assert_eq!(told(&world, &me, "aee.status.health", json!({})).await["status"], "healthy");
     ctx.metrics.webhook_lag.set(90_000);
-    let slow = health(ctx).await;
+    let slow = health(&ctx.aee).await;
     assert_eq!((&slow["status"], &slow["checks"]["webhook_lag_ms"]), (&json!("degraded"), &json!(90_000)));
     ctx.metrics.webhook_lag.set(0);
     sqlx::query("UPDATE _sqlx_migrations SET version = -version WHERE version = (SELECT max(version) FROM _sqlx_migrations)")
         .execute(&ctx.pool)
         .await
         .unwrap();
-    let old = health(ctx).await;
+    let old = health(&ctx.aee).await;
     assert_eq!((&old["status"], &old["checks"]["migrations"]), (&json!("unhealthy"), &json!(false)));
     let away = sqlx::PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/none").unwrap();
-    let gone = health(&entente_kernel::Ctx { pool: away, ..ctx.clone() }).await;
+    let gone = health(&ctx.with_pool(away).aee).await;
     assert_eq!((&gone["status"], &gone["checks"]["database"]), (&json!("unhealthy"), &json!(false)));
     world.end().await;
 }
@@ -148,7 +148,7 @@ async fn an_envelope_is_fetched_by_its_parties_only() {
         sender: "agent.c".to_owned(),
         ..envelope("task", "aee.context.fetch", json!({ "id": id, "hash": hash }))
     };
-    assert_eq!(answer(world.ctx(), &one, SERVER, &for_another).await.unwrap().payload, none);
+    assert_eq!(answer(&world.ctx().aee, &one, SERVER, &for_another).await.unwrap().payload, none);
     let locator = format!("store://envelopes/{id}");
     assert_eq!(
         told(&world, &one, "aee.context.fetch", json!({ "id": id, "locator": locator })).await["found"],

@@ -3,10 +3,10 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
+use entente_aee::envelope_keys::{still_in_force, verify};
 use entente_domain::aee::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_domain::aee::envelopes::{Envelope, check};
 use entente_domain::identity::signatures::Signer;
-use entente_kernel::aee::envelope_keys::{still_in_force, verify};
 
 use crate::aee::envelopes::letter;
 use crate::harness::{Client, Setup, Value, World, json};
@@ -35,7 +35,7 @@ fn signed(from: &str, kid: &str, key: &SigningKey) -> (Envelope, Sig) {
 
 /// Returns the server's verdict on a signature: the reason if it is refused.
 async fn judged(world: &World, (envelope, sig): &(Envelope, Sig)) -> Result<(), String> {
-    verify(world.ctx(), envelope, sig).await.map_err(|e| e.to_string())
+    verify(&world.ctx().aee, envelope, sig).await.map_err(|e| e.to_string())
 }
 
 /// Returns the keys of an entity that are in force within a transaction.

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use entente_aee::quotas::Quotas;
 use entente_domain::aee::envelopes::Priority;
 use entente_domain::aee::envelopes::quotas::Rates;
 use entente_domain::refusal::Code;
-use entente_kernel::Quotas;
 
 use crate::harness::{Setup, World};
 
@@ -104,7 +104,7 @@ fn memory_is_bounded_and_the_busiest_are_the_last_to_be_forgotten() {
 async fn the_rates_are_settings() {
     let settings = vec![("ENTENTE_AEE_URGENT_PER_MINUTE", "1"), ("ENTENTE_AEE_PER_MINUTE", "3")];
     let world = World::with(Setup { settings, live: false }).await;
-    let quotas = &world.ctx().quotas;
+    let quotas = &world.ctx().aee.state.quotas;
     let send = || quotas.admit(("agent.ada", "agent.ada"), Priority::Urgent, second(1));
     assert_eq!((send(), send(), send()), (Ok(Priority::Urgent), Ok(Priority::High), Ok(Priority::High)));
     assert_eq!(send().unwrap_err().code, Code::RateLimited);

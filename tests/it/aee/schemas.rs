@@ -1,9 +1,9 @@
 //! Payload schemas (AEE §6.4, §9.3): publishing, reading, removing and validation.
 
+use entente_aee::policy_snapshot;
 use entente_domain::aee::envelopes::Warning;
 use entente_domain::refusal::Code;
 use entente_kernel::AppError;
-use entente_kernel::aee::policy_snapshot;
 
 use crate::aee::rules::envelope;
 use crate::harness::{Client, Value, World, json};
@@ -114,8 +114,8 @@ async fn a_payload_is_judged_by_the_schema_of_its_type() {
     let good = envelope("task", "ops.backup.check", json!({ "cluster": "x" }));
     let result = envelope("result", "ops.backup.check", json!({ "cluster": 1 }));
     let fits = async |envelope| {
-        let book = policy_snapshot::latest(world.ctx()).await.unwrap();
-        book.fits(world.ctx(), envelope).await.map_err(|failure| match failure {
+        let book = policy_snapshot::latest(&world.ctx().aee).await.unwrap();
+        book.fits(&world.ctx().aee, envelope).await.map_err(|failure| match failure {
             AppError::Refused(refusal) => refusal,
             failure => panic!("{failure}"),
         })
@@ -161,9 +161,9 @@ async fn a_change_has_only_what_was_changed_read_again() {
     publish(&owner, "warn").await;
     let bad = json!({ "cluster": 7 });
     let faults = async || {
-        let book = policy_snapshot::latest(world.ctx()).await.unwrap();
+        let book = policy_snapshot::latest(&world.ctx().aee).await.unwrap();
         let kind = entente_domain::aee::envelopes::EnvelopeType::Task;
-        book.faults(world.ctx(), "ops.backup.check", kind, &bad).await.unwrap().unwrap().len()
+        book.faults(&world.ctx().aee, "ops.backup.check", kind, &bad).await.unwrap().unwrap().len()
     };
     assert_eq!(faults().await, 1);
     // Changed directly in the database, so that only a reload would notice it.

@@ -24,12 +24,12 @@ use entente::background::egress::{Names, SystemNames};
 use entente::background::sweeps::run_all;
 use entente::config::Config;
 use entente::startup::{Parts, Server};
+use entente_bridges::Ctx;
 use entente_domain::clock::{Clock, Timestamp};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::{Chance, IntentId};
 use entente_domain::log::chains::verify;
 use entente_domain::log::events::Sealed;
-use entente_kernel::Ctx;
 use entente_kernel::identity::seeds;
 use sqlx::postgres::PgConnectOptions;
 

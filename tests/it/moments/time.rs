@@ -106,7 +106,7 @@ async fn what_is_due_for_longest_comes_first() {
     world.clock.advance(90);
     // One at a time, as with a backlog larger than a batch.
     for next in [&of_job, &lapse[2], &lapse[1], &lapse[0]] {
-        assert_eq!(entente_kernel::moments::expire_due(world.ctx(), 1).await.unwrap(), 1);
+        assert_eq!(entente_moments::expire_due(&world.ctx().moments, 1).await.unwrap(), 1);
         let written: Vec<String> = sqlx::query_scalar(
             "SELECT id::text FROM moments WHERE ended_at IS NOT NULL ORDER BY changed_seq DESC",
         )

@@ -288,8 +288,8 @@ async fn of_two_servers_one_tells() {
     assign(&ada, &intent, "agent.ada").await;
     policy(&ada, &intent, json!({ "base_delay_ms": 0 })).await;
     fail(&ada, &intent, json!({})).await;
-    let due = |ctx: entente_kernel::Ctx| async move {
-        entente_kernel::openintent::failures::retry_due(&ctx, 10).await.unwrap()
+    let due = |ctx: entente_bridges::Ctx| async move {
+        entente_openintent::failures::retry_due(&ctx.openintent, 10).await.unwrap()
     };
     let (one, two) = tokio::join!(due(world.ctx().clone()), due(other.ctx().clone()));
     assert_eq!(one + two, 1);

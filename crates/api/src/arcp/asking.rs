@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use entente_arcp::inventory;
+use entente_arcp::jobs;
+use entente_arcp::jobs::{Canceller, Origin};
+use entente_arcp::sessions;
+use entente_arcp::sessions::{Arrival, Entered, Since};
 use entente_domain::arcp::jobs::ask::Submit;
 use entente_domain::arcp::jobs::wire::Listed;
 use entente_domain::arcp::sessions::dialects::Dialect;
@@ -13,11 +18,6 @@ use entente_domain::ids::JobId;
 use entente_domain::rate::Verdict;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
-use entente_kernel::arcp::inventory;
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{Canceller, Origin};
-use entente_kernel::arcp::sessions;
-use entente_kernel::arcp::sessions::{Arrival, Entered, Since};
 use entente_kernel::identity::authentication;
 use entente_kernel::{AppError, Caller};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ pub(super) async fn enter(
     let unknown = || Refusal::new(Code::Unauthenticated, "Invalid or missing API key");
     let grant = match &hello.resume {
         Some(resume) if hello.token.is_empty() => {
-            sessions::presented(ctx, resume).await?.ok_or_else(sessions::lost)?
+            sessions::presented(&ctx.arcp, resume).await?.ok_or_else(sessions::lost)?
         }
         _ if hello.token.is_empty() => return Err(unknown().into()),
         _ => authentication::of_token(ctx, &hello.token, line.address).await?,
@@ -101,12 +101,12 @@ pub(super) async fn enter(
         features: (!hello.bare || !hello.features.is_empty()).then_some(features),
         lines: line.lines,
     };
-    let agents = inventory::list(ctx, &caller).await?;
+    let agents = inventory::list(&ctx.arcp, &caller).await?;
     let (entered, last_seq, follows) = match &hello.resume {
-        None => (sessions::open(ctx, &caller, arrival).await?, 0, Vec::new()),
+        None => (sessions::open(&ctx.arcp, &caller, arrival).await?, 0, Vec::new()),
         Some(resume) => {
-            let entered = sessions::resume(ctx, &caller, resume, arrival).await?;
-            let follows = sessions::followed(ctx, entered.id).await?;
+            let entered = sessions::resume(&ctx.arcp, &caller, resume, arrival).await?;
+            let follows = sessions::followed(&ctx.arcp, entered.id).await?;
             (entered, resume.last_event_seq, follows)
         }
     };
@@ -158,14 +158,14 @@ impl Backend {
 
     async fn follow(&self, job: JobId, since: Since) -> Result<sessions::Followed, AppError> {
         let ctx = &self.api.ctx;
-        let described = jobs::describe(ctx, &self.caller, job).await?;
-        sessions::follow(ctx, &self.entered, described, since).await
+        let described = jobs::describe(&ctx.arcp, &self.caller, job).await?;
+        sessions::follow(&ctx.arcp, &self.entered, described, since).await
     }
 
     /// Subscribes to a job; the outcome is recorded in either case (§14).
     pub async fn subscribe(self, request: Request, job_id: JobId, since: Since) -> Done {
         let ctx = &self.api.ctx;
-        let seen = jobs::describe(ctx, &self.caller, job_id).await;
+        let seen = jobs::describe(&ctx.arcp, &self.caller, job_id).await;
         let allowed = match &seen {
             Ok(_) => Some(true),
             Err(AppError::Refused(_)) => Some(false),
@@ -173,9 +173,9 @@ impl Backend {
         };
         let followed = async {
             if let Some(allowed) = allowed {
-                sessions::observed(ctx, &self.caller, self.entered.id, job_id, allowed).await?;
+                sessions::observed(&ctx.arcp, &self.caller, self.entered.id, job_id, allowed).await?;
             }
-            sessions::follow(ctx, &self.entered, seen?, since).await
+            sessions::follow(&ctx.arcp, &self.entered, seen?, since).await
         };
         match followed.await {
             Ok(followed) => {
@@ -189,7 +189,7 @@ impl Backend {
 
     /// Stops following a job.
     pub async fn unsubscribe(self, job_id: JobId) -> Done {
-        if let Err(failure) = sessions::unfollow(&self.api.ctx, self.entered.id, job_id).await {
+        if let Err(failure) = sessions::unfollow(&self.api.ctx.arcp, self.entered.id, job_id).await {
             tracing::debug!(error = %failure, "a job is still followed");
         }
         Done::Unfollowed(job_id)
@@ -198,7 +198,7 @@ impl Backend {
     /// Cancels a job.
     pub async fn cancel(self, request: Request, job_id: JobId, reason: Option<String>) -> Done {
         let by = Canceller::Session(self.entered.id);
-        let answer = match jobs::cancel(&self.api.ctx, &self.caller, job_id, by, reason).await {
+        let answer = match jobs::cancel(&self.api.ctx.arcp, &self.caller, job_id, by, reason).await {
             Ok(job) => Answer::Cancelled {
                 job_id,
                 trace_id: job.trace_id,
@@ -220,7 +220,7 @@ impl Backend {
             cursor: list.cursor,
         };
         loop {
-            let (jobs, next) = match jobs::list(&self.api.ctx, &self.caller, &filter).await {
+            let (jobs, next) = match jobs::list(&self.api.ctx.arcp, &self.caller, &filter).await {
                 Ok(page) => page,
                 Err(failure) => return Done::Answer(request, Answer::Refused(refusal(failure), None), None),
             };
@@ -235,7 +235,7 @@ impl Backend {
 
     /// Warns the client that it lags behind.
     pub async fn press(self, job_id: JobId, lag: i64) -> Done {
-        if let Err(failure) = sessions::press(&self.api.ctx, &self.entered, job_id, lag).await {
+        if let Err(failure) = sessions::press(&self.api.ctx.arcp, &self.entered, job_id, lag).await {
             tracing::debug!(error = %failure, "a client that lags was not told");
         }
         Done::Nothing
@@ -244,14 +244,14 @@ impl Backend {
     /// Records the number up to which the client has processed events.
     pub async fn acked(self, seq: i64) {
         let Entered { id, connection, .. } = *self.entered;
-        if let Err(failure) = sessions::acked(&self.api.ctx, id, connection, seq).await {
+        if let Err(failure) = sessions::acked(&self.api.ctx.arcp, id, connection, seq).await {
             tracing::debug!(error = %failure, "an acknowledgement was not noted");
         }
     }
 
     /// Records that the session is connected, and whether its client was heard on this connection.
     pub async fn keep(self, heard: bool) -> Done {
-        match sessions::keep(&self.api.ctx, &self.entered, heard).await {
+        match sessions::keep(&self.api.ctx.arcp, &self.entered, heard).await {
             Ok(current) => Done::Kept(current),
             // Retried before the session's window closes.
             Err(_unreachable) => Done::Kept(true),
@@ -260,14 +260,14 @@ impl Backend {
 
     /// Checks whether closing the session would lose nothing.
     pub async fn rest(self) -> Done {
-        Done::Idle(sessions::is_idle(&self.api.ctx, self.entered.id).await.unwrap_or(false))
+        Done::Idle(sessions::is_idle(&self.api.ctx.arcp, self.entered.id).await.unwrap_or(false))
     }
 
     /// Reads the session's events after a number, and whether more events of followed jobs wait to be
     /// numbered.
     pub async fn read(self, after: i64, plan: bool) -> Result<(sessions::Batch, bool), AppError> {
         let ctx = &self.api.ctx;
-        let left = plan && sessions::plan(ctx, &self.entered).await?;
-        Ok((sessions::after(ctx, &self.entered, after).await?, left))
+        let left = plan && sessions::plan(&ctx.arcp, &self.entered).await?;
+        Ok((sessions::after(&ctx.arcp, &self.entered, after).await?, left))
     }
 }

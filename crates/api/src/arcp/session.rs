@@ -10,13 +10,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entente_arcp::sessions;
+use entente_arcp::sessions::Batch;
 use entente_domain::arcp::sessions::dialogue::{Ask, Closing, Do, Terms};
 use entente_domain::arcp::sessions::machine::Machine;
 use entente_domain::arcp::sessions::{Delivery, Moment};
 use entente_domain::ids::{JobId, SessionId};
 use entente_kernel::Outcome;
-use entente_kernel::arcp::sessions;
-use entente_kernel::arcp::sessions::Batch;
 use entente_kernel::feed::Listener;
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
@@ -175,12 +175,12 @@ async fn voided(backend: Option<&Backend>) {
 
 impl Session {
     fn new(api: Arc<ApiState>, line: Connection) -> Self {
-        let settings = &api.ctx.settings.sessions;
+        let settings = &api.ctx.arcp.state.sessions;
         let terms = Terms {
             version: env!("CARGO_PKG_VERSION"),
             heartbeat: settings.heartbeat,
             resume_window: settings.resume_window,
-            offered: sessions::offered(&api.ctx),
+            offered: sessions::offered(&api.ctx.arcp),
             dialect: line.dialect,
             lines: line.lines,
         };

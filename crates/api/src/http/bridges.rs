@@ -1,9 +1,10 @@
 //! Endpoints for bridges, which carry traffic between envelopes, jobs and messages. For operators.
 
 use actix_web::{HttpResponse, delete, get, put, web};
+use entente_bridges::envelope_bridges;
+use entente_bridges::envelope_bridges::BridgeRecord;
 use entente_domain::bridges::Bridge;
 use entente_domain::identity::keys::Dialect;
-use entente_kernel::bridges::{self, BridgeRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -60,7 +61,7 @@ impl BridgeBody {
     responses((status = 200, description = "The bridges", body = Vec<BridgeBody>)))]
 #[get("/aee/bridges")]
 async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
-    let all = bridges::list(&api.ctx, &asker.caller).await?;
+    let all = envelope_bridges::list(&api.ctx, &asker.caller).await?;
     ok(&all.into_iter().map(|kept| BridgeBody::new(kept, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -75,7 +76,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
     responses((status = 200, description = "The bridge", body = BridgeBody)))]
 #[put("/aee/bridges/{name}")]
 async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<Bridge>) -> Reply {
-    let kept = bridges::put(&api.ctx, &asker.caller, &path, body.value).await?;
+    let kept = envelope_bridges::put(&api.ctx, &asker.caller, &path, body.value).await?;
     ok(&BridgeBody::new(kept, asker.dialect))
 }
 
@@ -87,6 +88,6 @@ async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, bo
     responses((status = 204, description = "Removed")))]
 #[delete("/aee/bridges/{name}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    bridges::remove(&api.ctx, &asker.caller, &path).await?;
+    envelope_bridges::remove(&api.ctx, &asker.caller, &path).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -1,12 +1,12 @@
 //! Encodes records as webhooks: `{"type", "timestamp", "data"}` as in Standard Webhooks. The data is the same as in a
 //! stream's frame; for an event it is the event itself, so that the receiver needs nothing else.
 
+use entente_aee::mailboxes::Letter;
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::log::events::check_trace_id;
 use entente_domain::webhooks::{ENVELOPE, MESSAGE, item_id, receipt_id};
 use entente_kernel::Outcome;
-use entente_kernel::aee::mailboxes::Letter;
 use entente_kernel::feed::Record;
 use entente_kernel::webhooks::Post;
 use serde::Serialize;

@@ -15,8 +15,9 @@ use entente_domain::moments::rates::Rates;
 use entente_domain::moments::{MomentAsk, MomentState, ValidWhile};
 use entente_domain::refusal::Refusal;
 use entente_kernel::feed::WakeKey;
-use entente_kernel::moments::{self, MomentFilter};
 use entente_kernel::{AppError, Caller};
+use entente_moments as moments;
+use entente_moments::MomentFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -138,7 +139,7 @@ async fn emit(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body
     let agent = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
     let caller = asker.caller.acting_as(agent);
     let brief = said.binding_moment.take();
-    let emitted = moments::emit(&api.ctx, &caller, &brief, said.ask()?, once.as_ref()).await?;
+    let emitted = moments::emit(&api.ctx.moments, &caller, &brief, said.ask()?, once.as_ref()).await?;
     let body = EmittedBody::new(&emitted, asker.dialect);
     if emitted.repeated { ok(&body) } else { created(&body) }
 }
@@ -207,7 +208,7 @@ async fn deliberate(
     let ask = said.ask()?;
     // Only the subject is hashed, not the text: a hash of the first message could be guessed.
     let once = once_about(&request, &ask.begins())?;
-    let begun = moments::deliberate(&api.ctx, &caller, ask, &text, once.as_ref()).await?;
+    let begun = moments::deliberate(&api.ctx.moments, &caller, ask, &text, once.as_ref()).await?;
     let body = MomentBody::new(&begun.shown, asker.dialect);
     if begun.repeated { ok(&body) } else { created(&body) }
 }
@@ -250,7 +251,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         limit: limit(&query)?,
         before: query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?,
     };
-    let (found, next_cursor) = moments::list(&api.ctx, &asker.caller, &filter).await?;
+    let (found, next_cursor) = moments::list(&api.ctx.moments, &asker.caller, &filter).await?;
     let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
     ok(&ListBody { moments, next_cursor })
 }
@@ -266,7 +267,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 #[get("/moments/inbox")]
 async fn inbox(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let after = query.parsed("cursor", "a cursor of this list", |text| text.parse().ok())?;
-    let (found, next_cursor) = moments::inbox(&api.ctx, &asker.caller, limit(&query)?, after).await?;
+    let (found, next_cursor) = moments::inbox(&api.ctx.moments, &asker.caller, limit(&query)?, after).await?;
     let moments = found.iter().map(|shown| MomentBody::new(shown, asker.dialect)).collect();
     ok(&ListBody { moments, next_cursor })
 }
@@ -297,7 +298,7 @@ struct RatedBody {
     responses((status = 200, description = "Rates over all questions of each agent, then by decision class", body = Vec<RatedBody>)))]
 #[get("/moments/rates")]
 async fn rates(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
-    let rated = moments::rates(&api.ctx, &asker.caller, query.text("agent")).await?.into_iter();
+    let rated = moments::rates(&api.ctx.moments, &asker.caller, query.text("agent")).await?.into_iter();
     let bodies: Vec<RatedBody> = rated
         .map(|one| RatedBody { agent_id: one.agent_id, decision_class: one.decision_class, rates: one.rates })
         .collect();
@@ -332,12 +333,12 @@ async fn get(
     let seen = query.parsed("seen", "a version", |text| text.parse().ok())?;
     let (ctx, caller) = (&api.ctx, &asker.caller);
     let shown = if wait == 0 {
-        moments::get(ctx, caller, moment_id).await?
+        moments::get(&ctx.moments, caller, moment_id).await?
     } else {
         let _permit = caller.waits(api.limits.max_streams_per_key)?;
         tokio::select! {
-            found = moments::wait(ctx, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
-            () = presence.over().cancelled() => moments::get(ctx, caller, moment_id).await?,
+            found = moments::wait(&ctx.moments, caller, moment_id, seen, Duration::from_secs(wait.into())) => found?,
+            () = presence.over().cancelled() => moments::get(&ctx.moments, caller, moment_id).await?,
         }
     };
     ok(&MomentBody::new(&shown, asker.dialect))
@@ -358,10 +359,10 @@ async fn follow(request: HttpRequest, api: web::Data<ApiState>, asker: Asker) ->
         .map(|text| text.trim().parse::<i64>().map_err(|_no_number| unreadable("Last-Event-ID")));
     let after = match after.transpose()? {
         Some(after) => after,
-        None => moments::last_change(&api.ctx).await?,
+        None => moments::last_change(&api.ctx.moments).await?,
     };
     // Checks access before the stream begins, so that a refusal is an ordinary response.
-    moments::changes(&api.ctx, &asker.caller, after, 1).await?;
+    moments::changes(&api.ctx.moments, &asker.caller, after, 1).await?;
     respond(api, asker.caller, Followed { after, dialect: asker.dialect }, Some(listener))
 }
 
@@ -379,7 +380,7 @@ impl Source for Followed {
     }
 
     async fn read(&mut self, api: &ApiState, caller: &Caller) -> Result<Chunk, AppError> {
-        let found = moments::changes(&api.ctx, caller, self.after, STEP).await?;
+        let found = moments::changes(&api.ctx.moments, caller, self.after, STEP).await?;
         let mut text = BytesMut::new();
         for shown in &found {
             self.after = shown.changed_seq;

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use entente_bridges::Ctx;
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::clock::{plus_seconds, rfc3339};
 use entente_domain::ids::{IntentId, JobId, MomentId};
@@ -12,8 +13,8 @@ use entente_domain::moments::text::{Shown as Around, text as as_text};
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::slips::Slip;
-use entente_kernel::Ctx;
-use entente_kernel::moments::{self, Emitted, MomentView};
+use entente_moments as moments;
+use entente_moments::{Emitted, MomentView};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -163,7 +164,7 @@ async fn ask_principal(call: Call) -> Said {
         ..MomentAsk::default()
     };
     let Emitted { shown, warnings, .. } =
-        moments::emit(call.ctx(), &caller, &slots, ask, once.as_ref()).await?;
+        moments::emit(&call.ctx().moments, &caller, &slots, ask, once.as_ref()).await?;
     let warnings: Vec<Value> =
         warnings.iter().map(|one| json!({ "code": one.code, "note": one.note })).collect();
     let open = shown.moment.state == MomentState::Open && patience > 0;

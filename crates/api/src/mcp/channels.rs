@@ -4,7 +4,7 @@
 use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::channels::{ChannelAsk, ChannelStatus, MemberPolicy};
-use entente_kernel::openintent::channels;
+use entente_openintent::channels;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,8 @@ async fn list_channels(call: Call) -> Said {
     let said: ListArgs = call.read()?;
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let filter = channels::ChannelFilter { status: said.status, limit, offset: 0 };
-    let found = channels::list(call.ctx(), &call.caller, id("intent", &said.intent_id)?, &filter).await?;
+    let found =
+        channels::list(&call.ctx().openintent, &call.caller, id("intent", &said.intent_id)?, &filter).await?;
     let strict = call.ctx().settings.strict;
     let bodies: Vec<ChannelBody> =
         found.into_iter().map(|channel| ChannelBody::new(channel, strict, Dialect::Standard)).collect();
@@ -111,7 +112,7 @@ async fn open_channel(call: Call) -> Said {
         options: said.options,
     };
     let intent_id = id("intent", &said.intent_id)?;
-    let channel = channels::create(call.ctx(), &call.caller, intent_id, ask, None).await?;
+    let channel = channels::create(&call.ctx().openintent, &call.caller, intent_id, ask, None).await?;
     let summary = format!("Opened the channel `{}`: {}.", channel.name, channel.id);
     Answer::new(summary, &ChannelBody::new(channel, call.ctx().settings.strict, Dialect::Standard))
 }

@@ -5,19 +5,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::entente_moments as decisions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use entente_aee::mailboxes;
+use entente_aee::mailboxes::Letter;
+use entente_arcp::jobs;
+use entente_arcp::jobs::JobEventPosition;
+use entente_bridges::Ctx;
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::Ctx;
-use entente_kernel::aee::mailboxes;
-use entente_kernel::aee::mailboxes::Letter;
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::JobEventPosition;
 use entente_kernel::feed::streams::{End, Stream, Subject};
 use entente_kernel::feed::{Frame, Listener, Record, ResumeToken, WakeKey};
-use entente_kernel::moments as decisions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -201,17 +201,17 @@ impl Watch {
         if wants(Kind::Decisions) {
             listener.add(WakeKey::Inbox(caller.agent.clone()));
             if cursor.decisions.is_none() {
-                cursor.decisions = Some(decisions::last_change(ctx).await?);
+                cursor.decisions = Some(decisions::last_change(&ctx.moments).await?);
             }
         }
         if wants(Kind::Jobs) {
             let statuses = vec![JobStatus::Pending, JobStatus::Running];
             let filter = jobs::JobFilter { statuses, limit: BELLS, ..jobs::JobFilter::default() };
-            for job in jobs::list(ctx, caller, &filter).await?.0 {
+            for job in jobs::list(&ctx.arcp, caller, &filter).await?.0 {
                 listener.add(WakeKey::Job(job.id));
             }
             if cursor.jobs.is_none() {
-                cursor.jobs = Some(jobs::start_of_everything(ctx).await?);
+                cursor.jobs = Some(jobs::start_of_everything(&ctx.arcp).await?);
             }
         }
         let stream = if wants(Kind::Messages) || wants(Kind::Assignments) {
@@ -269,7 +269,7 @@ impl Watch {
         if self.kinds.contains(&Kind::Decisions) && found.len() < limit {
             let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
             let after = self.cursor.decisions.unwrap_or_default();
-            for change in decisions::changes(call.ctx(), &call.caller, after, room).await? {
+            for change in decisions::changes(&call.ctx().moments, &call.caller, after, room).await? {
                 self.cursor.decisions = Some(change.changed_seq);
                 // Skips the agent's own new question.
                 if change.moment.version > 1 || change.role != decisions::Role::Agent {
@@ -286,9 +286,9 @@ impl Watch {
     async fn look_into_mailbox(&mut self, call: &Call, room: u32) -> Result<Vec<Letter>, Problem> {
         let (ctx, caller, entity) = (call.ctx(), &call.caller, &call.caller.agent);
         if let Some(after) = self.cursor.mail {
-            return Ok(mailboxes::waiting(ctx, caller, entity, after, room).await?);
+            return Ok(mailboxes::waiting(&ctx.aee, caller, entity, after, room).await?);
         }
-        let (mailbox, letters) = mailboxes::read(ctx, caller, entity, None, room).await?;
+        let (mailbox, letters) = mailboxes::read(&ctx.aee, caller, entity, None, room).await?;
         self.cursor.mail = Some(mailbox.acked_seq);
         Ok(letters)
     }
@@ -301,7 +301,7 @@ impl Watch {
     ) -> Result<(), Problem> {
         let Some(mut spot) = self.cursor.jobs else { return Ok(()) };
         loop {
-            let (events, reached) = jobs::everything(call.ctx(), &call.caller, spot).await?;
+            let (events, reached) = jobs::everything(&call.ctx().arcp, &call.caller, spot).await?;
             for (place, event, job) in events {
                 if found.len() >= limit {
                     return Ok(());

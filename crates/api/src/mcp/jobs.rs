@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use entente_arcp::jobs;
+use entente_arcp::jobs::{Canceller, JobFilter, Origin};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use entente_domain::arcp::jobs::wire::Listed;
@@ -14,8 +16,6 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{Canceller, JobFilter, Origin};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -203,12 +203,12 @@ struct GetArgs {
 
 async fn get_job(call: Call) -> Said {
     let said: GetArgs = call.read()?;
-    let found = jobs::describe(call.ctx(), &call.caller, job_id(&said.job_id)?).await?;
+    let found = jobs::describe(&call.ctx().arcp, &call.caller, job_id(&said.job_id)?).await?;
     let summary = match &found.terminal {
         None => format!("{} of {} is {}.", found.job.id, found.job.agent, found.job.status.as_str()),
         Some(_) => format!("{} of {} is over: {}.", found.job.id, found.job.agent, found.job.status.as_str()),
     };
-    Answer::new(summary, &JobBody::new(&found)?)
+    Answer::new(summary, &JobBody::load(call.ctx(), &found).await?)
 }
 
 #[derive(Deserialize)]
@@ -235,7 +235,7 @@ async fn list_jobs(call: Call) -> Said {
         cursor: said.cursor,
         ..JobFilter::default()
     };
-    let (found, next) = jobs::list(call.ctx(), &call.caller, &filter).await?;
+    let (found, next) = jobs::list(&call.ctx().arcp, &call.caller, &filter).await?;
     let jobs: Vec<Listed> = found.iter().map(Listed::new).collect();
     Answer::new(format!("{} job(s).", jobs.len()), &json!({ "jobs": jobs, "next_cursor": next }))
 }
@@ -258,7 +258,7 @@ async fn cancel_job(call: Call) -> Said {
         // refused.
         None | Some(Err(_)) => Canceller::Session(uuid::Uuid::nil().into()),
     };
-    let job = jobs::cancel(call.ctx(), &call.caller, id, by, said.reason).await?;
+    let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason).await?;
     let summary = format!("{id} is to stop; it is {}.", job.status.as_str());
     Answer::new(summary, &json!({ "job_id": id, "status": job.status }))
 }

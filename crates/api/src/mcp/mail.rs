@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
+use entente_aee::envelopes;
+use entente_aee::mailboxes;
+use entente_aee::mailboxes::{Ack, Letter};
 use entente_domain::aee::envelopes::letters::Letter as Draft;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::canonical::{hex, sha256};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::PAGE;
-use entente_kernel::aee::envelopes;
-use entente_kernel::aee::mailboxes;
-use entente_kernel::aee::mailboxes::{Ack, Letter};
 use entente_kernel::{AppError, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -101,7 +101,7 @@ async fn send_envelope(call: Call) -> Said {
     let said: SendArgs = call.read()?;
     let bytes = said.envelope.get().as_bytes();
     call.require_private(bytes)?;
-    let accepted = envelopes::accept(call.ctx(), &call.caller, &call.api.ingest, bytes).await?;
+    let accepted = envelopes::accept(&call.ctx().aee, &call.caller, &call.api.ingest, bytes).await?;
     let answered = accepted.reply.is_some();
     let body = AcceptedBody::new(accepted)?;
     let what = if answered {
@@ -128,13 +128,13 @@ async fn read_mailbox(call: Call) -> Said {
     let entity = said.entity.unwrap_or_else(|| call.caller.agent.clone());
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    let now = || mailboxes::read(call.ctx(), &call.caller, &entity, said.after, limit);
+    let now = || mailboxes::read(&call.ctx().aee, &call.caller, &entity, said.after, limit);
     let (mailbox, letters) = if patience == 0 {
         now().await?
     } else {
         let _place = call.waits()?;
         let time = Duration::from_secs(u64::from(patience));
-        let waited = mailboxes::wait(call.ctx(), &call.caller, &entity, said.after, limit, time);
+        let waited = mailboxes::wait(&call.ctx().aee, &call.caller, &entity, said.after, limit, time);
         match call.unless_stopping(waited).await {
             Some(found) => found?,
             None => now().await?,
@@ -154,7 +154,9 @@ async fn read_mailbox(call: Call) -> Said {
         .collect::<Result<Vec<_>, _>>()?;
     let mut acked = mailbox.acked_seq;
     if said.ack && !seqs.is_empty() {
-        acked = mailboxes::ack(call.ctx(), &call.caller, &entity, &Ack::These(seqs.clone())).await?.acked_seq;
+        acked = mailboxes::ack(&call.ctx().aee, &call.caller, &entity, &Ack::These(seqs.clone()))
+            .await?
+            .acked_seq;
     }
     let next = seqs.last().copied().unwrap_or(said.after.unwrap_or(mailbox.acked_seq));
     let body = json!({ "entity": entity, "items": items, "next_after": next, "acked_seq": acked });
@@ -186,7 +188,7 @@ pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<
         let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
         let text = Value::Object(answer.members).to_string();
         call.require_private(text.as_bytes())?;
-        envelopes::accept(call.ctx(), &call.caller, &call.api.ingest, text.as_bytes()).await
+        envelopes::accept(&call.ctx().aee, &call.caller, &call.api.ingest, text.as_bytes()).await
     };
     match answered.await {
         Ok(_) | Err(AppError::Refused(_)) => Ok(()),

@@ -12,11 +12,12 @@ use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES, PAGE, PAYLOAD_BYT
 use entente_domain::openintent::messages::{Draft, Message, MessageStatus, MessageType};
 use entente_domain::payload::Payload;
 use entente_kernel::AppError;
+use entente_kernel::channels::access::home;
 use entente_kernel::log::proofs;
-use entente_kernel::openintent::channel_access::home;
-use entente_kernel::openintent::messages;
-use entente_kernel::openintent::messages::writer::Command;
-use entente_kernel::openintent::messages::{MessageFilter, MessagePage};
+use entente_kernel::messages::MessageFilter;
+use entente_openintent::messages;
+use entente_openintent::messages::MessagePage;
+use entente_openintent::messages::writer::Command;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -280,7 +281,8 @@ async fn answer(call: &Call, request: &Message, patience: u32) -> Result<Option<
     };
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let page = messages::wait(call.ctx(), &call.caller, request.channel_id, &filter, left).await?;
+        let page =
+            messages::wait(&call.ctx().openintent, &call.caller, request.channel_id, &filter, left).await?;
         let MessagePage { messages, next, .. } = page;
         if messages.is_empty() {
             return Ok(None);
@@ -341,13 +343,13 @@ async fn read_messages(call: Call) -> Said {
         limit: within("limit", said.limit, STEP, 1, PAGE)?,
     };
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    let now = || messages::list(call.ctx(), &call.caller, channel_id, &filter);
+    let now = || messages::list(&call.ctx().openintent, &call.caller, channel_id, &filter);
     let page = if patience == 0 {
         now().await?
     } else {
         let _place = call.waits()?;
         let time = Duration::from_secs(u64::from(patience));
-        let waited = messages::wait(call.ctx(), &call.caller, channel_id, &filter, time);
+        let waited = messages::wait(&call.ctx().openintent, &call.caller, channel_id, &filter, time);
         match call.unless_stopping(waited).await {
             Some(page) => page?,
             None => now().await?,
@@ -371,7 +373,8 @@ async fn mark(call: &Call, messages: &[Message]) -> Result<usize, Problem> {
     });
     let mut marked = 0;
     for message in unread {
-        match messages::mark_read(call.ctx(), &call.caller, message.channel_id, message.id).await {
+        match messages::mark_read(&call.ctx().openintent, &call.caller, message.channel_id, message.id).await
+        {
             Ok(_) => marked += 1,
             // The message has expired meanwhile, or is not addressed to this agent after all.
             Err(AppError::Refused(_)) => {}

@@ -28,9 +28,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use entente_bridges::Ctx;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::{Caller, Ctx, StreamPermit};
+use entente_kernel::{Caller, StreamPermit};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

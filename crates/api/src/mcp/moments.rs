@@ -11,7 +11,8 @@ use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::StreamPermit;
-use entente_kernel::moments::{self, MomentView};
+use entente_moments as moments;
+use entente_moments::MomentView;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -185,11 +186,11 @@ pub(super) async fn hear(
     place: Option<StreamPermit>,
 ) -> Result<MomentView, Problem> {
     let (ctx, caller) = (call.ctx(), &call.caller);
-    let Some(_place) = place else { return Ok(moments::get(ctx, caller, id).await?) };
+    let Some(_place) = place else { return Ok(moments::get(&ctx.moments, caller, id).await?) };
     let time = Duration::from_secs(u64::from(patience));
-    match call.unless_stopping(moments::wait(ctx, caller, id, seen, time)).await {
+    match call.unless_stopping(moments::wait(&ctx.moments, caller, id, seen, time)).await {
         Some(found) => Ok(found?),
-        None => Ok(moments::get(ctx, caller, id).await?),
+        None => Ok(moments::get(&ctx.moments, caller, id).await?),
     }
 }
 
@@ -210,7 +211,7 @@ async fn check_decision(call: Call) -> Said {
     let found = hear(&call, about, said.seen, patience, call.waits_for(patience)?).await?;
     if said.ack && found.moment.state.is_terminal() {
         // The decision was read before, because acknowledging may scrub its text.
-        moments::acknowledge(call.ctx(), &call.caller, about).await?;
+        moments::acknowledge(&call.ctx().moments, &call.caller, about).await?;
     }
     told_of(&found)
 }
@@ -239,7 +240,7 @@ async fn post_deliberation(call: Call) -> Said {
         (Some(moment), None) => {
             let moment: MomentId = id("moment", &moment)?;
             let once = once(moment.to_string())?;
-            moments::word(call.ctx(), &caller, moment, &said.text, once.as_ref()).await?
+            moments::word(&call.ctx().moments, &caller, moment, &said.text, once.as_ref()).await?
         }
         (None, Some(principal_id)) => {
             let ask = MomentAsk {
@@ -249,7 +250,7 @@ async fn post_deliberation(call: Call) -> Said {
                 ..MomentAsk::default()
             };
             let once = once(ask.begins())?;
-            moments::deliberate(call.ctx(), &caller, ask, &said.text, once.as_ref()).await?.shown
+            moments::deliberate(&call.ctx().moments, &caller, ask, &said.text, once.as_ref()).await?.shown
         }
         _ => {
             let message =
@@ -270,5 +271,5 @@ struct WithdrawArgs {
 async fn withdraw_decision(call: Call) -> Said {
     let said: WithdrawArgs = call.read()?;
     let about = id("moment", &said.moment_id)?;
-    told_of(&moments::withdraw(call.ctx(), &call.caller, about, said.reason).await?)
+    told_of(&moments::withdraw(&call.ctx().moments, &call.caller, about, said.reason).await?)
 }

@@ -3,8 +3,8 @@
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::PAYLOAD_BYTES;
-use entente_kernel::openintent::intents;
-use entente_kernel::openintent::intents::IntentFilter;
+use entente_openintent::intents;
+use entente_openintent::intents::IntentFilter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ async fn whoami(call: Call) -> Said {
     let filter =
         IntentFilter { assigned_to: Some(caller.agent.clone()), limit: INTENTS, ..IntentFilter::default() };
     let found = if caller.has(Scope::IntentsRead) {
-        intents::list(ctx, caller, &filter).await?.items
+        intents::list(&ctx.openintent, caller, &filter).await?.items
     } else {
         Vec::new()
     };
@@ -70,7 +70,7 @@ async fn whoami(call: Call) -> Said {
         "kind": caller.grant.kind.as_str(),
         "scopes": scopes,
         "key_expires_at": key.expires_at.map(rfc3339),
-        "realm": ctx.settings.ingest.entity,
+        "realm": ctx.aee.state.settings.entity,
         "server": { "name": "entente", "version": env!("CARGO_PKG_VERSION") },
         "intents": intents,
         "limits": {

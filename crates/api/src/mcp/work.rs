@@ -1,11 +1,11 @@
 //! Tools for agents that run a job (ARCP §8, §9): reporting, ending it, and checking its permissions. A job
 //! and its `claim_token` come from the worker that claimed it (`entente worker`, or the REST of workers).
 
+use entente_arcp::jobs;
+use entente_arcp::jobs::{End, EventAsk, OperationAsk, Reported};
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::refusal::Code;
 use entente_kernel::AppError;
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{End, EventAsk, OperationAsk, Reported};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -151,7 +151,8 @@ async fn report_job(call: Call) -> Said {
     let kind = KINDS[said.kind as usize].to_owned();
     let event = EventAsk { kind, ts: None, body: said.body, event_key: said.event_key };
     let id = job_id(&said.job_id)?;
-    let done = call.api.job_writer.post(call.ctx(), &call.caller, id, &said.claim_token, vec![event]).await?;
+    let done =
+        call.api.job_writer.post(&call.ctx().arcp, &call.caller, id, &said.claim_token, vec![event]).await?;
     told(&format!("Reported of {id}."), done)
 }
 
@@ -187,7 +188,7 @@ async fn finish_job(call: Call) -> Said {
         },
         (result, None) => End::Result { result, result_id: None, result_size: None, summary: said.summary },
     };
-    let done = call.api.job_writer.end(call.ctx(), &call.caller, id, &said.claim_token, end).await?;
+    let done = call.api.job_writer.end(&call.ctx().arcp, &call.caller, id, &said.claim_token, end).await?;
     told(&format!("{id} is over."), done)
 }
 
@@ -210,7 +211,7 @@ async fn check_lease(call: Call) -> Said {
     let what = format!("{} on {}", said.capability, said.target);
     let ask = OperationAsk { capability: said.capability, target: said.target, call_id: None, reserve: None };
     let id = job_id(&said.job_id)?;
-    match jobs::authorize(call.ctx(), &call.caller, id, &said.claim_token, ask).await {
+    match jobs::authorize(&call.ctx().arcp, &call.caller, id, &said.claim_token, ask).await {
         Ok(allowed) => {
             let budget: Map<String, Value> = numbers(&allowed.budget);
             let body = json!({ "allowed": true, "reason": null, "code": null, "budget": budget });

@@ -5,8 +5,9 @@ use actix_web::{HttpResponse, ResponseError as _, web};
 use entente_domain::ids::MomentId;
 use entente_domain::moments::Resolution;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::moments::{self, MomentView};
 use entente_kernel::{AppError, Outcome};
+use entente_moments as moments;
+use entente_moments::MomentView;
 use serde::Deserialize;
 
 use super::guard::{Form, PageResult, Turned, Visitor};
@@ -64,7 +65,7 @@ async fn answer(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Sa
     };
     let done = match said.resolution() {
         Ok(resolution) => {
-            moments::resolve(&api.ctx, &visitor.caller, id, &said.digest, resolution, None).await
+            moments::resolve(&api.ctx.moments, &visitor.caller, id, &said.digest, resolution, None).await
         }
         Err(refusal) => Err(refusal.into()),
     };
@@ -79,7 +80,7 @@ struct Word {
 async fn word(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Word>) -> PageResult {
     let id = moment_id(&path)?;
     let text = lines(form.said.text.as_ref());
-    let done = moments::word(&api.ctx, &form.visitor.caller, id, &text, None).await;
+    let done = moments::word(&api.ctx.moments, &form.visitor.caller, id, &text, None).await;
     conclude(&api, &form.visitor, id, done, Draft { text, ..Draft::default() }).await
 }
 
@@ -88,14 +89,14 @@ struct Nothing {}
 
 async fn close(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Nothing>) -> PageResult {
     let id = moment_id(&path)?;
-    let done = moments::close(&api.ctx, &form.visitor.caller, id, None).await;
+    let done = moments::close(&api.ctx.moments, &form.visitor.caller, id, None).await;
     conclude(&api, &form.visitor, id, done, Draft::default()).await
 }
 
 /// Records that the person has viewed the question; the script sends this, because no GET changes state.
 async fn seen(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Nothing>) -> PageResult {
     let id = moment_id(&path)?;
-    moments::view(&api.ctx, &form.visitor.caller, id).await?;
+    moments::view(&api.ctx.moments, &form.visitor.caller, id).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -115,6 +116,6 @@ async fn conclude(
     let message = refusal.message.clone();
     let turned = Turned::from(refusal);
     // A failed attempt reveals nothing: reading the moment requires access to it.
-    let shown = moments::get(&api.ctx, &visitor.caller, id).await?;
+    let shown = moments::get(&api.ctx.moments, &visitor.caller, id).await?;
     Ok(after(visitor, shown, api.ctx.now(), (turned.status_code(), message), draft))
 }

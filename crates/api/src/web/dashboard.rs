@@ -4,15 +4,19 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
 use askama::Template;
+use entente_bridges::Ctx;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::moments::rates::Rate;
 use entente_domain::openintent::agents::{Agent, AgentStatus};
 use entente_domain::openintent::waits::circles;
-use entente_kernel::moments::{self, Rated};
-use entente_kernel::overview::{self, Counts, Entry, Glance, Receiver, Spend, Wait, Work};
-use entente_kernel::{Caller, Ctx, Outcome, agents};
+use entente_kernel::overview;
+use entente_kernel::overview::{Counts, Entry, Glance, Receiver, Spend, Wait, Work};
+use entente_kernel::{Caller, Outcome};
+use entente_moments as moments;
+use entente_moments::Rated;
+use entente_openintent::agents;
 use serde::Deserialize;
 
 use super::figures::{self, Strip, Waits, lane_name};
@@ -164,10 +168,10 @@ async fn show(
     let waits = overview::waits(ctx, caller).await?;
     let (mut works, spend) = overview::works(ctx, caller).await?;
     let open = asking(ctx, caller, &mut works).await?;
-    let askers = moments::rates(ctx, caller, None).await?;
+    let askers = moments::rates(&ctx.moments, caller, None).await?;
     let receivers = overview::receivers(ctx, caller).await?;
     let filter = agents::AgentFilter { limit: AGENTS, ..agents::AgentFilter::default() };
-    let agents = agents::list(ctx, caller, &filter).await?;
+    let agents = agents::list(&ctx.openintent, caller, &filter).await?;
     let chosen = chosen(ctx, &visitor, &intents, choice.intent.as_deref()).await?;
     let counts = overview::counts(ctx, caller).await?;
     let health = overview::health(ctx, caller, &agents, AGENTS).await?;
@@ -201,7 +205,7 @@ async fn show(
 async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<i64> {
     let mut works: Vec<&mut Work> = works.iter_mut().filter(|work| work.ended_at.is_none()).collect();
     let jobs: Vec<JobId> = works.iter().map(|work| work.id).collect();
-    let (open, waits) = moments::waiting(ctx, caller, &jobs).await?;
+    let (open, waits) = moments::waiting(&ctx.moments, caller, &jobs).await?;
     for work in works.iter_mut().filter(|work| waits.contains(&work.id)) {
         "awaiting_decision".clone_into(&mut work.status);
     }

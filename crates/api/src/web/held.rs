@@ -3,12 +3,13 @@
 //! approvers; nobody else sees the tasks.
 
 use actix_web::web;
+use entente_aee::approvals;
+use entente_aee::approvals::Waiting;
+use entente_bridges::Ctx;
 use entente_domain::aee::envelopes::approvals::Decision;
 use entente_domain::aee::envelopes::signing::Scope;
 use entente_domain::clock::Timestamp;
-use entente_kernel::aee::approvals;
-use entente_kernel::aee::approvals::Waiting;
-use entente_kernel::{Caller, Ctx, Outcome};
+use entente_kernel::{Caller, Outcome};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ pub struct Task {
 
 /// Returns the tasks that wait for the visitor's approval.
 pub async fn tasks(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Task>> {
-    let waiting = approvals::offered(ctx, caller, SHOWN).await?;
+    let waiting = approvals::offered(&ctx.aee, caller, SHOWN).await?;
     let now = ctx.now();
     waiting.into_iter().map(|one| task(one, now)).collect()
 }
@@ -80,6 +81,6 @@ struct Said {
 async fn decide(api: web::Data<ApiState>, form: Form<Said>) -> PageResult {
     let Form { visitor, said } = form;
     let reason = said.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
-    approvals::decide(&api.ctx, &visitor.caller, &said.id, said.decision, reason).await?;
+    approvals::decide(&api.ctx.aee, &visitor.caller, &said.id, said.decision, reason).await?;
     Ok(see("/inbox").finish())
 }

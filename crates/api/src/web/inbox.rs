@@ -5,12 +5,14 @@
 use actix_web::http::StatusCode;
 use actix_web::web;
 use askama::Template;
+use entente_bridges::Ctx;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::moments::{Brief, Hatches, Level, MomentState, ResolutionKind, Settled, WordKind};
 use entente_domain::refusal::Refusal;
-use entente_kernel::moments::{self, MomentFilter, MomentView, Role};
-use entente_kernel::{Caller, Ctx, Outcome};
+use entente_kernel::{Caller, Outcome};
+use entente_moments as moments;
+use entente_moments::{MomentFilter, MomentView, Role};
 
 use super::guard::{PageResult, Turned, Visitor};
 use super::shell::{Place, Shell};
@@ -108,7 +110,7 @@ fn told(settled: &Settled, brief: Option<&Brief>) -> String {
 async fn list(api: web::Data<ApiState>, visitor: Visitor) -> PageResult {
     let (ctx, caller) = (&api.ctx, &visitor.caller);
     let now = ctx.now();
-    let (waiting, next) = moments::inbox(ctx, caller, WAITING, None).await?;
+    let (waiting, next) = moments::inbox(&ctx.moments, caller, WAITING, None).await?;
     let past = past(ctx, caller).await?;
     let cards: Vec<Card> = waiting.iter().map(|one| card(one, now)).collect();
     let held = held::tasks(ctx, caller).await?;
@@ -128,7 +130,7 @@ async fn past(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<MomentView>> {
     let mut past = Vec::new();
     for limit in LOOK {
         filter.limit = limit;
-        let (latest, next) = moments::list(ctx, caller, &filter).await?;
+        let (latest, next) = moments::list(&ctx.moments, caller, &filter).await?;
         past.extend(latest.into_iter().filter(|one| one.moment.state.is_terminal()));
         filter.before = next;
         if past.len() >= PAST || next.is_none() {
@@ -216,7 +218,7 @@ struct Answered {
 
 async fn show(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String>) -> PageResult {
     let id = moment_id(&path)?;
-    let shown = moments::get(&api.ctx, &visitor.caller, id).await?;
+    let shown = moments::get(&api.ctx.moments, &visitor.caller, id).await?;
     let now = api.ctx.now();
     Ok(page(StatusCode::OK, &written(&visitor, shown, now, None, Draft::default())))
 }

@@ -8,9 +8,10 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web;
 use bytes::Bytes;
-use entente_kernel::aee::approvals;
+use entente_aee::approvals;
 use entente_kernel::feed::{Listener, WakeKey};
-use entente_kernel::{Caller, Outcome, StreamPermit, moments, overview};
+use entente_kernel::{Caller, Outcome, StreamPermit, overview};
+use entente_moments as moments;
 use futures_util::stream;
 use tokio::time::{Instant, sleep};
 
@@ -56,7 +57,7 @@ async fn inbox(api: web::Data<ApiState>, visitor: Visitor) -> PageResult {
 async fn moment(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String>) -> PageResult {
     let id = moment_id(&path)?;
     // Viewers without access receive no stream.
-    moments::get(&api.ctx, &visitor.caller, id).await?;
+    moments::get(&api.ctx.moments, &visitor.caller, id).await?;
     respond(api, visitor.caller, vec![WakeKey::Moment(id)])
 }
 
@@ -112,13 +113,13 @@ impl Live {
         if self.touches.is_empty() {
             return overview::fingerprint(ctx).await;
         }
-        let moved = moments::moved(ctx, &self.touches).await?;
+        let moved = moments::versions(&ctx.moments, &self.touches).await?;
         let moved = moved.first().map_or(0, |(_, seq)| *seq);
         if !matches!(self.touches.as_slice(), [WakeKey::Inbox(_)]) {
             return Ok(moved);
         }
         // Tasks waiting for a person are in the inbox too, but send no notifications.
-        Ok(moved.wrapping_add(approvals::fingerprint(ctx, &self.caller, held::SHOWN).await?))
+        Ok(moved.wrapping_add(approvals::fingerprint(&ctx.aee, &self.caller, held::SHOWN).await?))
     }
 
     async fn patience(&self) {

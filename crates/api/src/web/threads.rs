@@ -4,7 +4,7 @@
 use actix_web::http::StatusCode;
 use actix_web::web;
 use askama::Template;
-use entente_kernel::aee::envelopes::{Leaf, thread};
+use entente_aee::envelopes::{Leaf, thread};
 use serde::Deserialize;
 
 use super::guard::{PageResult, Visitor};
@@ -61,7 +61,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
     let (leaves, next) = if corr.is_empty() {
         (Vec::new(), None)
     } else {
-        thread(&api.ctx, &visitor.caller, &corr, cursor.as_deref(), STEP).await?
+        thread(&api.ctx.aee, &visitor.caller, &corr, cursor.as_deref(), STEP).await?
     };
     let now = api.ctx.now();
     let leaves = leaves.into_iter().map(|leaf| {

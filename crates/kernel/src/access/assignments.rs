@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use crate::access::governance;
+use crate::access::governance::Attempt;
 use crate::access::membership;
 use crate::log::writer::IntentLog;
-use crate::openintent::governance;
-use crate::openintent::governance::Attempt;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
 /// Role that a retry gives an agent that had no assignment.
@@ -86,7 +86,7 @@ pub async fn assign(
 }
 
 /// Assigns an agent within an operation; the operation has checked the names and the permission.
-pub(crate) async fn put(
+pub async fn put(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
@@ -131,7 +131,7 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
 
 /// Another attempt at an intent, announced to an agent (RFC-0010, OI-11.5.2).
 #[derive(Debug)]
-pub(crate) struct Retry<'a> {
+pub struct Retry<'a> {
     /// The agent.
     pub agent_id: &'a str,
     /// The agent that it takes over from.
@@ -146,7 +146,7 @@ pub(crate) struct Retry<'a> {
 
 /// Assigns each agent once to the log's intent for another attempt and records it, on behalf of the server;
 /// agents that are assigned already keep their role.
-pub(crate) async fn retry(
+pub async fn retry(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
@@ -183,7 +183,7 @@ pub(crate) async fn retry(
 
 /// Assigns an agent in the role it was appointed to (RFC-0013), within that operation; returns its previous
 /// role.
-pub(crate) async fn take_up(
+pub async fn take_up(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
@@ -207,7 +207,7 @@ pub(crate) async fn take_up(
 
 /// Undoes such an assignment within the operation that ends the appointment: restores the previous role,
 /// unless it was changed since.
-pub(crate) async fn lay_down(
+pub async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
@@ -294,7 +294,7 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
 }
 
 /// Inserts an assignment, or updates the agent's existing one, which keeps its id.
-pub(crate) async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
+pub async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
     let saved = sqlx::query_as!(
         Assignment,
         "-- assignments::save

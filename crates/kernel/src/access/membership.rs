@@ -15,7 +15,7 @@ use crate::{Caller, Outcome, not_found, unknown};
 
 /// An agent's membership in an intent.
 #[derive(Debug, Clone)]
-pub(crate) struct Membership {
+pub struct Membership {
     /// Its access level.
     pub access: AccessLevel,
     /// Whether it is assigned to the intent as a coordinator (RFC-0021 §5.3).
@@ -29,7 +29,7 @@ pub(crate) struct Membership {
 }
 
 /// Loads the membership of `agent` in an intent; `None` if there is no such intent.
-pub(crate) async fn find(
+pub async fn find(
     conn: &mut PgConnection,
     agent: &str,
     intent_id: IntentId,
@@ -40,7 +40,7 @@ pub(crate) async fn find(
 }
 
 /// Loads the memberships of these agents; pairs whose intent does not exist are left out.
-pub(crate) async fn find_all(
+pub async fn find_all(
     conn: &mut PgConnection,
     asked: &[(IntentId, &str)],
     now: Timestamp,
@@ -87,7 +87,7 @@ pub(crate) async fn find_all(
 }
 
 /// Returns those of these agents that may write to their intent.
-pub(crate) async fn writers(
+pub async fn writers(
     conn: &mut PgConnection,
     asked: &[(IntentId, &str)],
     now: Timestamp,
@@ -114,7 +114,7 @@ pub(crate) fn policy(word: &str) -> Outcome<Policy> {
 ///
 /// # Errors
 /// `NotFound`, `AccessClosed` or `Forbidden`.
-pub(crate) async fn require(
+pub async fn require(
     conn: &mut PgConnection,
     agent: &str,
     intent_id: IntentId,
@@ -129,7 +129,7 @@ pub(crate) async fn require(
 /// Requires that the caller manages access: as an admin of the intent in its own right, or with the scope `admin`.
 ///
 /// With that scope an operator regains an intent that has no admins left.
-pub(crate) async fn require_manager(
+pub async fn require_manager(
     conn: &mut PgConnection,
     caller: &Caller,
     intent_id: IntentId,

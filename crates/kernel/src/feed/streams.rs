@@ -18,16 +18,17 @@ use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
 use entente_domain::refusal::{Code, Refusal};
 
 use crate::access::membership;
+use crate::access::portfolios;
+use crate::channels::access::visit;
 use crate::feed::{Follower, Frame, Glance, GlobalPosition, Record, ResumeToken};
 use crate::log::reader;
 use crate::log::reader::LogPage;
-use crate::openintent::channel_access::visit;
-use crate::openintent::portfolios;
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
 pub use filling::{fill, look_around, tail};
 pub(crate) use members::know_members;
-pub(crate) use sight::{Sight, View};
+pub use sight::Sight;
+pub use sight::View;
 
 /// Subject of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,9 +92,7 @@ impl Stream {
     ) -> Outcome<Self> {
         let (intent, channel) = match subject {
             Subject::Intent(intent) => (intent, None),
-            Subject::Channel(channel) => {
-                (crate::openintent::channel_access::home(ctx, channel).await?, Some(channel))
-            }
+            Subject::Channel(channel) => (crate::channels::access::home(ctx, channel).await?, Some(channel)),
             Subject::Portfolio(portfolio) => {
                 caller.require(Scope::IntentsRead)?;
                 let mut conn = ctx.pool.acquire().await?;
@@ -243,7 +242,7 @@ impl Stream {
 }
 
 /// Waits for a record after the follower's position, or for the end of the key, which only its grant reports.
-pub(crate) async fn news<P: Copy + Ord>(follower: &mut Follower<P>, grant: &Grant) {
+pub async fn news<P: Copy + Ord>(follower: &mut Follower<P>, grant: &Grant) {
     tokio::select! {
         () = follower.changed() => {}
         () = grant.voided() => {}

@@ -22,6 +22,16 @@ use crate::identity::keys::{Found, find_by_public_ids};
 use crate::refused::Refused;
 use crate::{AppError, Ctx, Grant, Outcome, run_blocking};
 
+/// A secret that is never logged.
+#[derive(Clone)]
+pub struct TokenSecret(pub String);
+
+impl std::fmt::Debug for TokenSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TokenSecret(…)")
+    }
+}
+
 /// Prefix of the public part of a seeded key; no other key can have it.
 const SEEDED: &str = "seed:";
 
@@ -136,7 +146,7 @@ fn same(kept: &[u8], digest: &Digest) -> bool {
 /// # Errors
 /// [`entente_domain::refusal::Code::Unauthenticated`], the same for every reason.
 pub async fn of_token(ctx: &Ctx, token: &str, from: Option<IpAddr>) -> Outcome<Arc<Grant>> {
-    let secret = ctx.settings.sessions.token_secret.as_ref();
+    let secret = ctx.settings.token_secret.as_ref();
     match secret.and_then(|secret| tokens::vouched(token, &secret.0, ctx.now())) {
         Some(vouched) => Ok(vouched_for(ctx, vouched.principal, vouched.expires_at)),
         None => authenticate(ctx, token, from).await,
@@ -148,7 +158,7 @@ pub async fn of_token(ctx: &Ctx, token: &str, from: Option<IpAddr>) -> Outcome<A
 ///
 /// # Errors
 /// A database error.
-pub(crate) async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
+pub async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
     let mut connection = ctx.pool.acquire().await?;
     let found = find_by_public_ids(&mut connection, &[public_id]).await?.pop();
     let Some(found) = found.filter(|found| found.key.in_force(ctx.now())) else { return Ok(None) };
@@ -160,9 +170,8 @@ pub(crate) async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Gra
 
 /// Returns the grant of a signed token without the token, from its principal and expiry; `None` if it
 /// expired.
-pub(crate) fn until(ctx: &Ctx, principal: &str, end: &str) -> Option<Arc<Grant>> {
-    let end =
-        clock::parse(end).filter(|end| *end > ctx.now() && ctx.settings.sessions.token_secret.is_some())?;
+pub fn until(ctx: &Ctx, principal: &str, end: &str) -> Option<Arc<Grant>> {
+    let end = clock::parse(end).filter(|end| *end > ctx.now() && ctx.settings.token_secret.is_some())?;
     Some(vouched_for(ctx, principal.to_owned(), end))
 }
 

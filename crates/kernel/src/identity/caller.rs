@@ -353,7 +353,7 @@ impl Caller {
 
     /// Returns the names that [`Self::speaker`] accepts, as SQL `LIKE` patterns for use in queries.
     #[must_use]
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let key = &self.grant.key;
         let globs = key.act_as.iter().filter(|glob| !self.named || *glob == "*");
         let own = std::iter::once(&self.agent).chain((!self.named).then_some(&key.principal_id));
@@ -368,7 +368,7 @@ impl Caller {
 }
 
 /// Escapes a name for a SQL `LIKE` pattern.
-pub(crate) fn like(name: &str) -> String {
+pub fn like(name: &str) -> String {
     name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 

@@ -14,9 +14,10 @@ use entente_domain::refusal::Refusal;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
+use crate::identity::agents;
 use crate::identity::principals;
 use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, agents, idempotency, not_found, unknown};
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
 
 /// Begins the registration of a key and returns the challenge that the agent has to sign.
 ///

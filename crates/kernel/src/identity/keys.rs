@@ -291,7 +291,7 @@ impl TryFrom<Row> for Found {
 }
 
 /// Parses the stored basis of a person's key.
-pub(crate) fn authority(basis: &str, let_in_by: Option<String>) -> Outcome<Authority> {
+pub fn authority(basis: &str, let_in_by: Option<String>) -> Outcome<Authority> {
     let basis = Basis::parse(basis).ok_or_else(|| unknown("basis of a key", basis))?;
     Ok(Authority { basis, let_in_by })
 }

@@ -110,7 +110,7 @@ impl TryFrom<Row> for Principal {
 }
 
 /// Loads a principal by id.
-pub(crate) async fn find(conn: &mut PgConnection, id: &str) -> Outcome<Option<Principal>> {
+pub async fn find(conn: &mut PgConnection, id: &str) -> Outcome<Option<Principal>> {
     let row = sqlx::query_as!(
         Row,
         "-- principals::find

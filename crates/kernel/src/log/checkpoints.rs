@@ -21,11 +21,11 @@ use sqlx::PgConnection;
 
 use crate::access::membership;
 use crate::identity::server_keys;
+use crate::intents;
 use crate::log::chains;
 use crate::log::checkpoints::rows::{Row, grown, insert, leaves, save_anchor};
 pub(crate) use crate::log::checkpoints::rows::{bare, load, of_log};
 use crate::log::writer::IntentLog;
-use crate::openintent::intents;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
 
 /// Takes a checkpoint of an intent's log or of the system log (the nil intent), unless the log is damaged.

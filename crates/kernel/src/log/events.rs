@@ -12,12 +12,12 @@ use entente_domain::log::proofs::judge_event;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use crate::access::governance;
+use crate::access::governance::Attempt;
 use crate::access::membership;
 use crate::feed::GlobalPosition;
 use crate::identity::identities;
 use crate::log::writer::{IntentLog, digest};
-use crate::openintent::governance;
-use crate::openintent::governance::Attempt;
 use crate::pages::{Measure, Page};
 use crate::{AppError, Caller, Ctx, Outcome, idempotency};
 
@@ -301,7 +301,7 @@ pub(crate) async fn changes_before(
 }
 
 /// Loads the events of an intent's log after a position, up to another.
-pub(crate) async fn of_line(
+pub async fn of_line(
     conn: &mut PgConnection,
     intent_id: IntentId,
     after: i64,
@@ -344,7 +344,7 @@ pub(crate) async fn of_system(
 }
 
 /// Loads the events at these positions.
-pub(crate) async fn at(
+pub async fn at(
     conn: &mut PgConnection,
     places: &[(IntentId, i64)],
 ) -> Outcome<Vec<(GlobalPosition, Event)>> {

@@ -9,8 +9,8 @@ use entente_domain::log::export::Export;
 
 use crate::access::membership;
 use crate::identity::identities;
+use crate::intents;
 use crate::log::{chains, checkpoints, events};
-use crate::openintent::intents;
 use crate::{AppError, Caller, Ctx, Outcome, not_found, run_blocking};
 
 /// Returns an intent with its whole log, its checkpoints and the keys for its proofs, signed by the server.

@@ -12,17 +12,18 @@ use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::Message;
 use sqlx::PgConnection;
 
+use crate::channels;
 use crate::feed::{GlobalPosition, Record};
 use crate::log::events;
-use crate::openintent::messages::receipts;
-use crate::openintent::{channels, messages};
+use crate::messages;
+use crate::messages::receipts;
 use crate::{Ctx, Outcome};
 
 /// Rows of each table read at once when a follower catches up.
 const STEP: i64 = 256;
 
 /// A page of the log: the records in order, and the position up to which nothing else exists.
-pub(crate) struct LogPage<P> {
+pub struct LogPage<P> {
     /// The records with their positions.
     pub records: Vec<(P, Record)>,
     /// All records up to this position are included.
@@ -30,7 +31,7 @@ pub(crate) struct LogPage<P> {
 }
 
 /// Reads an intent's log after `position`.
-pub(crate) async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<LogPage<i64>> {
+pub async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<LogPage<i64>> {
     let mut conn = ctx.pool.acquire().await?;
     let tails = crate::log::writer::tails(&mut conn, &[intent]).await?;
     // Everything up to this number is committed, so the three reads that follow agree with each other.
@@ -74,7 +75,7 @@ pub(crate) async fn past(
 
 /// Reads the events of all intents after a position, as [`global`] does, without messages and receipts; returns them
 /// with the position reached.
-pub(crate) async fn logged(
+pub async fn logged(
     conn: &mut PgConnection,
     place: GlobalPosition,
 ) -> Outcome<(Vec<(GlobalPosition, Event)>, GlobalPosition)> {

@@ -12,12 +12,12 @@ use entente_domain::openintent::messages::Message;
 use entente_domain::traces::Trace;
 use sqlx::PgConnection;
 
-use crate::openintent::messages::writer::{Advance, Writing};
+use crate::log::guarded_write::{Advance, Writing};
 use crate::{AppError, Ctx, Outcome};
 
 /// An intent's log while its lock is held: the moving tail and the events recorded so far.
 #[derive(Debug)]
-pub(crate) struct IntentLog {
+pub struct IntentLog {
     pub intent_id: IntentId,
     pub tail: Tail,
     pub recorded: Vec<Event>,
@@ -102,14 +102,14 @@ impl IntentLog {
 }
 
 /// Parses a stored hash.
-pub(crate) fn digest(bytes: Vec<u8>) -> Outcome<Digest> {
+pub fn digest(bytes: Vec<u8>) -> Outcome<Digest> {
     bytes
         .try_into()
         .map_err(|_other_length| AppError::Inconsistent("a stored hash has not 32 bytes".to_owned()))
 }
 
 /// Tails of the logs of these intents; empty logs are left out.
-pub(crate) async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec<(IntentId, Tail)>> {
+pub async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec<(IntentId, Tail)>> {
     let ids: Vec<uuid::Uuid> = intents.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(
         "-- writer::tails

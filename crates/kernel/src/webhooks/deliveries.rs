@@ -19,10 +19,10 @@ use entente_domain::webhooks::retries::{Failure, again_after, given_up, pause};
 use entente_domain::webhooks::signing::Secrets;
 use entente_domain::webhooks::{DeliveryStatus, DisabledReason};
 
+use crate::channels;
 use crate::feed::Record;
 use crate::feed::streams::Sight;
 use crate::log::reader;
-use crate::openintent::channels;
 use crate::webhooks::endpoints;
 use crate::webhooks::endpoints::Stored;
 use crate::{Ctx, Outcome};
@@ -30,7 +30,11 @@ use crate::{Ctx, Outcome};
 pub use endpoint_leases::Health;
 pub(crate) use endpoint_leases::{begin_again, health, hold};
 pub use log::{Attempt, Delivery, DeliveryFilter, list, ping, wait};
-pub(crate) use rows::{Queue, forget_all, in_order, latest, queue};
+pub use rows::Queue;
+pub(crate) use rows::forget_all;
+pub use rows::in_order;
+pub use rows::latest;
+pub use rows::queue;
 
 /// Seconds that a lease lasts beyond the timeout of one attempt, for the work around it: short, because a
 /// dead server keeps its leases that long.

@@ -6,6 +6,7 @@ mod retiring;
 mod rows;
 
 use entente_domain::access::Level;
+use entente_domain::aee::envelopes::is_bus;
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::egress;
 use entente_domain::idempotency::Idempotency;
@@ -20,17 +21,19 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::access::membership;
-use crate::aee::mailboxes;
+use crate::access::portfolios;
+use crate::channels::access::visit;
+use crate::identity::entities::speaks_for;
 use crate::log::writer::IntentLog;
-use crate::openintent::channel_access::visit;
-use crate::openintent::portfolios;
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Health;
 use crate::{Caller, Ctx, Outcome, idempotency, not_found};
 
-pub(crate) use audience::{Audience, grants, powers};
+pub use audience::grants;
+pub(crate) use audience::{Audience, powers};
 pub(crate) use retiring::retire;
-pub(crate) use rows::{Stored, find, of_mailboxes, sweep_removed};
+pub use rows::of_mailboxes;
+pub(crate) use rows::{Stored, find, sweep_removed};
 
 /// Default number of seconds that a replaced secret continues to sign beside the new one.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
@@ -60,7 +63,11 @@ pub async fn subscribe(
 ) -> Outcome<EndpointView> {
     if ask.mailbox {
         caller.require(Scope::MailRead)?;
-        mailboxes::require(&mut *ctx.pool.acquire().await?, caller, agent_id).await?;
+        // A bus has no mailbox, and any other mailbox counts as missing.
+        let mut conn = ctx.pool.acquire().await?;
+        if is_bus(agent_id) || !speaks_for(&mut conn, caller, agent_id).await? {
+            return Err(not_found("mailbox"));
+        }
     } else {
         caller.require(Scope::IntentsRead)?;
     }
@@ -85,7 +92,7 @@ pub async fn subscribe(
     endpoint.public_key = secret.public();
     rows::insert(&mut tx, &endpoint, caller.grant.key.id, &secret).await?;
     if endpoint.kind == EndpointKind::Mailbox {
-        mailboxes::open_row(&mut tx, agent_id, caller.principal(), now).await?;
+        ctx.hooks.mailbox_subscribed(&mut tx, agent_id, caller.principal(), now).await?;
     }
     log.record(ctx, event_draft(Kind::EndpointCreated, &endpoint, agent_id));
     log.save(&mut tx).await?;
@@ -329,7 +336,7 @@ pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReaso
 }
 
 /// Updates an agent's endpoint to the http or https address it registered with, within that operation.
-pub(crate) async fn follow_agent(
+pub async fn follow_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
@@ -365,7 +372,7 @@ pub(crate) async fn follow_agent(
 }
 
 /// Removes an agent's endpoint within the operation by which the agent leaves.
-pub(crate) async fn leave_with_agent(
+pub async fn leave_with_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,

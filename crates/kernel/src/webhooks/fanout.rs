@@ -118,7 +118,7 @@ async fn matched(
 
 /// Returns the position of the fan-out, after which no record may be deleted yet; `None` if there are no
 /// receivers.
-pub(crate) async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
+pub async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
     Ok(load(conn).await?.place)
 }
 

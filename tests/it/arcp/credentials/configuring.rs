@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use entente::background::provision::provisioners;
 use entente::config::Config;
+use entente_arcp::credentials;
 use entente_domain::ids::Chance;
-use entente_kernel::arcp::credentials;
 use entente_runtime::environment::OsChance;
 
 use super::stage::{accepted, broker, file, job, litellm};
@@ -57,8 +57,14 @@ async fn what_is_not_offered_is_not_made() {
         ("TEST_ADMIN_KEY", ADMIN_KEY),
     ];
     let world = World::with(Setup { settings, live: false }).await;
-    assert!(credentials::offered(world.ctx()));
-    let ctx = entente_kernel::Ctx { provisioners: Arc::default(), ..world.ctx().clone() };
+    assert!(credentials::offered(&world.ctx().arcp));
+    let real = &world.ctx().arcp;
+    let none = entente_arcp::State {
+        jobs: real.state.jobs.clone(),
+        sessions: real.state.sessions.clone(),
+        provisioners: credentials::Provisioners::default(),
+    };
+    let ctx = entente_arcp::Ctx { kernel: real.kernel.clone(), state: Arc::new(none) };
     assert!(!credentials::offered(&ctx));
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let mut tx = ctx.begin(&[]).await.unwrap();

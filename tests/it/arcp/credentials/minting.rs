@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use entente_arcp::credentials;
 use entente_domain::refusal::Code;
-use entente_kernel::arcp::credentials;
 
 use super::stage::{accepted, asked, broker, job, litellm, live, shown, states, take_back, world, write};
 use super::upstream::ProvisionerError;

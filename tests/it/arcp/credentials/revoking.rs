@@ -1,9 +1,9 @@
 //! Revoking credentials: at the end of their job and of its parent, across failures and crashes, and by escalation
 //! to a person as the last resort.
 
+use entente_arcp::credentials;
 use entente_domain::arcp::credentials::SCHEDULE;
 use entente_domain::arcp::jobs::Job;
-use entente_kernel::arcp::credentials;
 
 use super::stage::{
     accepted, broker, end, job, litellm, live, places_of, setup, stand, states, take_back, world,
@@ -152,7 +152,7 @@ async fn who_dies_before_it_is_taken_back_is_followed_by_another() {
     let (job, _) = given(&first).await;
     end(&first, &[job.id]).await;
     // The server dies during an attempt: no other server tries before that attempt must have ended.
-    assert_eq!(credentials::claim(first.ctx(), 10).await.unwrap().len(), 1);
+    assert_eq!(credentials::claim(&first.ctx().arcp, 10).await.unwrap().len(), 1);
     let database = first.database.clone();
     first.server.stop().await;
     assert_eq!(upstream.out().len(), 1);

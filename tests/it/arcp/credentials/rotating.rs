@@ -1,8 +1,8 @@
 //! Rotating a credential while its job runs (ARCP §9.8.2): the new value works, the previous one is revoked, and
 //! only those who were given the first value learn the new one.
 
+use entente_arcp::credentials;
 use entente_domain::ids::{CredentialId, JobId};
-use entente_kernel::arcp::credentials;
 
 use super::stage::{broker, litellm, places_of, states, take_back, world};
 use super::upstream::{ProvisionerError, Upstream};

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entente::background::revoke;
+use entente_arcp::credentials;
+use entente_arcp::credentials::Made;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::capabilities::Authority;
 use entente_domain::arcp::jobs::wire::Credential;
@@ -13,8 +15,6 @@ use entente_domain::arcp::jobs::{Job, JobStatus, OnLost};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::Refusal;
-use entente_kernel::arcp::credentials;
-use entente_kernel::arcp::credentials::Made;
 
 use super::upstream::{ADMIN_KEY, Upstream};
 use crate::harness::{Cluster, Setup, Value, World, json, watch};
@@ -157,9 +157,9 @@ pub async fn asked(world: &World, job: &Job) -> Result<Vec<Made>, Refusal> {
     let ctx = world.ctx();
     write(world, job, "preparing").await;
     let mut tx = ctx.begin(&[]).await.unwrap();
-    let prepared = credentials::prepare(ctx, &mut tx, job).await.unwrap();
+    let prepared = credentials::prepare(&ctx.arcp, &mut tx, job).await.unwrap();
     tx.commit().await.unwrap();
-    match credentials::mint(ctx, job, prepared).await {
+    match credentials::mint(&ctx.arcp, job, prepared).await {
         Ok(made) => Ok(made),
         Err(failed) => {
             let mut tx = ctx.begin(&[]).await.unwrap();

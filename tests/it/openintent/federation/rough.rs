@@ -2,7 +2,7 @@
 //! that is away for long or for good. Every message arrives once; an undeliverable one is given up, and that is
 //! reported.
 
-use entente_kernel::openintent::federation::{claim, letter};
+use entente_openintent::federation::{claim, letter};
 
 use super::{Two, again, did, events, free_port, peer, setup, types, url};
 use crate::harness::{Act, Receiver, Value, World, json};
@@ -14,7 +14,7 @@ async fn a_server_that_dies_before_it_sends_sends_when_it_is_back() {
     two.dispatch(&intent, json!({})).await;
     // It had claimed the message when it died.
     let free = [(did(two.ports.1), 4)];
-    assert_eq!(claim(two.a.ctx(), &free).await.unwrap().len(), 1);
+    assert_eq!(claim(&two.a.ctx().openintent, &free).await.unwrap().len(), 1);
     let Two { a, b, ports, setups, bob, .. } = two;
     let database = a.database.clone();
     a.server.stop().await;
@@ -49,8 +49,8 @@ async fn an_answer_that_is_lost_makes_no_second_intent() {
     let two = Two::start().await;
     let intent = two.intent().await;
     two.dispatch(&intent, json!({ "agent_id": "agent.public.bob" })).await;
-    let due = claim(two.a.ctx(), &[(did(two.ports.1), 4)]).await.unwrap().pop().unwrap();
-    let (to, text) = letter(two.a.ctx(), &due).unwrap().unwrap();
+    let due = claim(&two.a.ctx().openintent, &[(did(two.ports.1), 4)]).await.unwrap().pop().unwrap();
+    let (to, text) = letter(&two.a.ctx().openintent, &due).unwrap().unwrap();
     assert_eq!(to, format!("{}/api/v1/federation/receive", url(two.ports.1)));
     let first = two.b.anon().send("POST", "/federation/receive", Some(text.clone())).await.is(200);
     assert_eq!(first["accepted"], true);
@@ -89,7 +89,9 @@ async fn two_servers_carry_each_letter_once() {
     }
     let told = |world: &World| {
         let ctx = world.ctx().clone();
-        tokio::spawn(async move { entente_kernel::openintent::federation::report(&ctx, 500).await.unwrap() })
+        tokio::spawn(
+            async move { entente_openintent::federation::report(&ctx.openintent, 500).await.unwrap() },
+        )
     };
     let (one, another) = (told(&two.b), told(&there));
     one.await.unwrap();

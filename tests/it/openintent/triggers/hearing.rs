@@ -145,7 +145,7 @@ async fn what_its_owner_may_not_read_it_does_not_hear() {
     // An event that is no longer readable when the trigger fires is skipped.
     let open = intent(&ada, "open").await;
     note(&ada, &open, json!({})).await;
-    let heard = async || entente_kernel::openintent::triggers::hear(world.ctx()).await.unwrap();
+    let heard = async || entente_openintent::triggers::hear(&world.ctx().openintent).await.unwrap();
     let began = Instant::now();
     while heard().await == 0 {
         assert!(began.elapsed() < Duration::from_mins(1));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use entente_arcp::sessions::Since;
 use entente_domain::arcp::sessions::dialogue::{Answer, Ask, Do};
-use entente_kernel::arcp::sessions::Since;
 use entente_kernel::feed::WakeKey;
 use tokio::time::Instant;
 

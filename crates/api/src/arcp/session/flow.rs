@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use entente_arcp::sessions;
 use entente_domain::arcp::sessions::What;
 use entente_domain::arcp::sessions::dialogue::{Answer, Do, Opened};
 use entente_domain::ids::JobId;
-use entente_kernel::arcp::sessions;
 use entente_kernel::feed::WakeKey;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
@@ -30,7 +30,7 @@ impl Session {
         self.stale = true;
         // If chunks are split (`lines`), the client's numbers can only be recomputed from the beginning.
         self.read_seq = if entered.lines { 0 } else { last_seq };
-        self.keep_at = Instant::now() + self.api.ctx.settings.sessions.resume_window / 4;
+        self.keep_at = Instant::now() + self.api.ctx.arcp.state.sessions.resume_window / 4;
         self.unheard = entered.connection > 1;
         let opened = Opened {
             session_id: entered.id,
@@ -164,7 +164,7 @@ impl Session {
             if backend.caller.require_key(self.api.ctx.now()).is_err() {
                 return Err(Ending::Refused);
             }
-            let settings = &self.api.ctx.settings.sessions;
+            let settings = &self.api.ctx.arcp.state.sessions;
             self.keep_at = now + settings.resume_window / 4;
             self.others.push(begun(&self.api.tasks, backend.clone().keep(!self.unheard)));
             if now.duration_since(self.active_at) >= settings.idle {
@@ -206,7 +206,7 @@ impl Session {
             while let Some(done) = self.others.next().await {
                 if let Done::Entered(_, inside) = done {
                     let entered = &inside.entered;
-                    let _counted = sessions::leave(&self.api.ctx, entered.id, entered.connection).await;
+                    let _counted = sessions::leave(&self.api.ctx.arcp, entered.id, entered.connection).await;
                 }
             }
             return;
@@ -222,7 +222,7 @@ impl Session {
             // The record of the first sign of life may be missing if it was also the last one.
             backend.clone().keep(true).await;
         }
-        if let Err(failure) = sessions::leave(&self.api.ctx, entered.id, entered.connection).await {
+        if let Err(failure) = sessions::leave(&self.api.ctx.arcp, entered.id, entered.connection).await {
             tracing::debug!(error = %failure, "a session that was left counts as connected for a while");
         }
     }

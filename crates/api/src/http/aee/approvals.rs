@@ -1,10 +1,10 @@
 //! Endpoints for approvals: tasks that wait for a person's consent (AEE §3), and the person's decision.
 
 use actix_web::{get, post, web};
+use entente_aee::approvals;
+use entente_aee::approvals::Waiting;
 use entente_domain::aee::envelopes::approvals::Decision;
 use entente_kernel::Outcome;
-use entente_kernel::aee::approvals;
-use entente_kernel::aee::approvals::Waiting;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -49,7 +49,7 @@ struct ApprovalBody {
 #[get("/aee/approvals")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let limit = query.number("limit", PAGE.0, 1, PAGE.1)?;
-    let waiting = approvals::waiting(&api.ctx, &asker.caller, query.text("after"), limit).await?;
+    let waiting = approvals::waiting(&api.ctx.aee, &asker.caller, query.text("after"), limit).await?;
     let shown = waiting.into_iter().map(|Waiting { task, respondents }| {
         let id = task.id.clone();
         Ok(ApprovalBody { id, respondents, task: EnvelopeBody::new(task, asker.dialect)? })
@@ -103,7 +103,7 @@ async fn decide(
 ) -> Reply {
     let id: String = id("task", &path)?;
     let DecisionBody { decision, reason } = body.value;
-    let decided = approvals::decide(&api.ctx, &asker.caller, &id, decision, reason.as_deref()).await?;
+    let decided = approvals::decide(&api.ctx.aee, &asker.caller, &id, decision, reason.as_deref()).await?;
     ok(&DecidedBody {
         id: decided.id,
         decision: decided.decision,

@@ -1,9 +1,9 @@
 //! Endpoints for buses (AEE §5.2): channels whose envelopes go to all subscribed entities.
 
 use actix_web::{HttpResponse, delete, get, put, web};
+use entente_aee::buses;
+use entente_aee::buses::Listening;
 use entente_domain::identity::keys::Dialect;
-use entente_kernel::aee::buses;
-use entente_kernel::aee::buses::Listening;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -47,7 +47,7 @@ impl ListeningBody {
     responses((status = 200, description = "The subscription", body = ListeningBody)))]
 #[put("/aee/buses/{bus}/subscriptions/{entity}")]
 async fn subscribe(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
-    let one = buses::subscribe(&api.ctx, &asker.caller, &path.0, &path.1).await?;
+    let one = buses::subscribe(&api.ctx.aee, &asker.caller, &path.0, &path.1).await?;
     ok(&ListeningBody::new(one, asker.dialect))
 }
 
@@ -57,7 +57,7 @@ async fn subscribe(api: web::Data<ApiState>, asker: Asker, path: web::Path<(Stri
     responses((status = 204, description = "Unsubscribed")))]
 #[delete("/aee/buses/{bus}/subscriptions/{entity}")]
 async fn unsubscribe(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
-    buses::unsubscribe(&api.ctx, &asker.caller, &path.0, &path.1).await?;
+    buses::unsubscribe(&api.ctx.aee, &asker.caller, &path.0, &path.1).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -68,6 +68,6 @@ async fn unsubscribe(api: web::Data<ApiState>, asker: Asker, path: web::Path<(St
 #[get("/aee/subscriptions")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let entity = query.text("entity").unwrap_or(&asker.caller.agent).to_owned();
-    let all = buses::of(&api.ctx, &asker.caller, &entity).await?;
+    let all = buses::of(&api.ctx.aee, &asker.caller, &entity).await?;
     ok(&all.into_iter().map(|one| ListeningBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }

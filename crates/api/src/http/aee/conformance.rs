@@ -3,9 +3,9 @@
 //! named test does not exist.
 
 use actix_web::get;
+use entente_aee::answers::EXTENSIONS;
 use entente_domain::aee::envelopes::VERSION;
 use entente_domain::identity::keys::Scope;
-use entente_kernel::aee::answers::EXTENSIONS;
 use serde::Serialize;
 use utoipa::ToSchema;
 

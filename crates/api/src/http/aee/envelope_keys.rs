@@ -2,12 +2,12 @@
 //! listed.
 
 use actix_web::{HttpRequest, delete, get, post, web};
+use entente_aee::envelope_keys;
 use entente_domain::aee::envelope_keys::{Ask, EnvelopeKey, EnvelopeKeyStatus, Shared};
 use entente_domain::aee::envelopes::signing::Algorithm;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::refusal::Code;
-use entente_kernel::aee::envelope_keys;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -113,7 +113,7 @@ struct RegisterBody {
     responses((status = 200, description = "The keys", body = [EnvelopeKeyBody])))]
 #[get("/aee/keys")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
-    let found = envelope_keys::list(&api.ctx, &asker.caller, query.text("entity")).await?;
+    let found = envelope_keys::list(&api.ctx.aee, &asker.caller, query.text("entity")).await?;
     let now = api.ctx.now();
     ok(&found.into_iter().map(|key| EnvelopeKeyBody::new(key, now, asker.dialect)).collect::<Vec<_>>())
 }
@@ -149,7 +149,7 @@ async fn register(
         not_after: said.not_after.map(|at| at.0),
     };
     let (ctx, entity) = (&api.ctx, said.entity.as_deref());
-    let made = envelope_keys::register(ctx, &asker.caller, entity, &ask, once.as_ref()).await?;
+    let made = envelope_keys::register(&ctx.aee, &asker.caller, entity, &ask, once.as_ref()).await?;
     let key = EnvelopeKeyBody::new(made.key, ctx.now(), asker.dialect);
     let reply = RegistrationBody { key, secret: made.secret.map(|secret| secret.0) };
     if made.new { created(&reply) } else { ok(&reply) }
@@ -165,6 +165,6 @@ async fn register(
     responses((status = 200, description = "The revoked key", body = EnvelopeKeyBody)))]
 #[delete("/aee/keys/{kid}")]
 async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let key = envelope_keys::revoke(&api.ctx, &asker.caller, query.text("entity"), &path).await?;
+    let key = envelope_keys::revoke(&api.ctx.aee, &asker.caller, query.text("entity"), &path).await?;
     ok(&EnvelopeKeyBody::new(key, api.ctx.now(), asker.dialect))
 }

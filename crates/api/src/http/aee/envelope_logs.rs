@@ -2,10 +2,10 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, get, post, web};
+use entente_aee::envelope_logs;
 use entente_domain::aee::envelopes::logs::{LogLine, read, split};
 use entente_domain::identity::keys::Scope;
 use entente_domain::refusal::Refusal;
-use entente_kernel::aee::envelope_logs;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -63,7 +63,7 @@ async fn keep(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body
     let lines: Vec<_> = split(&body.0)?.into_iter().map(|(index, line)| (index, parsed(line))).collect();
     let good: Vec<(LogLine, &str)> =
         lines.iter().filter_map(|(_, line)| line.as_ref().ok().cloned()).collect();
-    envelope_logs::keep(&api.ctx, &asker.caller, &good, once.as_ref()).await?;
+    envelope_logs::keep(&api.ctx.aee, &asker.caller, &good, once.as_ref()).await?;
     let outcome = |(index, line): (usize, Result<_, Refusal>)| LineOutcome {
         index,
         ok: line.is_ok(),
@@ -105,7 +105,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let after =
         query.parsed("after", "a number of 0 or more", |text| text.parse().ok().filter(|n| *n >= 0))?;
     let (corr, limit) = (query.text("corr"), query.limit(STEP)?);
-    let found = envelope_logs::list(&api.ctx, &asker.caller, corr, after.unwrap_or(0), limit).await?;
+    let found = envelope_logs::list(&api.ctx.aee, &asker.caller, corr, after.unwrap_or(0), limit).await?;
     let shown = |kept: envelope_logs::StoredLine| KeptLine {
         seq: kept.seq,
         received_at: WireTime::new(kept.received_at, asker.dialect),

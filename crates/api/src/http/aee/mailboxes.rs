@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, get, post, put, web};
 use bytes::BytesMut;
+use entente_aee::mailboxes;
+use entente_aee::mailboxes::{Ack, HOLD_SECONDS, Letter, Mailbox};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::{PAGE, WAIT_SECONDS};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::aee::mailboxes;
-use entente_kernel::aee::mailboxes::{Ack, HOLD_SECONDS, Letter, Mailbox};
 use entente_kernel::feed::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ impl From<Mailbox> for MailboxBody {
     responses((status = 200, description = "The mailbox", body = MailboxBody)))]
 #[put("/aee/mailboxes/{entity}")]
 async fn open(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    ok(&MailboxBody::from(mailboxes::open(&api.ctx, &asker.caller, &path).await?))
+    ok(&MailboxBody::from(mailboxes::open(&api.ctx.aee, &asker.caller, &path).await?))
 }
 
 /// Read a mailbox
@@ -132,12 +132,12 @@ async fn read(
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
     let (ctx, caller) = (&api.ctx, &asker.caller);
     let (mailbox, letters) = if wait == 0 {
-        mailboxes::read(ctx, caller, &path, after, limit).await?
+        mailboxes::read(&ctx.aee, caller, &path, after, limit).await?
     } else {
         let _permit = asker.caller.waits(api.limits.max_streams_per_key)?;
         tokio::select! {
-            found = mailboxes::wait(ctx, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
-            () = presence.over().cancelled() => mailboxes::read(ctx, caller, &path, after, limit).await?,
+            found = mailboxes::wait(&ctx.aee, caller, &path, after, limit, Duration::from_secs(wait.into())) => found?,
+            () = presence.over().cancelled() => mailboxes::read(&ctx.aee, caller, &path, after, limit).await?,
         }
     };
     let next_after = letters.last().map_or(after.unwrap_or(mailbox.acked_seq), |letter| letter.seq);
@@ -181,7 +181,7 @@ async fn ack(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, bo
             return Err(Refusal::field(Code::InvalidRequest, named, "missing", message).into());
         }
     };
-    ok(&MailboxBody::from(mailboxes::ack(&api.ctx, &asker.caller, &path, &ack).await?))
+    ok(&MailboxBody::from(mailboxes::ack(&api.ctx.aee, &asker.caller, &path, &ack).await?))
 }
 
 /// Options of a pick.
@@ -219,9 +219,9 @@ async fn pick(
         let named = if (1..=STEP).contains(&max) { "hold_sec" } else { "max" };
         return Err(Refusal::field(Code::InvalidRequest, named, "range", message).into());
     }
-    let letters = mailboxes::pick(&api.ctx, &asker.caller, &path, max, hold).await?;
+    let letters = mailboxes::pick(&api.ctx.aee, &asker.caller, &path, max, hold).await?;
     if !letters.is_empty() && presence.is_gone().await {
-        mailboxes::put_back(&api.ctx, &path, &letters).await?;
+        mailboxes::put_back(&api.ctx.aee, &path, &letters).await?;
         return Err(Presence::refusal());
     }
     ok(&ItemBody::all(letters, asker.dialect)?)
@@ -243,7 +243,7 @@ async fn follow(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, qu
     let mut listener = api.ctx.feed.wakeups().listener();
     listener.add(WakeKey::Mailbox(entity.clone()));
     let after = after.transpose()?;
-    let (mailbox, _) = mailboxes::read(&api.ctx, &asker.caller, &entity, after, 1).await?;
+    let (mailbox, _) = mailboxes::read(&api.ctx.aee, &asker.caller, &entity, after, 1).await?;
     // A resuming client has received everything before `after`; a new one starts with the unacknowledged
     // envelopes.
     let (after, old) = after.map_or((mailbox.acked_seq, mailbox.last_seq), |after| (after, after));
@@ -264,14 +264,14 @@ impl Followed {
     async fn next(&mut self, api: &ApiState, caller: &Caller) -> Outcome<Vec<Letter>> {
         let ctx = &api.ctx;
         if self.after < self.old {
-            let mut left = mailboxes::waiting(ctx, caller, &self.entity, self.after, STEP).await?;
+            let mut left = mailboxes::waiting(&ctx.aee, caller, &self.entity, self.after, STEP).await?;
             left.retain(|letter| letter.seq <= self.old);
             if !left.is_empty() {
                 return Ok(left);
             }
             self.after = self.old;
         }
-        Ok(mailboxes::read(ctx, caller, &self.entity, Some(self.after), STEP).await?.1)
+        Ok(mailboxes::read(&ctx.aee, caller, &self.entity, Some(self.after), STEP).await?.1)
     }
 }
 

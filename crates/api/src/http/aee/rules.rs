@@ -2,10 +2,10 @@
 //! (AEE §11.5).
 
 use actix_web::{HttpResponse, delete, get, put, web};
+use entente_aee::rules;
+use entente_aee::rules::Named;
 use entente_domain::aee::envelopes::policy::Rule;
 use entente_domain::identity::keys::Dialect;
-use entente_kernel::aee::rules;
-use entente_kernel::aee::rules::Named;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -63,7 +63,7 @@ struct RuleList {
     responses((status = 200, description = "The rules", body = RuleList)))]
 #[get("/aee/rules")]
 async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
-    let found = rules::list(&api.ctx, &asker.caller).await?;
+    let found = rules::list(&api.ctx.aee, &asker.caller).await?;
     ok(&RuleList { rules: found.into_iter().map(|one| RuleBody::new(one, asker.dialect)).collect() })
 }
 
@@ -77,7 +77,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
               (status = 422, description = "`unprocessable`: the rule is invalid", body = crate::http::error::ProblemBody)))]
 #[put("/aee/rules/{name}")]
 async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<Rule>) -> Reply {
-    let named = rules::set(&api.ctx, &asker.caller, path.into_inner(), body.value).await?;
+    let named = rules::set(&api.ctx.aee, &asker.caller, path.into_inner(), body.value).await?;
     ok(&RuleBody::new(named, asker.dialect))
 }
 
@@ -89,6 +89,6 @@ async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, bo
     responses((status = 204, description = "Removed")))]
 #[delete("/aee/rules/{name}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    rules::remove(&api.ctx, &asker.caller, &path).await?;
+    rules::remove(&api.ctx.aee, &asker.caller, &path).await?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -1,11 +1,11 @@
 //! Routes of the envelope schema and of payload schemas, under the paths of AEE §9.3.
 
 use actix_web::{HttpResponse, delete, get, put, web};
+use entente_aee::schemas;
+use entente_aee::schemas::Published;
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::schemas::{Strictness, Subject};
 use entente_domain::identity::keys::{Dialect, Scope};
-use entente_kernel::aee::schemas;
-use entente_kernel::aee::schemas::Published;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -83,7 +83,7 @@ fn document(text: impl Into<String>) -> HttpResponse {
     responses((status = 200, description = "The schemas", body = SchemaList)))]
 #[get("/aee/schemas")]
 async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
-    let found = schemas::list(&api.ctx, &asker.caller).await?;
+    let found = schemas::list(&api.ctx.aee, &asker.caller).await?;
     ok(&SchemaList { schemas: found.into_iter().map(|one| SchemaBody::new(one, asker.dialect)).collect() })
 }
 
@@ -106,7 +106,7 @@ async fn envelope(asker: Asker) -> Reply {
     responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
 #[get("/aee/schemas/intents/{file}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = schemas::get(&api.ctx, &asker.caller, &subject(&path)?).await?;
+    let found = schemas::get(&api.ctx.aee, &asker.caller, &subject(&path)?).await?;
     Ok(document(found.text))
 }
 
@@ -151,7 +151,7 @@ async fn publish(
 ) -> Reply {
     let strictness = query.parsed("policy", "one of off, warn, enforce", Strictness::parse)?;
     let text = body.value.0.get().to_owned();
-    let done = schemas::publish(&api.ctx, &asker.caller, subject(&path)?, text, strictness).await?;
+    let done = schemas::publish(&api.ctx.aee, &asker.caller, subject(&path)?, text, strictness).await?;
     ok(&SchemaBody::new(done, asker.dialect))
 }
 
@@ -163,6 +163,6 @@ async fn publish(
     responses((status = 204, description = "Withdrawn")))]
 #[delete("/aee/schemas/intents/{file}")]
 async fn withdraw(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    schemas::withdraw(&api.ctx, &asker.caller, &subject(&path)?).await?;
+    schemas::withdraw(&api.ctx.aee, &asker.caller, &subject(&path)?).await?;
     Ok(HttpResponse::NoContent().finish())
 }

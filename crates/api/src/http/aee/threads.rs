@@ -1,9 +1,9 @@
 //! The route of threads (AEE §5.3): the envelopes of one `corr`, as a tree.
 
 use actix_web::{get, web};
+use entente_aee::envelopes::thread;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::limits::PAGE;
-use entente_kernel::aee::envelopes::thread;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -81,7 +81,8 @@ struct ThreadBody {
 #[get("/aee/threads/{corr}")]
 async fn get_thread(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let limit = query.number("limit", PAGE, 1, PAGE)?;
-    let (leaves, next_cursor) = thread(&api.ctx, &asker.caller, &path, query.text("cursor"), limit).await?;
+    let (leaves, next_cursor) =
+        thread(&api.ctx.aee, &asker.caller, &path, query.text("cursor"), limit).await?;
     let mut envelopes = Vec::with_capacity(leaves.len());
     for leaf in leaves {
         let pairs = leaf.pairs.into_iter().map(|(respondent, status)| PairBody { respondent, status });

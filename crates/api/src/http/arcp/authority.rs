@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use actix_web::{post, web};
+use entente_arcp::jobs;
+use entente_arcp::jobs::OperationAsk;
 use entente_domain::amounts::Amount;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use entente_domain::arcp::jobs::wire::{Accepted, numbers};
 use entente_domain::ids::ReservationId;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::OperationAsk;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -99,7 +99,8 @@ async fn authorize(
         call_id: said.call_id,
         reserve: reserve.filter(|reserve| !reserve.is_unlimited()),
     };
-    let allowed = jobs::authorize(&api.ctx, &asker.caller, job_id(&path)?, &said.claim_token, ask).await?;
+    let allowed =
+        jobs::authorize(&api.ctx.arcp, &asker.caller, job_id(&path)?, &said.claim_token, ask).await?;
     let budget = numbers(&allowed.budget);
     ok(&AllowedBody { decision: "allow", budget, reservation_id: allowed.reservation_id })
 }
@@ -159,7 +160,7 @@ async fn delegate(
     body: Body<DelegateBody>,
 ) -> Reply {
     let (claim_token, submit) = body.value.split();
-    let child = jobs::delegate(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, submit).await?;
+    let child = jobs::delegate(&api.ctx.arcp, &asker.caller, job_id(&path)?, &claim_token, submit).await?;
     created(&child)
 }
 
@@ -197,7 +198,8 @@ async fn settle(
 ) -> Reply {
     let SettleBody { claim_token, cost } = body.value;
     let cost = amounts("cost", cost)?;
-    let left = jobs::settle(&api.ctx, &asker.caller, job_id(&path.0)?, &claim_token, &path.1, &cost).await?;
+    let left =
+        jobs::settle(&api.ctx.arcp, &asker.caller, job_id(&path.0)?, &claim_token, &path.1, &cost).await?;
     ok(&BudgetBody { budget: numbers(&left) })
 }
 
@@ -214,6 +216,6 @@ async fn let_go(
 ) -> Reply {
     let token = &body.value.claim_token;
     let none = Budget::default();
-    let left = jobs::settle(&api.ctx, &asker.caller, job_id(&path.0)?, token, &path.1, &none).await?;
+    let left = jobs::settle(&api.ctx.arcp, &asker.caller, job_id(&path.0)?, token, &path.1, &none).await?;
     ok(&BudgetBody { budget: numbers(&left) })
 }

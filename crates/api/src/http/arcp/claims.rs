@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use actix_web::{post, web};
+use entente_arcp::jobs;
+use entente_arcp::jobs::{ClaimAsk, Claimed};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::Constraints;
 use entente_domain::arcp::jobs::wire::{Credential, numbers};
@@ -11,8 +13,6 @@ use entente_domain::clock::rfc3339;
 use entente_domain::ids::{IntentId, JobId, ResultId, WorkerId};
 use entente_domain::limits::WAIT_SECONDS;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{ClaimAsk, Claimed};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -158,9 +158,9 @@ async fn claim(api: web::Data<ApiState>, asker: Asker, presence: Presence, body:
     };
     let _place =
         if ask.wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
-    let claimed = jobs::claim(&api.ctx, &asker.caller, ask, presence.over()).await?;
+    let claimed = jobs::claim(&api.ctx.arcp, &asker.caller, ask, presence.over()).await?;
     if !claimed.is_empty() && presence.is_gone().await {
-        jobs::return_unheard(&api.ctx, &asker.caller, &claimed).await;
+        jobs::return_unheard(&api.ctx.arcp, &asker.caller, &claimed).await;
         return Err(Presence::refusal());
     }
     ok(&ClaimedList { jobs: claimed.into_iter().map(ClaimedBody::try_from).collect::<Result<_, _>>()? })
@@ -200,7 +200,7 @@ async fn release(
     body: Body<TokenBody>,
 ) -> Reply {
     let job_id = job_id(&path)?;
-    let status = jobs::release(&api.ctx, &asker.caller, job_id, &body.value.claim_token).await?;
+    let status = jobs::release(&api.ctx.arcp, &asker.caller, job_id, &body.value.claim_token).await?;
     if let Some(reason) = &body.value.reason {
         tracing::info!(job = %job_id, reason = reason.as_str(), "a job was given back");
     }

@@ -2,13 +2,13 @@
 //! rotate the credentials of a job. Jobs receive them through `jobs.rs` and `claims.rs`.
 
 use actix_web::{get, post, web};
+use entente_arcp::credentials;
+use entente_arcp::credentials::{CredentialFilter, Listed};
+use entente_arcp::jobs;
 use entente_domain::arcp::credentials::State;
 use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{CredentialId, JobId};
-use entente_kernel::arcp::credentials;
-use entente_kernel::arcp::credentials::{CredentialFilter, Listed};
-use entente_kernel::arcp::jobs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -93,7 +93,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         after: query.parsed("after", "the id of a credential", |text| text.parse().ok())?,
         limit: query.limit(USUAL_PAGE)?,
     };
-    let found = credentials::list(&api.ctx, &asker.caller, &filter).await?;
+    let found = credentials::list(&api.ctx.arcp, &asker.caller, &filter).await?;
     ok(&bodies(found, asker.dialect))
 }
 
@@ -107,7 +107,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 #[post("/credentials/{credential_id}/retry")]
 async fn retry(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id: CredentialId = id("credential", &path)?;
-    let found = credentials::retry(&api.ctx, &asker.caller, id).await?;
+    let found = credentials::retry(&api.ctx.arcp, &asker.caller, id).await?;
     ok(&bodies(found, asker.dialect))
 }
 
@@ -148,6 +148,6 @@ async fn rotate(
     let (job, credential) = path.into_inner();
     let (job, credential) = (job_id(&job)?, id::<CredentialId>("credential", &credential)?);
     let RotateBody { claim_token, value } = body.value;
-    let done = jobs::rotate(&api.ctx, &asker.caller, job, &claim_token, credential, value).await?;
+    let done = jobs::rotate(&api.ctx.arcp, &asker.caller, job, &claim_token, credential, value).await?;
     ok(&RotatedBody { credential: done.credential, last_event_seq: done.last_seq })
 }

@@ -1,9 +1,9 @@
 //! Endpoints for the inventory: the agents that run jobs, and their versions (ARCP §7.5, ARCP-W-11).
 
 use actix_web::{get, put, web};
+use entente_arcp::inventory;
+use entente_arcp::inventory::{Known, VersionAsk};
 use entente_domain::arcp::jobs::OnLost;
-use entente_kernel::arcp::inventory;
-use entente_kernel::arcp::inventory::{Known, VersionAsk};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -51,7 +51,7 @@ struct Inventory {
     responses((status = 200, description = "The agents", body = Inventory)))]
 #[get("/arcp/agents")]
 async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
-    let found = inventory::list(&api.ctx, &asker.caller).await?;
+    let found = inventory::list(&api.ctx.arcp, &asker.caller).await?;
     ok(&Inventory { agents: found.into_iter().map(|(name, known)| AgentBody::new(name, known)).collect() })
 }
 
@@ -93,6 +93,6 @@ async fn register(
         on_lost: said.on_lost,
         max_attempts: said.max_attempts,
     };
-    let known = inventory::register(&api.ctx, &asker.caller, &name, &version, ask).await?;
+    let known = inventory::register(&api.ctx.arcp, &asker.caller, &name, &version, ask).await?;
     ok(&AgentBody::new(name, known))
 }

@@ -4,11 +4,11 @@
 use actix_web::http::header::ACCEPT;
 use actix_web::{HttpRequest, get, web};
 use bytes::BytesMut;
+use entente_arcp::jobs;
+use entente_arcp::jobs::{JobEventPosition, Stored};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::ids::{JobId, MessageId};
 use entente_domain::limits::{PAGE, PAGE_BYTES, SMALL_PAGE_BYTES};
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{JobEventPosition, Stored};
 use entente_kernel::feed::WakeKey;
 use entente_kernel::{AppError, Caller};
 use serde::Serialize;
@@ -121,7 +121,7 @@ async fn events(
     if accept.contains("text/event-stream") {
         return follow(api, asker.caller, id, from).await;
     }
-    let (job, found) = jobs::events(&api.ctx, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
+    let (job, found) = jobs::events(&api.ctx.arcp, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
     let last_event_seq = found.last().map_or(from, |event| event.job_seq);
     let events = found.iter().map(|event| Envelope::of(&api, &job, event)).collect::<Result<_, _>>()?;
     ok(&EventPage {
@@ -144,7 +144,7 @@ enum Subject {
 async fn follow(api: web::Data<ApiState>, caller: Caller, id: JobId, after: i64) -> Reply {
     let mut listener = api.ctx.feed.wakeups().listener();
     listener.add(WakeKey::Job(id));
-    let (job, _) = jobs::events(&api.ctx, &caller, id, after, (0, 0)).await?;
+    let (job, _) = jobs::events(&api.ctx.arcp, &caller, id, after, (0, 0)).await?;
     respond(api, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
 }
 
@@ -159,7 +159,7 @@ pub async fn follow_all(request: HttpRequest, api: web::Data<ApiState>, asker: A
     asker.caller.require(entente_domain::identity::keys::Scope::JobsRead)?;
     let spot = match last_event_id(&request) {
         Some(text) => read(text).ok_or_else(|| unreadable("Last-Event-ID"))?,
-        None => jobs::start_of_everything(&api.ctx).await?,
+        None => jobs::start_of_everything(&api.ctx.arcp).await?,
     };
     respond(api, asker.caller, Subject::All(spot), None)
 }
@@ -192,7 +192,7 @@ impl Source for Subject {
             Self::Job { job, after } => {
                 // Reads few bytes at a time, because many streams may wait for slow clients.
                 let (now, found) =
-                    jobs::events(&api.ctx, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
+                    jobs::events(&api.ctx.arcp, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
                 // A client that resumes after the last event has already received the end.
                 over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {
@@ -203,7 +203,7 @@ impl Source for Subject {
                 }
             }
             Self::All(spot) => {
-                let (found, reached) = jobs::everything(&api.ctx, caller, *spot).await?;
+                let (found, reached) = jobs::everything(&api.ctx.arcp, caller, *spot).await?;
                 for (place, event, job) in &found {
                     let envelope = Envelope::of(api, job, event)?;
                     write(&mut text, &show(*place), &envelope.r#type, &envelope)?;

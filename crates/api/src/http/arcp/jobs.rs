@@ -4,6 +4,9 @@
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use bytes::Bytes;
+use entente_arcp::jobs;
+use entente_arcp::jobs::{Canceller, Description, JobFilter, Origin, Stored};
+use entente_bridges::Ctx;
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::{Submit, no_job};
 use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed};
@@ -13,8 +16,6 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, MomentId, SessionId};
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{Canceller, Description, JobFilter, Origin, Stored};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -102,7 +103,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         limit: query.number("limit", 100, 1, PAGE)?,
         cursor: query.text("cursor").map(str::to_owned),
     };
-    let (found, next_cursor) = jobs::list(&api.ctx, &asker.caller, &filter).await?;
+    let (found, next_cursor) = jobs::list(&api.ctx.arcp, &asker.caller, &filter).await?;
     ok(&JobList { jobs: found.iter().map(Listed::new).collect(), next_cursor })
 }
 
@@ -140,8 +141,11 @@ pub(crate) struct JobBody {
 }
 
 impl JobBody {
-    pub(crate) fn new(found: &Description) -> Result<Self, Problem> {
+    /// Builds the body, with the questions that an unfinished job waits for.
+    pub(crate) async fn load(ctx: &Ctx, found: &Description) -> Result<Self, Problem> {
         let job = &found.job;
+        let over = job.status.is_terminal();
+        let awaiting = if over { Vec::new() } else { entente_moments::awaited(&ctx.moments, job.id).await? };
         Ok(Self {
             described: Described::new(job, &found.remaining),
             status: job.status,
@@ -152,7 +156,7 @@ impl JobBody {
             cancel_requested: job.cancel.is_some(),
             deadline: job.deadline.map(clock::rfc3339),
             intent_id: job.intent_id.map(|id| id.to_string()),
-            awaiting_decision: found.awaiting.clone(),
+            awaiting_decision: awaiting,
             terminal: found.terminal.as_ref().map(Stored::payload).transpose()?,
         })
     }
@@ -165,8 +169,8 @@ impl JobBody {
     responses((status = 200, description = "The job", body = JobBody)))]
 #[get("/jobs/{job_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = jobs::describe(&api.ctx, &asker.caller, job_id(&path)?).await?;
-    ok(&JobBody::new(&found)?)
+    let found = jobs::describe(&api.ctx.arcp, &asker.caller, job_id(&path)?).await?;
+    ok(&JobBody::load(&api.ctx, &found).await?)
 }
 
 /// The session that cancels a job, and the reason.
@@ -216,7 +220,7 @@ async fn cancel(
         // refused.
         Ok(None) | Err(_) => Canceller::Session(uuid::Uuid::nil().into()),
     };
-    let job = jobs::cancel(&api.ctx, &asker.caller, id, by, said.reason.clone()).await?;
+    let job = jobs::cancel(&api.ctx.arcp, &asker.caller, id, by, said.reason.clone()).await?;
     let reason = job.cancel.map_or_else(|| said.reason.unwrap_or_default(), |cancel| cancel.reason);
     json(actix_web::http::StatusCode::ACCEPTED, &CancelledBody { job_id: id, status: job.status, reason })
 }
@@ -231,7 +235,7 @@ async fn cancel(
 #[get("/jobs/{job_id}/result")]
 async fn result(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id = job_id(&path)?;
-    match jobs::result(&api.ctx, &asker.caller, id).await? {
+    match jobs::result(&api.ctx.arcp, &asker.caller, id).await? {
         jobs::Result::Inline(text) => Ok(HttpResponse::Ok().content_type("application/json").body(text)),
         jobs::Result::Streamed { result_id, size, text } => {
             let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
@@ -239,7 +243,7 @@ async fn result(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>)
                 let (api, result_id) = (api.clone(), result_id.clone());
                 async move {
                     let place = place?;
-                    match jobs::pieces(&api.ctx, id, &result_id, place).await {
+                    match jobs::pieces(&api.ctx.arcp, id, &result_id, place).await {
                         Ok(piece) => Some((Ok(Bytes::from(piece.bytes)), piece.next)),
                         Err(failure) => {
                             tracing::error!(error = %failure, job = %id, "a result could not be read");

@@ -1,8 +1,8 @@
 //! Routes through which workers report on their jobs (ARCP-W-11.2): events, the result, an error.
 
 use actix_web::{post, web};
+use entente_arcp::jobs::{End, EventAsk, Reported};
 use entente_domain::arcp::jobs::wire::numbers;
-use entente_kernel::arcp::jobs::{End, EventAsk, Reported};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -115,8 +115,10 @@ async fn post_events(
         body: event.body,
         event_key: event.event_key,
     });
-    let told =
-        api.job_writer.post(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, events.collect()).await?;
+    let told = api
+        .job_writer
+        .post(&api.ctx.arcp, &asker.caller, job_id(&path)?, &claim_token, events.collect())
+        .await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -154,7 +156,7 @@ async fn post_result(
 ) -> Reply {
     let ResultBody { claim_token, result, result_id, result_size, summary } = body.value;
     let end = End::Result { result, result_id, result_size, summary };
-    let told = api.job_writer.end(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
+    let told = api.job_writer.end(&api.ctx.arcp, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))
 }
 
@@ -192,6 +194,6 @@ async fn post_error(
     let ErrorBody { claim_token, code, message, retryable, details } = body.value;
     let code = code.unwrap_or_else(|| "INTERNAL_ERROR".to_owned());
     let end = End::Error { code, message, retryable, details };
-    let told = api.job_writer.end(&api.ctx, &asker.caller, job_id(&path)?, &claim_token, end).await?;
+    let told = api.job_writer.end(&api.ctx.arcp, &asker.caller, job_id(&path)?, &claim_token, end).await?;
     ok(&ReportedBody::from(told))
 }

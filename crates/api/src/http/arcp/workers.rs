@@ -1,13 +1,13 @@
 //! Worker routes (ARCP-W-11.2): registration, heartbeats and directives.
 
 use actix_web::{get, post, web};
+use entente_arcp::jobs;
+use entente_arcp::jobs::{BeatAsk, Held};
+use entente_arcp::workers;
+use entente_arcp::workers::{Directive, Worker, WorkerAsk};
 use entente_domain::clock::rfc3339;
 use entente_domain::ids::{JobId, WorkerId};
 use entente_domain::limits::PAGE;
-use entente_kernel::arcp::jobs;
-use entente_kernel::arcp::jobs::{BeatAsk, Held};
-use entente_kernel::arcp::workers;
-use entente_kernel::arcp::workers::{Directive, Worker, WorkerAsk};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -84,7 +84,7 @@ impl WorkerBody {
             registered_at: rfc3339(worker.registered_at),
             last_seen_at: rfc3339(worker.last_seen_at),
             // Several heartbeats fit into one claim, so that a lost one does no harm.
-            heartbeat_interval_sec: (api.ctx.settings.jobs.claim.as_secs() / 6).max(1),
+            heartbeat_interval_sec: (api.ctx.arcp.state.jobs.claim.as_secs() / 6).max(1),
         })
     }
 }
@@ -97,7 +97,7 @@ async fn register(api: web::Data<ApiState>, asker: Asker, body: Body<RegisterBod
     let said = body.value;
     let labels = Value::Object(said.labels).to_string();
     let ask = WorkerAsk { name: said.name, agents: said.agents, slots: said.slots.unwrap_or(1), labels };
-    let worker = workers::register(&api.ctx, &asker.caller, ask).await?;
+    let worker = workers::register(&api.ctx.arcp, &asker.caller, ask).await?;
     created(&WorkerBody::new(&api, worker)?)
 }
 
@@ -116,7 +116,7 @@ struct WorkerList {
     responses((status = 200, description = "The workers", body = WorkerList)))]
 #[get("/workers")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
-    let found = workers::list(&api.ctx, &asker.caller, query.number("limit", 100, 1, PAGE)?).await?;
+    let found = workers::list(&api.ctx.arcp, &asker.caller, query.number("limit", 100, 1, PAGE)?).await?;
     let workers = found.into_iter().map(|worker| WorkerBody::new(&api, worker)).collect::<Result<_, _>>()?;
     ok(&WorkerList { workers })
 }
@@ -193,7 +193,7 @@ async fn beat(
     let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
     let obeyed = said.directive.unwrap_or(Directive::Run);
     let ask = BeatAsk { worker, state, held, obeyed, wait };
-    let beat = jobs::beat(&api.ctx, &asker.caller, &ask, presence.over()).await?;
+    let beat = jobs::beat(&api.ctx.arcp, &asker.caller, &ask, presence.over()).await?;
     lost.extend(beat.lost.iter().map(JobId::to_string));
     ok(&DirectivesBody {
         directive: beat.directive,
@@ -225,7 +225,7 @@ async fn direct(
     body: Body<DirectiveBody>,
 ) -> Reply {
     let directive = body.value.directive;
-    let worker = workers::direct(&api.ctx, &asker.caller, id("worker", &path)?, directive).await?;
+    let worker = workers::direct(&api.ctx.arcp, &asker.caller, id("worker", &path)?, directive).await?;
     ok(&WorkerBody::new(&api, worker)?)
 }
 
@@ -246,6 +246,6 @@ struct LeftBody {
 #[post("/workers/{worker_id}/leave")]
 async fn leave(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let worker_id: WorkerId = id("worker", &path)?;
-    jobs::leave(&api.ctx, &asker.caller, worker_id).await?;
+    jobs::leave(&api.ctx.arcp, &asker.caller, worker_id).await?;
     ok(&LeftBody { worker_id })
 }

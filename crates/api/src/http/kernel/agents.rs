@@ -7,7 +7,8 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::{DURATION_SECONDS, PAGE};
 use entente_domain::openintent::agents::{Agent, AgentStatus, HeartbeatConfig, Registration};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::{agents, departures, heartbeats};
+use entente_openintent::agents;
+use entente_openintent::agents::{departures, heartbeats};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -152,7 +153,7 @@ async fn register_one(
         metadata: ask.metadata,
         drain_timeout_seconds: ask.drain_timeout_seconds,
     };
-    let agent = agents::register(&api.ctx, &asker.caller, registration, once.as_ref()).await?;
+    let agent = agents::register(&api.ctx.openintent, &asker.caller, registration, once.as_ref()).await?;
     Ok(AgentBody::new(agent, asker.dialect))
 }
 
@@ -208,7 +209,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         after: query.text("after").map(str::to_owned),
         limit: query.limit(PAGE)?,
     };
-    let found = agents::list(&api.ctx, &asker.caller, &filter).await?;
+    let found = agents::list(&api.ctx.openintent, &asker.caller, &filter).await?;
     listed(found.into_iter().map(|agent| AgentBody::new(agent, asker.dialect)))
 }
 
@@ -218,7 +219,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}/record")]
 async fn record(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    ok(&AgentBody::new(agents::get(&api.ctx, &asker.caller, &path).await?, asker.dialect))
+    ok(&AgentBody::new(agents::get(&api.ctx.openintent, &asker.caller, &path).await?, asker.dialect))
 }
 
 /// Get an agent's record
@@ -227,7 +228,7 @@ async fn record(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>)
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    ok(&AgentBody::new(agents::get(&api.ctx, &asker.caller, &path).await?, asker.dialect))
+    ok(&AgentBody::new(agents::get(&api.ctx.openintent, &asker.caller, &path).await?, asker.dialect))
 }
 
 /// A heartbeat.
@@ -279,9 +280,14 @@ async fn heartbeat(
     body: OptionalBody<HeartbeatBody>,
 ) -> Reply {
     let beat = body.0.value;
-    let agent =
-        heartbeats::heartbeat(&api.ctx, &asker.caller, &path, beat.current_load, beat.tasks_in_progress)
-            .await?;
+    let agent = heartbeats::heartbeat(
+        &api.ctx.openintent,
+        &asker.caller,
+        &path,
+        beat.current_load,
+        beat.tasks_in_progress,
+    )
+    .await?;
     let now: Timestamp = api.ctx.now();
     ok(&HeartbeatReply {
         status: "ok",
@@ -317,8 +323,10 @@ async fn set_status(
     body: Body<StatusBody>,
 ) -> Reply {
     let agent = match body.value.status {
-        AgentStatus::Deregistered => departures::deregister(&api.ctx, &asker.caller, &path).await?,
-        status => agents::set_status(&api.ctx, &asker.caller, &path, status).await?,
+        AgentStatus::Deregistered => {
+            departures::deregister(&api.ctx.openintent, &asker.caller, &path).await?
+        }
+        status => agents::set_status(&api.ctx.openintent, &asker.caller, &path, status).await?,
     };
     ok(&AgentBody::new(agent, asker.dialect))
 }
@@ -333,7 +341,7 @@ async fn set_status(
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/drain")]
 async fn drain(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let agent = agents::set_status(&api.ctx, &asker.caller, &path, AgentStatus::Draining).await?;
+    let agent = agents::set_status(&api.ctx.openintent, &asker.caller, &path, AgentStatus::Draining).await?;
     ok(&AgentBody::new(agent, asker.dialect))
 }
 
@@ -346,6 +354,6 @@ async fn drain(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) 
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[delete("/agents/{agent_id}")]
 async fn deregister(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let agent = departures::deregister(&api.ctx, &asker.caller, &path).await?;
+    let agent = departures::deregister(&api.ctx.openintent, &asker.caller, &path).await?;
     ok(&AgentBody::new(agent, asker.dialect))
 }

@@ -138,7 +138,7 @@ struct Served {
 
 impl Served {
     fn by(api: &ApiState) -> Self {
-        Self { federation: api.ctx.settings.federation.is_some() }
+        Self { federation: api.ctx.openintent.state.federation.is_some() }
     }
 
     fn has(self, route: &str) -> bool {

@@ -7,7 +7,7 @@ use entente_domain::ids::{IntentId, JobId, KeyId, MomentId};
 use entente_domain::moments::{
     Brief, Hatches, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile, Via, WordKind,
 };
-use entente_kernel::moments::{Emitted, MomentView, Remark, Warning, Word};
+use entente_moments::{Emitted, MomentView, Remark, Warning, Word};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, post, web};
 use entente_domain::moments::Resolution;
-use entente_kernel::moments;
+use entente_moments as moments;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -51,7 +51,9 @@ async fn resolve(
     let once = once_of(&request)?;
     let ResolveBody { envelope_digest, resolution } = body.value;
     let (ctx, caller) = (&api.ctx, &asker.caller);
-    let shown = moments::resolve(ctx, caller, moment_id, &envelope_digest, resolution, once.as_ref()).await?;
+    let shown =
+        moments::resolve(&ctx.moments, caller, moment_id, &envelope_digest, resolution, once.as_ref())
+            .await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -83,7 +85,8 @@ async fn word(
 ) -> Reply {
     let moment_id = moment_id(&path)?;
     let once = once_of(&request)?;
-    let shown = moments::word(&api.ctx, &asker.caller, moment_id, &body.value.text, once.as_ref()).await?;
+    let shown =
+        moments::word(&api.ctx.moments, &asker.caller, moment_id, &body.value.text, once.as_ref()).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -109,7 +112,8 @@ async fn withdraw(
     path: web::Path<String>,
     body: OptionalBody<ReasonBody>,
 ) -> Reply {
-    let shown = moments::withdraw(&api.ctx, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
+    let shown =
+        moments::withdraw(&api.ctx.moments, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -127,7 +131,8 @@ async fn close(
     path: web::Path<String>,
     body: OptionalBody<ReasonBody>,
 ) -> Reply {
-    let shown = moments::close(&api.ctx, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
+    let shown =
+        moments::close(&api.ctx.moments, &asker.caller, moment_id(&path)?, body.0.value.reason).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -140,7 +145,7 @@ async fn close(
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/ack")]
 async fn acknowledge(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let shown = moments::acknowledge(&api.ctx, &asker.caller, moment_id(&path)?).await?;
+    let shown = moments::acknowledge(&api.ctx.moments, &asker.caller, moment_id(&path)?).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }
 
@@ -153,6 +158,6 @@ async fn acknowledge(api: web::Data<ApiState>, asker: Asker, path: web::Path<Str
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/view")]
 async fn view(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let shown = moments::view(&api.ctx, &asker.caller, moment_id(&path)?).await?;
+    let shown = moments::view(&api.ctx.moments, &asker.caller, moment_id(&path)?).await?;
     ok(&MomentBody::new(&shown, asker.dialect))
 }

@@ -5,8 +5,8 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ApprovalId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::approvals::{Approval, ApprovalAsk, ApprovalStatus};
-use entente_kernel::openintent::approvals;
-use entente_kernel::openintent::approvals::{ApprovalFilter, Verdict};
+use entente_openintent::approvals;
+use entente_openintent::approvals::{ApprovalFilter, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -126,7 +126,7 @@ async fn ask(
         reason: said.reason.unwrap_or_default(),
         context: said.context.unwrap_or_default(),
     };
-    let made = approvals::request(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = approvals::request(&api.ctx.openintent, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&ApprovalBody::new(made, asker.dialect))
 }
 
@@ -154,7 +154,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
         before: query.parsed("before", "an approval's id", |text| text.parse().ok())?,
         limit: query.limit(100.min(PAGE))?,
     };
-    let found = approvals::list(&api.ctx, &asker.caller, id("intent", &path)?, &filter).await?;
+    let found = approvals::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, &filter).await?;
     ok(&ApprovalList {
         approvals: found.into_iter().map(|one| ApprovalBody::new(one, asker.dialect)).collect(),
     })
@@ -167,7 +167,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 #[get("/intents/{intent_id}/approvals/{approval_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let (intent_id, permit_id) = (id("intent", &path.0)?, id("approval", &path.1)?);
-    let found = approvals::get(&api.ctx, &asker.caller, intent_id, permit_id).await?;
+    let found = approvals::get(&api.ctx.openintent, &asker.caller, intent_id, permit_id).await?;
     ok(&ApprovalBody::new(found, asker.dialect))
 }
 
@@ -197,7 +197,8 @@ async fn decide(
     let by = said.decided_by.as_deref().filter(|name| !name.is_empty());
     let judge = asker.caller.speaker("decided_by", by, api.ctx.settings.strict)?;
     let caller = asker.caller.acting_as(judge);
-    let decided = approvals::decide(&api.ctx, &caller, named, verdict, said.notes, once.as_ref()).await?;
+    let decided =
+        approvals::decide(&api.ctx.openintent, &caller, named, verdict, said.notes, once.as_ref()).await?;
     ok(&ApprovalBody::new(decided, asker.dialect))
 }
 

@@ -8,7 +8,7 @@ use entente_domain::openintent::arbitration::{
     Arbitration, ArbitrationAsk, ArbitrationStatus, Decision, DecisionAsk,
 };
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::arbitration;
+use entente_openintent::arbitration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -129,7 +129,7 @@ async fn arbitrate(
         context: said.context.unwrap_or_default(),
         options: said.options.unwrap_or_default(),
     };
-    let made = arbitration::request(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = arbitration::request(&api.ctx.openintent, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&ArbitrationBody::new(made, asker.dialect))
 }
 
@@ -148,7 +148,8 @@ struct ArbitrationList {
 #[get("/intents/{intent_id}/arbitrations")]
 async fn requests(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let status = query.parsed("status", "`pending` or `resolved`", ArbitrationStatus::parse)?;
-    let found = arbitration::requests(&api.ctx, &asker.caller, id("intent", &path)?, status).await?;
+    let found =
+        arbitration::requests(&api.ctx.openintent, &asker.caller, id("intent", &path)?, status).await?;
     let arbitrations = found.into_iter().map(|one| ArbitrationBody::new(one, asker.dialect)).collect();
     ok(&ArbitrationList { arbitrations })
 }
@@ -266,7 +267,8 @@ async fn decide(
     let strict = api.ctx.settings.strict;
     let caller =
         asker.caller.acting_as(asker.caller.speaker("decided_by", said.decided_by.as_deref(), strict)?);
-    let made = arbitration::decide(&api.ctx, &caller, intent_id, said.ask()?, once.as_ref()).await?;
+    let made =
+        arbitration::decide(&api.ctx.openintent, &caller, intent_id, said.ask()?, once.as_ref()).await?;
     ok(&DecisionBody::new(made, asker.dialect))
 }
 
@@ -283,7 +285,7 @@ struct DecisionList {
     responses((status = 200, description = "The decisions", body = DecisionList)))]
 #[get("/intents/{intent_id}/decisions")]
 async fn decisions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = arbitration::decisions(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    let found = arbitration::decisions(&api.ctx.openintent, &asker.caller, id("intent", &path)?).await?;
     let decisions = found.into_iter().map(|one| DecisionBody::new(one, asker.dialect)).collect();
     ok(&DecisionList { decisions })
 }

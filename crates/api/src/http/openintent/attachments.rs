@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{AttachmentId, IntentId};
 use entente_domain::openintent::attachments::{Attachment, AttachmentAsk};
-use entente_kernel::openintent::attachments;
+use entente_openintent::attachments;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -136,7 +136,7 @@ async fn add(
         content_hash: said.content_hash,
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = attachments::add(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made = attachments::add(&api.ctx.openintent, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&AttachmentBody::new(made, asker.dialect))
 }
 
@@ -148,7 +148,7 @@ async fn add(
     responses((status = 200, description = "The attachments", body = [AttachmentBody])))]
 #[get("/intents/{intent_id}/attachments")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = attachments::list(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    let found = attachments::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?).await?;
     ok(&found.into_iter().map(|one| AttachmentBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -162,6 +162,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -
 #[delete("/intents/{intent_id}/attachments/{attachment_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let attachment: AttachmentId = id("attachment", &path.1)?;
-    attachments::remove(&api.ctx, &asker.caller, id("intent", &path.0)?, attachment).await?;
+    attachments::remove(&api.ctx.openintent, &asker.caller, id("intent", &path.0)?, attachment).await?;
     Ok(HttpResponse::NoContent().finish())
 }

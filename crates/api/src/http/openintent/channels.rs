@@ -5,7 +5,7 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::channels::{Channel, ChannelAsk, ChannelChange, ChannelStatus, MemberPolicy};
-use entente_kernel::openintent::channels;
+use entente_openintent::channels;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -126,7 +126,7 @@ async fn create(
         task_id: said.task_id,
         options: said.options,
     };
-    let channel = channels::create(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let channel = channels::create(&api.ctx.openintent, &asker.caller, intent_id, ask, once.as_ref()).await?;
     created(&body_of(channel, &api, &asker))
 }
 
@@ -152,7 +152,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
         limit: query.limit(PAGE)?,
         offset: query.offset()?,
     };
-    let found = channels::list(&api.ctx, &asker.caller, intent_id, &filter).await?;
+    let found = channels::list(&api.ctx.openintent, &asker.caller, intent_id, &filter).await?;
     listed(found.into_iter().map(|channel| body_of(channel, &api, &asker)))
 }
 
@@ -162,7 +162,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
     responses((status = 200, description = "The channel", body = ChannelBody)))]
 #[get("/channels/{channel_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let channel = channels::get(&api.ctx, &asker.caller, id("channel", &path)?).await?;
+    let channel = channels::get(&api.ctx.openintent, &asker.caller, id("channel", &path)?).await?;
     ok(&body_of(channel, &api, &asker))
 }
 
@@ -203,7 +203,7 @@ async fn change(
         options: said.options,
         status: said.status,
     };
-    let channel = channels::change(&api.ctx, &asker.caller, id, change).await?;
+    let channel = channels::change(&api.ctx.openintent, &asker.caller, id, change).await?;
     ok(&body_of(channel, &api, &asker))
 }
 
@@ -226,6 +226,6 @@ struct DeletedBody {
 #[delete("/channels/{channel_id}")]
 async fn delete(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let channel_id: ChannelId = id("channel", &path)?;
-    channels::delete(&api.ctx, &asker.caller, channel_id).await?;
+    channels::delete(&api.ctx.openintent, &asker.caller, channel_id).await?;
     ok(&DeletedBody { status: "closed", channel_id })
 }

@@ -6,8 +6,8 @@ use entente_domain::ids::{CoordinatorId, DecisionRecordId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::coordinators::{DecisionRecord, DecisionType};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::coordinators;
-use entente_kernel::openintent::coordinators::RecordAsk;
+use entente_openintent::coordinators;
+use entente_openintent::coordinators::RecordAsk;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -128,7 +128,8 @@ async fn decide(
         alternatives: said.alternatives_considered,
         confidence: said.confidence,
     };
-    let made = coordinators::decide(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made =
+        coordinators::decide(&api.ctx.openintent, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&DecisionBody::new(made, asker.dialect))
 }
 
@@ -158,7 +159,7 @@ async fn decisions_on(
 ) -> Reply {
     let (before, limit) = page(&query)?;
     let intent_id = id("intent", &path)?;
-    let found = coordinators::decisions(&api.ctx, &asker.caller, intent_id, before, limit).await?;
+    let found = coordinators::decisions(&api.ctx.openintent, &asker.caller, intent_id, before, limit).await?;
     ok(&bodies(found, asker.dialect))
 }
 
@@ -178,10 +179,11 @@ async fn decisions(api: web::Data<ApiState>, asker: Asker, query: Query) -> Repl
     let found = match (query.text("coordinator_id"), query.text("intent_id")) {
         (Some(text), _) => {
             let of: CoordinatorId = id("coordinator", text)?;
-            coordinators::decisions_of(ctx, &asker.caller, of, before, limit).await?
+            coordinators::decisions_of(&ctx.openintent, &asker.caller, of, before, limit).await?
         }
         (None, Some(text)) => {
-            coordinators::decisions(ctx, &asker.caller, id("intent", text)?, before, limit).await?
+            coordinators::decisions(&ctx.openintent, &asker.caller, id("intent", text)?, before, limit)
+                .await?
         }
         (None, None) => {
             let message = "Say whose decisions: `coordinator_id` or `intent_id`.";

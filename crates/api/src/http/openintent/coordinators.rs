@@ -9,7 +9,7 @@ use entente_domain::openintent::coordinators::{
     Bound, Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus, CoordinatorType,
 };
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::coordinators;
+use entente_openintent::coordinators;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -191,7 +191,8 @@ async fn appoint(
     };
     let replaces = one("replaces", said.replaces)?;
     let ctx = &api.ctx;
-    let made = coordinators::appoint(ctx, &asker.caller, intent_id, ask, replaces, once.as_ref()).await?;
+    let made = coordinators::appoint(&ctx.openintent, &asker.caller, intent_id, ask, replaces, once.as_ref())
+        .await?;
     response(made, &api, &asker)
 }
 
@@ -201,7 +202,7 @@ async fn appoint(
     responses((status = 200, description = "The appointment; its version is the ETag", body = CoordinatorBody)))]
 #[get("/coordinators/{coordinator_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = coordinators::get(&api.ctx, &asker.caller, id("coordinator", &path)?).await?;
+    let found = coordinators::get(&api.ctx.openintent, &asker.caller, id("coordinator", &path)?).await?;
     response(found, &api, &asker)
 }
 
@@ -215,7 +216,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 #[get("/intents/{intent_id}/coordinators")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let before = query.parsed("before", "a coordinator's id", |text| text.parse().ok())?;
-    let found = coordinators::list(&api.ctx, &asker.caller, id("intent", &path)?, before).await?;
+    let found = coordinators::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, before).await?;
     let now = api.ctx.now();
     let list: Vec<CoordinatorBody> =
         found.into_iter().map(|one| CoordinatorBody::new(one, now, asker.dialect)).collect();
@@ -246,7 +247,7 @@ struct CoordinatorBeat {
               (status = 409, description = "`invalid_transition`: the appointment is over", body = ProblemBody)))]
 #[post("/coordinators/{coordinator_id}/heartbeat")]
 async fn beat(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let heard = coordinators::beat(&api.ctx, &asker.caller, id("coordinator", &path)?).await?;
+    let heard = coordinators::beat(&api.ctx.openintent, &asker.caller, id("coordinator", &path)?).await?;
     let at = |at| WireTime::new(at, asker.dialect);
     ok(&CoordinatorBeat {
         status: "ok",
@@ -299,6 +300,7 @@ async fn change(
     let seen = if_match_of("coordinator", &request)?;
     let said = body.value;
     let change = CoordinatorChange { status: said.status, guardrails: said.guardrails, reason: said.reason };
-    let changed = coordinators::change(&api.ctx, &asker.caller, coordinator_id, seen, change).await?;
+    let changed =
+        coordinators::change(&api.ctx.openintent, &asker.caller, coordinator_id, seen, change).await?;
     response(changed, &api, &asker)
 }

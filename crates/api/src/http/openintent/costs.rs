@@ -9,8 +9,8 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary, UnitSummary, amount};
-use entente_kernel::openintent::costs;
-use entente_kernel::openintent::costs::CostPage;
+use entente_openintent::costs;
+use entente_openintent::costs::CostPage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -238,7 +238,7 @@ async fn record(
         model: named(said.model),
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = costs::record(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = costs::record(&api.ctx.openintent, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&CostBody::new(made, asker.dialect)?)
 }
 
@@ -254,7 +254,7 @@ async fn record(
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let (after, limit) = (query.place()?, query.limit(PAGE)?);
     let CostPage { costs, next, summary } =
-        costs::list(&api.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
+        costs::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, after, limit).await?;
     let costs = costs.into_iter().map(|cost| CostBody::new(cost, asker.dialect)).collect::<Result<_, _>>()?;
     ok(&CostList { costs, summary: CostSummary::new(&summary)?, next })
 }

@@ -5,8 +5,8 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{EscalationId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::escalations::{Escalation, EscalationAsk, EscalationStatus, Weight};
-use entente_kernel::openintent::escalations;
-use entente_kernel::openintent::escalations::EscalationFilter;
+use entente_openintent::escalations;
+use entente_openintent::escalations::EscalationFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -130,7 +130,7 @@ async fn escalate(
         assigned_to: said.assigned_to.filter(|name| !name.is_empty()),
     };
     let caller = asker.caller.acting_as(by);
-    let made = escalations::escalate(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = escalations::escalate(&api.ctx.openintent, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&EscalationBody::new(made, asker.dialect))
 }
 
@@ -158,7 +158,7 @@ fn filter(query: &Query) -> Result<EscalationFilter, Problem> {
 }
 
 async fn listed(api: &ApiState, asker: &Asker, filter: &EscalationFilter) -> Reply {
-    let found = escalations::list(&api.ctx, &asker.caller, filter).await?;
+    let found = escalations::list(&api.ctx.openintent, &asker.caller, filter).await?;
     ok(&EscalationList {
         escalations: found.into_iter().map(|one| EscalationBody::new(one, asker.dialect)).collect(),
     })
@@ -233,8 +233,14 @@ async fn resolve(
     let by = said.resolved_by.as_deref().filter(|name| !name.is_empty());
     let by = asker.caller.speaker("resolved_by", by, api.ctx.settings.strict)?;
     let caller = asker.caller.acting_as(by);
-    let done =
-        escalations::resolve(&api.ctx, &caller, escalation, &said.resolution, said.notes, once.as_ref())
-            .await?;
+    let done = escalations::resolve(
+        &api.ctx.openintent,
+        &caller,
+        escalation,
+        &said.resolution,
+        said.notes,
+        once.as_ref(),
+    )
+    .await?;
     ok(&EscalationBody::new(done, asker.dialect))
 }

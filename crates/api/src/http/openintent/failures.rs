@@ -6,7 +6,7 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{FailureId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::failures::{Failure, FailureAsk, Next, Reason};
-use entente_kernel::openintent::failures;
+use entente_openintent::failures;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -173,7 +173,7 @@ async fn record(
         retry_scheduled_at: said.retry_scheduled_at.map(|at| at.0),
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = failures::record(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let made = failures::record(&api.ctx.openintent, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&FailureBody::new(made, asker.dialect))
 }
 
@@ -189,7 +189,7 @@ async fn record(
 #[get("/intents/{intent_id}/failures")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let (after, limit) = (query.place()?, query.limit(PAGE)?);
-    let page = failures::list(&api.ctx, &asker.caller, id("intent", &path)?, after, limit).await?;
+    let page = failures::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, after, limit).await?;
     let bodies: Vec<_> = page.failures.into_iter().map(|one| FailureBody::new(one, asker.dialect)).collect();
     let text = serde_json::to_vec(&bodies).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = HttpResponse::Ok();

@@ -10,8 +10,8 @@ use entente_domain::ids::{DispatchId, IntentId};
 use entente_domain::openintent::agents::AgentStatus;
 use entente_domain::openintent::federation::dispatches::{DelegationScope, DispatchAsk, State};
 use entente_domain::openintent::federation::{Federation, Part, Peer, Relationship, Visibility, signing};
-use entente_kernel::openintent::federation;
-use entente_kernel::openintent::federation::{Dispatch, Exported};
+use entente_openintent::federation;
+use entente_openintent::federation::{Dispatch, Exported};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -98,7 +98,7 @@ impl PeerBody {
     responses((status = 200, description = "Status of federation", body = StatusBody)))]
 #[get("/federation/status")]
 async fn status(api: web::Data<ApiState>, asker: Asker) -> Reply {
-    let (set_up, counts) = federation::status(&api.ctx, &asker.caller).await?;
+    let (set_up, counts) = federation::status(&api.ctx.openintent, &asker.caller).await?;
     let peers: Vec<PeerBody> =
         set_up.map_or_else(Vec::new, |federation| federation.peers.iter().map(PeerBody::new).collect());
     ok(&StatusBody {
@@ -166,9 +166,10 @@ impl AgentBody {
 #[get("/federation/agents")]
 async fn agents(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let source = request.headers().get("x-source-server").map(|value| value.to_str().unwrap_or("\u{fffd}"));
-    let (found, more) = federation::agents(&api.ctx, &asker.caller, source, query.text("after")).await?;
+    let (found, more) =
+        federation::agents(&api.ctx.openintent, &asker.caller, source, query.text("after")).await?;
     let next = found.last().filter(|_| more).map(|agent| agent.agent_id.clone());
-    let federation = api.ctx.settings.federation.as_ref();
+    let federation = api.ctx.openintent.state.federation.as_ref();
     let agents = found.into_iter().map(|agent| AgentBody::new(agent, federation)).collect();
     ok(&AgentList { agents, next })
 }
@@ -271,7 +272,8 @@ async fn dispatch(
         callback_url: said.callback_url.filter(|url| !url.is_empty()),
         trace_context: said.trace_context,
     };
-    let made = federation::dispatch(&api.ctx, &asker.caller, intent_id, ask, once.as_ref()).await?;
+    let made =
+        federation::dispatch(&api.ctx.openintent, &asker.caller, intent_id, ask, once.as_ref()).await?;
     ok(&DispatchBody::new(made, asker.dialect))
 }
 
@@ -281,6 +283,6 @@ async fn dispatch(
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
 #[get("/federation/dispatches/{dispatch_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = federation::get(&api.ctx, &asker.caller, id("dispatch", &path)?).await?;
+    let found = federation::get(&api.ctx.openintent, &asker.caller, id("dispatch", &path)?).await?;
     ok(&DispatchBody::new(found, asker.dialect))
 }

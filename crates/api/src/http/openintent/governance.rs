@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, delete, get, put, web};
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::governance::{CompletionMode, GovernancePolicy, WriteScope};
-use entente_kernel::openintent::governance;
+use entente_openintent::governance;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -123,7 +123,7 @@ async fn set(
 ) -> Reply {
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
-    let intent = governance::set(&api.ctx, &asker.caller, id, seen, Some(body.value.0)).await?;
+    let intent = governance::set(&api.ctx.openintent, &asker.caller, id, seen, Some(body.value.0)).await?;
     response(&intent, &asker)
 }
 
@@ -133,7 +133,7 @@ async fn set(
     responses((status = 200, description = "The policy as set, and the policy in force", body = PolicyBody)))]
 #[get("/intents/{intent_id}/governance")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let (intent, policy) = governance::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    let (intent, policy) = governance::get(&api.ctx.openintent, &asker.caller, id("intent", &path)?).await?;
     let none = Map::new();
     ok(&PolicyBody {
         intent_id: intent.id,
@@ -161,6 +161,6 @@ async fn remove(
 ) -> Reply {
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
-    let intent = governance::set(&api.ctx, &asker.caller, id, seen, None).await?;
+    let intent = governance::set(&api.ctx.openintent, &asker.caller, id, seen, None).await?;
     response(&intent, &asker)
 }

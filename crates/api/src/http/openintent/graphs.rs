@@ -9,9 +9,9 @@ use entente_domain::ids::IntentId;
 use entente_domain::limits::WHOLE_INTENTS;
 use entente_domain::openintent::intents::Intent;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::graphs;
-use entente_kernel::openintent::graphs::{Cut, GraphPage, Relation};
-use entente_kernel::openintent::intents;
+use entente_openintent::graphs;
+use entente_openintent::graphs::{Cut, GraphPage, Relation};
+use entente_openintent::intents;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -71,7 +71,8 @@ async fn create_child(
     let said = under(body.value, parent)?;
     let strict = api.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", said.created_by.as_deref(), strict)?;
-    let made = intents::create(&api.ctx, &asker.caller, &created_by, said.ask()?, once.as_ref()).await;
+    let made =
+        intents::create(&api.ctx.openintent, &asker.caller, &created_by, said.ask()?, once.as_ref()).await;
     // The path names the parent here, so an unknown one is reported as not found.
     let unknown = |problem: Problem| -> Problem {
         if problem.is_about("parent_intent_id", "unknown") {
@@ -107,7 +108,8 @@ async fn related(
     query: &Query,
     relation: Relation,
 ) -> Result<GraphPage<Intent>, Problem> {
-    let found = graphs::list(&api.ctx, &asker.caller, id("intent", path)?, relation, cut(query)?).await?;
+    let found =
+        graphs::list(&api.ctx.openintent, &asker.caller, id("intent", path)?, relation, cut(query)?).await?;
     Ok(found)
 }
 
@@ -257,7 +259,8 @@ async fn depend(
     let once = body.once(&request)?;
     // A malformed id names nothing, but only callers that may change the intent may learn that.
     let dependency = body.value.dependency_id.parse().unwrap_or(IntentId::SYSTEM);
-    let intent = graphs::depend(&api.ctx, &asker.caller, waiting, seen, dependency, once.as_ref()).await?;
+    let intent =
+        graphs::depend(&api.ctx.openintent, &asker.caller, waiting, seen, dependency, once.as_ref()).await?;
     response(&intent, &asker)
 }
 
@@ -279,7 +282,7 @@ async fn let_go(
     let waiting: IntentId = id("intent", &path.0)?;
     let seen = if_match(&request)?;
     let dependency = path.1.parse().unwrap_or(IntentId::SYSTEM);
-    response(&graphs::let_go(&api.ctx, &asker.caller, waiting, seen, dependency).await?, &asker)
+    response(&graphs::let_go(&api.ctx.openintent, &asker.caller, waiting, seen, dependency).await?, &asker)
 }
 
 /// The parts that can be worked on.
@@ -333,7 +336,8 @@ struct BlockedList<'a> {
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/blocked")]
 async fn blocked(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = graphs::blocked(&api.ctx, &asker.caller, id("intent", &path)?, cut(&query)?).await?;
+    let found =
+        graphs::blocked(&api.ctx.openintent, &asker.caller, id("intent", &path)?, cut(&query)?).await?;
     let blocked = found.intents.iter().map(|one| BlockedIntent {
         intent: IntentBody::new(&one.intent, asker.dialect),
         waits_for: &one.wait.open,
@@ -352,6 +356,6 @@ async fn blocked(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
 #[get("/intents/{intent_id}/graph")]
 async fn graph(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let root: IntentId = id("intent", &path)?;
-    let graph = graphs::graph(&api.ctx, &asker.caller, root).await?;
+    let graph = graphs::graph(&api.ctx.openintent, &asker.caller, root).await?;
     ok(&GraphBody::new(root, &graph))
 }

@@ -2,6 +2,7 @@
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use entente_bridges::suspensions;
 use entente_domain::identity::identities::Identity;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::IntentId;
@@ -15,7 +16,7 @@ use entente_domain::openintent::patch::{Change, Patch};
 use entente_domain::openintent::suspensions::question_in;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::exports;
-use entente_kernel::openintent::{intents, suspensions};
+use entente_openintent::intents;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -192,7 +193,7 @@ async fn create(
     let strict = api.ctx.settings.strict;
     let created_by = asker.caller.speaker("created_by", body.value.created_by.as_deref(), strict)?;
     let ask = body.value.ask()?;
-    let intent = intents::create(&api.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
+    let intent = intents::create(&api.ctx.openintent, &asker.caller, &created_by, ask, once.as_ref()).await?;
     response(&intent, &asker)
 }
 
@@ -228,7 +229,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         limit: query.limit(50.min(PAGE))?,
         offset: query.offset()?,
     };
-    let found = intents::list(&api.ctx, &asker.caller, &filter).await?;
+    let found = intents::list(&api.ctx.openintent, &asker.caller, &filter).await?;
     let intents = found.items.iter().map(|intent| IntentBody::new(intent, asker.dialect)).collect();
     crate::http::paged(&IntentList { intents }, found.cut, found.large)
 }
@@ -240,7 +241,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
               (status = 403, description = "`access_closed`: request access first", body = crate::http::error::ProblemBody)))]
 #[get("/intents/{intent_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let intent = intents::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    let intent = intents::get(&api.ctx.openintent, &asker.caller, id("intent", &path)?).await?;
     response(&intent, &asker)
 }
 
@@ -290,7 +291,7 @@ async fn patch_state(
     let intent = if question_in(&change).is_some() {
         suspensions::put(&api.ctx, &asker.caller, id, seen, change, token).await?
     } else {
-        intents::patch_state(&api.ctx, &asker.caller, id, seen, change, token).await?
+        intents::patch_state(&api.ctx.openintent, &asker.caller, id, seen, change, token).await?
     };
     response(&intent, &asker)
 }
@@ -327,7 +328,8 @@ async fn set_status(
     let id: IntentId = id("intent", &path)?;
     let seen = if_match(&request)?;
     let reason = body.value.reason.as_deref();
-    let intent = intents::set_status(&api.ctx, &asker.caller, id, seen, body.value.status, reason).await?;
+    let intent =
+        intents::set_status(&api.ctx.openintent, &asker.caller, id, seen, body.value.status, reason).await?;
     response(&intent, &asker)
 }
 

@@ -5,7 +5,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::openintent::leases::{DEFAULT_SECONDS, Lease, LeaseAsk, LeaseStatus};
-use entente_kernel::openintent::leases;
+use entente_openintent::leases;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -113,7 +113,7 @@ async fn acquire(
     let ask =
         LeaseAsk { scope: said.scope, duration_seconds: said.duration_seconds.unwrap_or(DEFAULT_SECONDS) };
     let caller = asker.caller.acting_as(holder);
-    let lease = leases::acquire(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    let lease = leases::acquire(&api.ctx.openintent, &caller, intent_id, ask, once.as_ref()).await?;
     ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
 }
 
@@ -140,7 +140,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
         Some(_) => query.parsed("status", "a lease's status or `all`", LeaseStatus::parse)?,
     };
     let bare = query.parsed("format", "`array`", |text| (text == "array").then_some(()))?.is_some();
-    let found = leases::list(&api.ctx, &asker.caller, id("intent", &path)?, status).await?;
+    let found = leases::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, status).await?;
     let now = api.ctx.now();
     let leases: Vec<LeaseBody> =
         found.iter().map(|lease| LeaseBody::new(lease, now, asker.dialect)).collect();
@@ -172,7 +172,7 @@ async fn renew(
 ) -> Reply {
     let (intent_id, lease_id) = ids(&path)?;
     let seconds = body.0.value.duration_seconds.unwrap_or(DEFAULT_SECONDS);
-    let lease = leases::renew(&api.ctx, &asker.caller, intent_id, lease_id, seconds).await?;
+    let lease = leases::renew(&api.ctx.openintent, &asker.caller, intent_id, lease_id, seconds).await?;
     ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
 }
 
@@ -200,7 +200,7 @@ struct LeaseEnd {
 #[delete("/intents/{intent_id}/leases/{lease_id}")]
 async fn release(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let (intent_id, lease_id) = ids(&path)?;
-    let lease = leases::release(&api.ctx, &asker.caller, intent_id, lease_id).await?;
+    let lease = leases::release(&api.ctx.openintent, &asker.caller, intent_id, lease_id).await?;
     let message = "Lease released";
     ok(&LeaseEnd { message, lease: LeaseBody::new(&lease, api.ctx.now(), asker.dialect) })
 }

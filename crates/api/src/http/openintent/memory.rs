@@ -7,8 +7,8 @@ use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
 use entente_domain::ids::{IntentId, MemoryId};
 use entente_domain::limits::{MEMORY_QUERY_BYTES, MEMORY_TAGS};
 use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
-use entente_kernel::openintent::memory;
-use entente_kernel::openintent::memory::{MemoryFilter, MemoryPage};
+use entente_openintent::memory;
+use entente_openintent::memory::{MemoryFilter, MemoryPage};
 use serde::Serialize;
 
 use crate::http::body::{Body, Query, id, if_match_maybe, if_match_of};
@@ -88,7 +88,7 @@ fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
 async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<AskBody>) -> Reply {
     let once = body.once(&request)?;
     let (agent, ask, home) = body.value.ask(&asker.caller.agent)?;
-    let made = memory::create(&api.ctx, &asker.caller, &agent, ask, home, once.as_ref()).await?;
+    let made = memory::create(&api.ctx.openintent, &asker.caller, &agent, ask, home, once.as_ref()).await?;
     response(made.entry.version, &MadeBody::new(made, asker.dialect))
 }
 
@@ -101,7 +101,7 @@ async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
     responses((status = 200, description = "The entry; its version is the ETag", body = EntryBody)))]
 #[get("/memory/{memory_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let entry = memory::get(&api.ctx, &asker.caller, entry_of(&path)?).await?;
+    let entry = memory::get(&api.ctx.openintent, &asker.caller, entry_of(&path)?).await?;
     response(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
@@ -126,7 +126,7 @@ async fn change(
 ) -> Reply {
     let id = entry_of(&path)?;
     let seen = if_match_of("memory entry", &request)?;
-    let entry = memory::change(&api.ctx, &asker.caller, id, seen, body.value.change()).await?;
+    let entry = memory::change(&api.ctx.openintent, &asker.caller, id, seen, body.value.change()).await?;
     response(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
@@ -146,7 +146,7 @@ async fn remove(
 ) -> Reply {
     let id = entry_of(&path)?;
     let seen = if_match_maybe("memory entry", &request)?;
-    memory::remove(&api.ctx, &asker.caller, id, seen).await?;
+    memory::remove(&api.ctx.openintent, &asker.caller, id, seen).await?;
     ok(&DeletedBody::new(id))
 }
 
@@ -159,7 +159,7 @@ async fn remove(
     responses((status = 200, description = "The versions", body = Vec<VersionBody>)))]
 #[get("/memory/{memory_id}/versions")]
 async fn versions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = memory::versions(&api.ctx, &asker.caller, entry_of(&path)?).await?;
+    let found = memory::versions(&api.ctx.openintent, &asker.caller, entry_of(&path)?).await?;
     ok(&found.into_iter().map(|one| VersionBody::new(one, asker.dialect)).collect::<Vec<_>>())
 }
 
@@ -182,7 +182,7 @@ async fn versions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/agents/{agent_id}/memory")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    all(memory::list(&api.ctx, &asker.caller, &path, &filter(&query)?).await?, &asker)
+    all(memory::list(&api.ctx.openintent, &asker.caller, &path, &filter(&query)?).await?, &asker)
 }
 
 /// List the changes to an agent's memory
@@ -198,7 +198,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 async fn changes(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let least = |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0);
     let after = query.parsed("after", "a number", least)?.unwrap_or_default();
-    let found = memory::changes(&api.ctx, &asker.caller, &path, after, query.limit(LIST)?).await?;
+    let found = memory::changes(&api.ctx.openintent, &asker.caller, &path, after, query.limit(LIST)?).await?;
     listed(found.into_iter().map(|one| ChangeShown::new(one, asker.dialect)))
 }
 
@@ -215,5 +215,5 @@ async fn changes(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
 async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent: IntentId = id("intent", &path)?;
     let page = MemoryPage { archived: archived(&query)?, limit: query.limit(LIST)?, offset: query.offset()? };
-    all(memory::of_intent(&api.ctx, &asker.caller, intent, page).await?, &asker)
+    all(memory::of_intent(&api.ctx.openintent, &asker.caller, intent, page).await?, &asker)
 }

@@ -16,11 +16,12 @@ use entente_domain::limits::{METADATA_BYTES, PAGE, PAYLOAD_BYTES, WAIT_SECONDS};
 use entente_domain::openintent::messages::{Draft, Message, MessageStatus, MessageType};
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::channels::access::home;
 use entente_kernel::log::proofs;
-use entente_kernel::openintent::channel_access::home;
-use entente_kernel::openintent::messages;
-use entente_kernel::openintent::messages::writer::Command;
-use entente_kernel::openintent::messages::{MessageFilter, MessagePage};
+use entente_kernel::messages::MessageFilter;
+use entente_openintent::messages;
+use entente_openintent::messages::MessagePage;
+use entente_openintent::messages::writer::Command;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -220,8 +221,10 @@ async fn send_by_name(
     let once = body.once(&request)?;
     let draft = body.value.draft(&api, &asker)?;
     proofs::refuse_unplaced(&api.ctx, &draft).await?;
-    let message =
-        api.message_writer.send_by_name(&api.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
+    let message = api
+        .message_writer
+        .send_by_name(&api.ctx.openintent, &asker.caller, intent_id, &path.1, draft, once)
+        .await?;
     created(&MessageBody::new(&message, asker.dialect))
 }
 
@@ -253,14 +256,14 @@ async fn list(
     let filter = MessageFilter { since, to: query.text("to").map(str::to_owned), limit: query.limit(PAGE)? };
     let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
     let page = if wait == 0 {
-        messages::list(&api.ctx, &asker.caller, channel_id, &filter).await?
+        messages::list(&api.ctx.openintent, &asker.caller, channel_id, &filter).await?
     } else {
         let _place = asker.caller.waits(api.limits.max_streams_per_key)?;
         let time = Duration::from_secs(u64::from(wait));
         tokio::select! {
-            page = messages::wait(&api.ctx, &asker.caller, channel_id, &filter, time) => page?,
+            page = messages::wait(&api.ctx.openintent, &asker.caller, channel_id, &filter, time) => page?,
             // The server is stopping: return the messages that exist now.
-            () = presence.over().cancelled() => messages::list(&api.ctx, &asker.caller, channel_id, &filter).await?,
+            () = presence.over().cancelled() => messages::list(&api.ctx.openintent, &asker.caller, channel_id, &filter).await?,
         }
     };
     response(page, asker.dialect)
@@ -282,7 +285,7 @@ fn response(page: MessagePage, dialect: Dialect) -> Reply {
 #[get("/channels/{channel_id}/messages/{message_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let message: MessageId = id("message", &path.1)?;
-    let message = messages::get(&api.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
+    let message = messages::get(&api.ctx.openintent, &asker.caller, id("channel", &path.0)?, message).await?;
     ok(&MessageBody::new(&message, asker.dialect))
 }
 
@@ -371,6 +374,7 @@ async fn mark_read(
         let message = "Only `read` can be set; the other statuses are the server's to give.";
         return Err(Refusal::field(Code::InvalidRequest, "status", "enum", message).into());
     }
-    let message = messages::mark_read(&api.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
+    let message =
+        messages::mark_read(&api.ctx.openintent, &asker.caller, id("channel", &path.0)?, message).await?;
     ok(&MessageBody::new(&message, asker.dialect))
 }

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, post, web};
 use entente_domain::ids::PlanId;
 use entente_domain::openintent::plans::{PlanAsk, PlanState};
-use entente_kernel::openintent::plans;
+use entente_openintent::plans;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -22,7 +22,7 @@ async fn enter(request: &HttpRequest, api: &ApiState, asker: &Asker, path: &str,
     let id: PlanId = id("plan", path)?;
     let seen = if_match_maybe("plan", request)?;
     let ask = PlanAsk { state: Some(state), ..PlanAsk::default() };
-    response(plans::change(&api.ctx, &asker.caller, id, seen, ask).await?, asker)
+    response(plans::change(&api.ctx.openintent, &asker.caller, id, seen, ask).await?, asker)
 }
 
 /// Activate a plan
@@ -91,7 +91,7 @@ async fn decide(
     let plan: PlanId = id("plan", &path.0)?;
     let strict = api.ctx.settings.strict;
     let judge = asker.caller.speaker("decided_by", body.decided_by.as_deref(), strict)?;
-    response(plans::decide(&api.ctx, &asker.caller, plan, &path.1, &judge, passed).await?, asker)
+    response(plans::decide(&api.ctx.openintent, &asker.caller, plan, &path.1, &judge, passed).await?, asker)
 }
 
 /// Approve a checkpoint

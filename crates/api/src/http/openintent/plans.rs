@@ -9,7 +9,7 @@ use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::plans::{Gate, GateStatus, OnFailure, OnTimeout, Plan, PlanAsk, PlanState};
 use entente_domain::refusal::Refusal;
-use entente_kernel::openintent::plans;
+use entente_openintent::plans;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -219,7 +219,7 @@ async fn create_one(
 ) -> Reply {
     let once = body.once(request)?;
     let ask = body.value.ask()?;
-    response(plans::create(&api.ctx, &asker.caller, intent, ask, once.as_ref()).await?, asker)
+    response(plans::create(&api.ctx.openintent, &asker.caller, intent, ask, once.as_ref()).await?, asker)
 }
 
 /// Create a plan
@@ -261,7 +261,7 @@ async fn create_rfc(
 #[get("/intents/{intent_id}/plans")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let page = (query.limit(PAGE)?, query.offset()?);
-    let found = plans::list(&api.ctx, &asker.caller, id("intent", &path)?, page).await?;
+    let found = plans::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, page).await?;
     listed(found.into_iter().map(|plan| PlanBody::new(plan, asker.dialect)))
 }
 
@@ -271,7 +271,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
     responses((status = 200, description = "The plan; its version is the ETag", body = PlanBody)))]
 #[get("/plans/{plan_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    response(plans::get(&api.ctx, &asker.caller, id("plan", &path)?).await?, &asker)
+    response(plans::get(&api.ctx.openintent, &asker.caller, id("plan", &path)?).await?, &asker)
 }
 
 /// Change a plan
@@ -294,5 +294,5 @@ async fn change(
     let id: PlanId = id("plan", &path)?;
     let seen = if_match_of("plan", &request)?;
     let ask = body.value.ask()?;
-    response(plans::change(&api.ctx, &asker.caller, id, Some(seen), ask).await?, &asker)
+    response(plans::change(&api.ctx.openintent, &asker.caller, id, Some(seen), ask).await?, &asker)
 }

@@ -8,10 +8,8 @@ use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::ids::{IntentId, PortfolioId};
 use entente_domain::limits::{PORTFOLIO_PAGE, WHOLE_INTENTS};
 use entente_domain::openintent::portfolios::{Aggregate, MembershipRole, PortfolioAsk, PortfolioStatus};
-use entente_kernel::openintent::portfolios;
-use entente_kernel::openintent::portfolios::{
-    Cursor, Cut, MembershipAsk, PortfolioFilter, PortfolioPage, Summed,
-};
+use entente_openintent::portfolios;
+use entente_openintent::portfolios::{Cursor, Cut, MembershipAsk, PortfolioFilter, PortfolioPage, Summed};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -83,7 +81,8 @@ async fn create(
         governance_policy: said.governance_policy.unwrap_or_default(),
         metadata: said.metadata.unwrap_or_default(),
     };
-    let made = portfolios::create(&api.ctx, &asker.caller, &created_by, ask, once.as_ref()).await?;
+    let made =
+        portfolios::create(&api.ctx.openintent, &asker.caller, &created_by, ask, once.as_ref()).await?;
     ok(&PortfolioBody::new(&made, &Aggregate::default(), asker.dialect))
 }
 
@@ -133,7 +132,7 @@ fn cut(query: &Query) -> Result<Cut, Problem> {
 #[get("/portfolios")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let filter = filter(&query, query.text("created_by"))?;
-    page(&portfolios::list(&api.ctx, &asker.caller, &filter).await?, asker.dialect)
+    page(&portfolios::list(&api.ctx.openintent, &asker.caller, &filter).await?, asker.dialect)
 }
 
 /// List the portfolios that contain an intent
@@ -149,7 +148,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let intent: IntentId = id("intent", &path)?;
     let filter = filter(&query, None)?;
-    page(&portfolios::of_intent(&api.ctx, &asker.caller, intent, &filter).await?, asker.dialect)
+    page(&portfolios::of_intent(&api.ctx.openintent, &asker.caller, intent, &filter).await?, asker.dialect)
 }
 
 /// Get a portfolio
@@ -164,7 +163,8 @@ async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<Strin
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/portfolios/{portfolio_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = portfolios::get(&api.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
+    let found =
+        portfolios::get(&api.ctx.openintent, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
     paged(&FullPortfolio::new(&found, asker.dialect), found.next)
 }
 
@@ -179,7 +179,8 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, qu
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/portfolios/{portfolio_id}/intents")]
 async fn intents(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = portfolios::get(&api.ctx, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
+    let found =
+        portfolios::get(&api.ctx.openintent, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
     paged(&PortfolioIntents::new(&found, asker.dialect), found.next)
 }
 
@@ -207,7 +208,8 @@ async fn set_status(
     body: Body<StatusBody>,
 ) -> Reply {
     let portfolio: PortfolioId = id("portfolio", &path)?;
-    let moved = portfolios::set_status(&api.ctx, &asker.caller, portfolio, body.value.status).await?;
+    let moved =
+        portfolios::set_status(&api.ctx.openintent, &asker.caller, portfolio, body.value.status).await?;
     ok(&PortfolioBody::new(&moved.portfolio, &moved.sums, asker.dialect))
 }
 
@@ -251,7 +253,7 @@ async fn add(
         role: said.role.unwrap_or(MembershipRole::Member),
         priority: said.priority.unwrap_or(0),
     };
-    let place = portfolios::add(&api.ctx, &asker.caller, portfolio, ask, once.as_ref()).await?;
+    let place = portfolios::add(&api.ctx.openintent, &asker.caller, portfolio, ask, once.as_ref()).await?;
     ok(&MembershipBody::new(&place, asker.dialect))
 }
 
@@ -263,6 +265,6 @@ async fn add(
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let portfolio_id: PortfolioId = id("portfolio", &path.0)?;
     let intent_id: IntentId = id("intent", &path.1)?;
-    portfolios::remove(&api.ctx, &asker.caller, portfolio_id, intent_id).await?;
+    portfolios::remove(&api.ctx.openintent, &asker.caller, portfolio_id, intent_id).await?;
     ok(&RemovedIntent { message: "The intent is no longer in the portfolio.", portfolio_id, intent_id })
 }

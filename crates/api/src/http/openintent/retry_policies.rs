@@ -4,7 +4,7 @@ use actix_web::{get, put, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, RetryPolicyId};
 use entente_domain::openintent::retry_policies::{RetryPolicy, Rules, Strategy};
-use entente_kernel::openintent::retry_policies;
+use entente_openintent::retry_policies;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -108,7 +108,7 @@ struct SetBody {
     responses((status = 200, description = "The policy; 404 if the intent has none", body = PolicyBody)))]
 #[get("/intents/{intent_id}/retry-policy")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let policy = retry_policies::get(&api.ctx, &asker.caller, id("intent", &path)?).await?;
+    let policy = retry_policies::get(&api.ctx.openintent, &asker.caller, id("intent", &path)?).await?;
     ok(&PolicyBody::new(policy, asker.dialect))
 }
 
@@ -130,6 +130,6 @@ async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, bo
         fallback_agent_id: said.fallback_agent_id.filter(|agent| !agent.is_empty()),
         failure_threshold: said.failure_threshold.unwrap_or(usual.failure_threshold),
     };
-    let policy = retry_policies::set(&api.ctx, &asker.caller, id("intent", &path)?, rules).await?;
+    let policy = retry_policies::set(&api.ctx.openintent, &asker.caller, id("intent", &path)?, rules).await?;
     ok(&PolicyBody::new(policy, asker.dialect))
 }

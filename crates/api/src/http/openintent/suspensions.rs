@@ -1,13 +1,13 @@
 //! Routes of suspensions (RFC-0025): an intent waits for a person's answer.
 
 use actix_web::{HttpRequest, get, post, web};
+use entente_bridges::suspensions;
+use entente_bridges::suspensions::{Addressee, Said, SuspensionView};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::suspensions::{FallbackPolicy, ResponseType, SuspensionState};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::suspensions;
-use entente_kernel::openintent::suspensions::{Addressee, Said, SuspensionView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, post, web};
 use entente_domain::openintent::tasks::change::Verb;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::tasks;
+use entente_openintent::tasks;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -87,7 +87,7 @@ async fn act(
     let agent = asker.caller.speaker("agent_id", told.agent_id.as_deref(), strict)?;
     let verb = verb(&mut told)?;
     let caller = asker.caller.acting_as(agent);
-    response(tasks::act(&api.ctx, &caller, id, seen, told.claim_token, verb).await?, asker)
+    response(tasks::act(&api.ctx.openintent, &caller, id, seen, told.claim_token, verb).await?, asker)
 }
 
 /// Defines an action's route from its name, operation id, path, and the verb to build from the body.

@@ -8,8 +8,8 @@ use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::openintent::tasks::change::{Assignee, Change};
 use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
 use entente_domain::refusal::Refusal;
-use entente_kernel::openintent::tasks;
-use entente_kernel::openintent::tasks::TaskView;
+use entente_openintent::tasks;
+use entente_openintent::tasks::TaskView;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -229,7 +229,7 @@ async fn create_one(
 ) -> Reply {
     let once = body.once(request)?;
     let ask = body.value.ask()?;
-    let task = tasks::create(&api.ctx, &asker.caller, intent, ask, once.as_ref()).await?;
+    let task = tasks::create(&api.ctx.openintent, &asker.caller, intent, ask, once.as_ref()).await?;
     response(TaskView { task, blocks: Vec::new() }, asker)
 }
 
@@ -288,7 +288,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
         limit: query.limit(100)?,
         offset: query.offset()?,
     };
-    let found = tasks::list(&api.ctx, &asker.caller, id("intent", &path)?, &filter).await?;
+    let found = tasks::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, &filter).await?;
     let bodies = found.into_iter().map(|shown| TaskBody::new(shown.task, shown.blocks, asker.dialect));
     listed(bodies)
 }
@@ -299,7 +299,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
     responses((status = 200, description = "The task; its version is the ETag", body = TaskBody)))]
 #[get("/tasks/{task_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    response(tasks::get(&api.ctx, &asker.caller, id("task", &path)?).await?, &asker)
+    response(tasks::get(&api.ctx.openintent, &asker.caller, id("task", &path)?).await?, &asker)
 }
 
 /// A change of a task; missing fields stay unchanged.
@@ -381,5 +381,5 @@ async fn change(
         input: given.input,
         metadata: given.metadata,
     };
-    response(tasks::change(&api.ctx, &asker.caller, id, seen, change).await?, &asker)
+    response(tasks::change(&api.ctx.openintent, &asker.caller, id, seen, change).await?, &asker)
 }

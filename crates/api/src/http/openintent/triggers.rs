@@ -11,8 +11,8 @@ use entente_domain::ids::TriggerId;
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::triggers::{Trigger, TriggerKind};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::triggers;
-use entente_kernel::openintent::triggers::TriggerView;
+use entente_openintent::triggers;
+use entente_openintent::triggers::TriggerView;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -63,7 +63,8 @@ async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
         return Err(missing("name", "what people call it").into());
     }
     answer(
-        triggers::create(&api.ctx, &asker.caller, &agent, (kind, ask, secret), once.as_ref()).await?,
+        triggers::create(&api.ctx.openintent, &asker.caller, &agent, (kind, ask, secret), once.as_ref())
+            .await?,
         &asker,
     )
 }
@@ -92,7 +93,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         after: query.parsed("after", "a trigger's id", |text| text.parse().ok())?,
         limit: query.limit(PAGE)?,
     };
-    let found = triggers::list(&api.ctx, &asker.caller, &filter).await?;
+    let found = triggers::list(&api.ctx.openintent, &asker.caller, &filter).await?;
     let bodies = found.into_iter().map(|one| TriggerBody::new(plain(one), asker.dialect));
     listed(bodies)
 }
@@ -103,7 +104,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     responses((status = 200, description = "The trigger; its version is the ETag", body = TriggerBody)))]
 #[get("/triggers/{trigger_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    answer(plain(triggers::get(&api.ctx, &asker.caller, id("trigger", &path)?).await?), &asker)
+    answer(plain(triggers::get(&api.ctx.openintent, &asker.caller, id("trigger", &path)?).await?), &asker)
 }
 
 /// Change a trigger
@@ -128,12 +129,12 @@ async fn change(
     let id: TriggerId = id("trigger", &path)?;
     let seen = if_match_of("trigger", &request)?;
     if let Some(kind) = body.value.r#type
-        && triggers::get(&api.ctx, &asker.caller, id).await?.kind != kind
+        && triggers::get(&api.ctx.openintent, &asker.caller, id).await?.kind != kind
     {
         let message = "A trigger's `type` cannot be changed. Set up another trigger.";
         return Err(Refusal::field(Code::Unprocessable, "type", "fixed", message).into());
     }
-    answer(triggers::change(&api.ctx, &asker.caller, id, seen, body.value.split()).await?, &asker)
+    answer(triggers::change(&api.ctx.openintent, &asker.caller, id, seen, body.value.split()).await?, &asker)
 }
 
 /// The response to a deletion.
@@ -155,7 +156,7 @@ struct RemovedBody {
 #[delete("/triggers/{trigger_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let trigger_id: TriggerId = id("trigger", &path)?;
-    triggers::remove(&api.ctx, &asker.caller, trigger_id).await?;
+    triggers::remove(&api.ctx.openintent, &asker.caller, trigger_id).await?;
     ok(&RemovedBody { status: "deleted", trigger_id })
 }
 
@@ -167,5 +168,5 @@ async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>)
     responses((status = 200, description = "The trigger, with its new secret, which is shown only once", body = TriggerBody)))]
 #[post("/triggers/{trigger_id}/secret")]
 async fn rotate(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    answer(triggers::rotate(&api.ctx, &asker.caller, id("trigger", &path)?).await?, &asker)
+    answer(triggers::rotate(&api.ctx.openintent, &asker.caller, id("trigger", &path)?).await?, &asker)
 }

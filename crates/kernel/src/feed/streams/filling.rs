@@ -67,11 +67,16 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
     Ok(more)
 }
 
-/// Checks the database for followed intents that have advanced without notice to this server.
+/// Checks the database for what has changed without notice to this server: wake keys with listeners, and followed
+/// intents.
 ///
 /// # Errors
 /// Returns database errors.
 pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+    if ctx.feed.has_peers() {
+        let wakeups = ctx.feed.wakeups();
+        wakeups.look(ctx.hooks.versions(ctx, &wakeups.listened()).await?);
+    }
     let followed = ctx.feed.followed();
     if followed.is_empty() {
         return Ok(());

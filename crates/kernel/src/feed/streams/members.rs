@@ -11,8 +11,8 @@ use sqlx::PgConnection;
 
 use super::End;
 use super::sight::{Sight, View};
+use crate::access::portfolios::{Onlooker, members};
 use crate::feed::Record;
-use crate::openintent::portfolios::{Onlooker, members};
 use crate::{AppError, Ctx, Outcome};
 
 /// Cached members of a followed portfolio.

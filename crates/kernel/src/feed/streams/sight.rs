@@ -15,8 +15,8 @@ use super::End;
 use super::members::Members;
 use crate::access::membership;
 use crate::access::membership::Membership;
+use crate::channels::access::visit;
 use crate::feed::Record;
-use crate::openintent::channel_access::visit;
 use crate::{AppError, Caller, Ctx, Outcome};
 
 /// Maximum number of cached memberships.
@@ -24,7 +24,7 @@ const MEMBERSHIPS: usize = 10_000;
 
 /// The part of all records that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum View {
+pub enum View {
     /// One intent; only its records are checked.
     Intent,
     /// One channel; only the records of its intent are checked.
@@ -39,7 +39,7 @@ pub(crate) enum View {
 
 /// A caller's view, with its cached memberships.
 #[derive(Debug)]
-pub(crate) struct Sight {
+pub struct Sight {
     /// The caller.
     pub caller: Caller,
     pub(super) view: View,

@@ -18,7 +18,7 @@ const BATCH_BYTES: i64 = 1 << 20;
 
 /// Deliveries to queue: webhook bodies, and the endpoints of each by its index.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub struct Queue {
     /// The webhook bodies.
     pub posts: Vec<Post>,
     /// Index of the body and the endpoint, in the order of the log.
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
 
 /// Queues deliveries that become due at `due`, with `again` also those that are finished; returns the
 /// endpoints with something to send.
-pub(crate) async fn queue(
+pub async fn queue(
     conn: &mut PgConnection,
     what: &Queue,
     due: Timestamp,
@@ -75,12 +75,12 @@ pub(crate) async fn queue(
 const SKEW: TimeDelta = TimeDelta::minutes(1);
 
 /// Returns when a delivery queued now is due: not before earlier ones, whatever the servers' clocks say.
-pub(crate) fn in_order(before: Option<Timestamp>, now: Timestamp) -> Timestamp {
+pub fn in_order(before: Option<Timestamp>, now: Timestamp) -> Timestamp {
     before.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now))
 }
 
 /// Returns when the last delivery for any of these endpoints was queued.
-pub(crate) async fn latest(conn: &mut PgConnection, ids: &[EndpointId]) -> Outcome<Option<Timestamp>> {
+pub async fn latest(conn: &mut PgConnection, ids: &[EndpointId]) -> Outcome<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         "-- deliveries::latest
          SELECT max(d.created_at) FROM UNNEST($1::uuid[]) AS e (id) CROSS JOIN LATERAL (

@@ -150,7 +150,7 @@ pub(crate) async fn powers(
 }
 
 /// Returns the grants of these keys, or of the newest keys in force that they were rotated to.
-pub(crate) async fn grants(
+pub async fn grants(
     conn: &mut PgConnection,
     keys: &[KeyId],
     now: Timestamp,

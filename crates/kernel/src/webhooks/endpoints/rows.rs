@@ -189,9 +189,9 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
 
 /// Returns the live endpoints of these mailboxes, by the mailbox's entity.
 ///
-/// A person's mailbox is forwarded only to that person's own endpoints (`voices.rs`), even if the entity
+/// A person's mailbox is forwarded only to that person's own endpoints (`entities.rs`), even if the entity
 /// became a person after the endpoint was made.
-pub(crate) async fn of_mailboxes(
+pub async fn of_mailboxes(
     conn: &mut PgConnection,
     entities: &[&str],
     now: Timestamp,

@@ -4,7 +4,7 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, get, web};
 use entente_domain::openintent::federation::dispatches::{CALLBACKS, RECEIVE};
 use entente_domain::openintent::federation::{Visibility, signing};
-use entente_kernel::openintent::federation;
+use entente_openintent::federation;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -70,7 +70,7 @@ struct Endpoints {
     responses((status = 200, description = "The manifest", body = Manifest)))]
 #[get("/.well-known/openintent-federation.json")]
 async fn manifest(api: web::Data<ApiState>) -> Reply {
-    let federation = federation::set_up(&api.ctx)?;
+    let federation = federation::set_up(&api.ctx.openintent)?;
     open(&Manifest {
         server_did: federation.did.clone(),
         server_url: federation.url.clone(),
@@ -135,7 +135,7 @@ struct DidMethod {
     responses((status = 200, description = "The document", body = DidDocument)))]
 #[get("/.well-known/did.json")]
 async fn did(api: web::Data<ApiState>) -> Reply {
-    let federation = federation::set_up(&api.ctx)?;
+    let federation = federation::set_up(&api.ctx.openintent)?;
     let key = api.ctx.server_keys.signer.public_key();
     let name = format!("{}#key-1", federation.did);
     open(&DidDocument {

@@ -9,7 +9,7 @@ use entente_domain::openintent::federation::deliveries::Delivery;
 use entente_domain::openintent::federation::signing;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Caller;
-use entente_kernel::openintent::federation;
+use entente_openintent::federation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -71,7 +71,7 @@ struct ReceivedBody {
 async fn receive(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (delivery, members) = signed::<Delivery>(&raw)?;
     let caller = keyed(&request, &members).await?;
-    let received = federation::receive(&api.ctx, caller.as_ref(), &delivery, &members).await?;
+    let received = federation::receive(&api.ctx.openintent, caller.as_ref(), &delivery, &members).await?;
     ok(&ReceivedBody {
         dispatch_id: received.dispatch_id,
         accepted: received.local_intent_id.is_some(),
@@ -102,6 +102,6 @@ struct HeardBody {
 async fn hear(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (callback, members) = signed::<Callback>(&raw)?;
     let caller = keyed(&request, &members).await?;
-    let heard = federation::hear(&api.ctx, caller.as_ref(), &callback, &members).await?;
+    let heard = federation::hear(&api.ctx.openintent, caller.as_ref(), &callback, &members).await?;
     ok(&HeardBody { received: true, dispatch_id: heard.dispatch_id, event_type: heard.event_type })
 }

@@ -2,7 +2,7 @@
 
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::intents::IntentStatus;
-use entente_kernel::openintent::graphs::{Edge, Graph, Node};
+use entente_openintent::graphs::{Edge, Graph, Node};
 use serde::Serialize;
 use utoipa::ToSchema;
 

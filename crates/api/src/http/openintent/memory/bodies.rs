@@ -6,7 +6,7 @@ use entente_domain::ids::{IntentId, MemoryId, TaskId};
 use entente_domain::openintent::memory::{
     Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType,
 };
-use entente_kernel::openintent::memory::{Change, Home, Made, Version};
+use entente_openintent::memory::{Change, Home, Made, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

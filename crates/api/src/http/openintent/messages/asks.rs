@@ -7,11 +7,11 @@ use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES, WAIT_SECONDS};
 use entente_domain::openintent::messages::{Draft, MessageType};
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::channels::access::home;
 use entente_kernel::log::proofs;
-use entente_kernel::openintent::channel_access::home;
-use entente_kernel::openintent::messages::asks;
-use entente_kernel::openintent::messages::asks::{AskEnd, Want};
-use entente_kernel::openintent::messages::writer::Command;
+use entente_openintent::messages::asks;
+use entente_openintent::messages::asks::{AskEnd, Want};
+use entente_openintent::messages::writer::Command;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -141,9 +141,16 @@ async fn ask(
         objection,
         trace: asker.caller.trace,
     };
-    let answer =
-        asks::ask(&api.ctx, &api.message_writer, &asker.caller, command, want, seconds, presence.over())
-            .await?;
+    let answer = asks::ask(
+        &api.ctx.openintent,
+        &api.message_writer,
+        &asker.caller,
+        command,
+        want,
+        seconds,
+        presence.over(),
+    )
+    .await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
     ok(&AskReply {
         outcome: match answer.end {

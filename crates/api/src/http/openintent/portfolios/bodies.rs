@@ -7,7 +7,7 @@ use entente_domain::ids::{IntentId, MembershipId, PortfolioId};
 use entente_domain::openintent::portfolios::{
     Aggregate, Membership, MembershipRole, Portfolio, PortfolioStatus,
 };
-use entente_kernel::openintent::portfolios::PortfolioView;
+use entente_openintent::portfolios::PortfolioView;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -6,8 +6,8 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{InvocationId, ToolGrantId};
 use entente_domain::limits::INVOCATION_PAGE;
 use entente_domain::openintent::tools::invocations::{Invocation, InvocationStatus, Report};
-use entente_kernel::openintent::tools::invocations;
-use entente_kernel::openintent::tools::invocations::{Ask, InvocationPage};
+use entente_openintent::tools::invocations;
+use entente_openintent::tools::invocations::{Ask, InvocationPage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -268,7 +268,7 @@ async fn report(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, ra
         idempotency_key: said.idempotency_key,
         context: said.context,
     };
-    let made = invocations::report(&api.ctx, &asker.caller, grant, said, once.as_ref()).await?;
+    let made = invocations::report(&api.ctx.openintent, &asker.caller, grant, said, once.as_ref()).await?;
     ok(&InvocationBody::new(made, asker.dialect))
 }
 
@@ -288,6 +288,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
         limit: query.number("limit", USUAL_PAGE, 1, INVOCATION_PAGE)?,
         running: asker.dialect == Dialect::Standard,
     };
-    let found = invocations::list(&api.ctx, &asker.caller, id("grant", &path)?, page).await?;
+    let found = invocations::list(&api.ctx.openintent, &asker.caller, id("grant", &path)?, page).await?;
     listed(found.into_iter().map(|one| InvocationBody::new(one, asker.dialect)))
 }

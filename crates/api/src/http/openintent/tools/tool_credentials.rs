@@ -9,7 +9,7 @@ use entente_domain::openintent::tools::tool_credentials::{
 };
 use entente_domain::openintent::tools::tool_secrets::{MEMBERS, ToolSecret};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::tools::tool_credentials;
+use entente_openintent::tools::tool_credentials;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -191,7 +191,8 @@ async fn deposit(
         expires_at: said.expires_at.map(|end| end.0),
     };
     let vault: VaultId = id("vault", &said.vault_id)?;
-    let made = tool_credentials::deposit(&api.ctx, &asker.caller, vault, ask, once.as_ref()).await?;
+    let made =
+        tool_credentials::deposit(&api.ctx.openintent, &asker.caller, vault, ask, once.as_ref()).await?;
     ok(&CredentialBody::new(&api, made, asker.dialect))
 }
 
@@ -203,7 +204,7 @@ async fn deposit(
     responses((status = 200, description = "The credential", body = CredentialBody)))]
 #[get("/credentials/{tool_credential_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = tool_credentials::get(&api.ctx, &asker.caller, id("credential", &path)?).await?;
+    let found = tool_credentials::get(&api.ctx.openintent, &asker.caller, id("credential", &path)?).await?;
     ok(&CredentialBody::new(&api, found, asker.dialect))
 }
 
@@ -257,7 +258,7 @@ async fn change(
     let credential: ToolCredentialId = id("credential", &path)?;
     let ask = body.value;
     let expected = if_match_maybe("credential", &request)?;
-    let known = tool_credentials::get(&api.ctx, &asker.caller, credential).await?;
+    let known = tool_credentials::get(&api.ctx.openintent, &asker.caller, credential).await?;
     if let Some(status) = ask.status {
         return set_status(&api, &asker, &known, status, &ask).await;
     }
@@ -270,7 +271,8 @@ async fn change(
         expires_at: ask.expires_at.map(|end| end.map(|end| end.0)),
         secret: Some(secret).filter(|secret| !secret.is_empty()),
     };
-    let after = tool_credentials::change(&api.ctx, &asker.caller, credential, expected, ask).await?;
+    let after =
+        tool_credentials::change(&api.ctx.openintent, &asker.caller, credential, expected, ask).await?;
     ok(&CredentialBody::new(&api, after, asker.dialect))
 }
 
@@ -287,6 +289,6 @@ async fn set_status(
         let message = "`status` can be set to `revoked`, with nothing else; the other statuses follow from `expires_at`.";
         return Err(Problem::from(Refusal::field(Code::InvalidRequest, "status", "enum", message)));
     }
-    let after = tool_credentials::revoke(&api.ctx, &asker.caller, known.id).await?;
+    let after = tool_credentials::revoke(&api.ctx.openintent, &asker.caller, known.id).await?;
     ok(&CredentialBody::new(api, after, asker.dialect))
 }

@@ -6,8 +6,8 @@ use entente_domain::ids::{ToolCredentialId, ToolGrantId, VaultId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::tools::tool_grants::{Constraints, GrantAsk, GrantStatus};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::tools::tool_grants;
-use entente_kernel::openintent::tools::tool_grants::{GrantPage, GrantView, NewGrant};
+use entente_openintent::tools::tool_grants;
+use entente_openintent::tools::tool_grants::{GrantPage, GrantView, NewGrant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -173,7 +173,7 @@ async fn create(
             expires_at: said.expires_at.map(|end| end.0),
         },
     };
-    let made = tool_grants::create(&api.ctx, &asker.caller, new, once.as_ref()).await?;
+    let made = tool_grants::create(&api.ctx.openintent, &asker.caller, new, once.as_ref()).await?;
     ok(&GrantBody::new(&api, made, asker.dialect))
 }
 
@@ -184,7 +184,7 @@ async fn create(
     responses((status = 200, description = "The grant", body = GrantBody)))]
 #[get("/grants/{grant_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = tool_grants::get(&api.ctx, &asker.caller, id("grant", &path)?).await?;
+    let found = tool_grants::get(&api.ctx.openintent, &asker.caller, id("grant", &path)?).await?;
     ok(&GrantBody::new(&api, found, asker.dialect))
 }
 
@@ -204,7 +204,7 @@ fn page(query: &Query) -> Result<GrantPage, Problem> {
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/agents/{agent_id}/grants")]
 async fn of_agent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let found = tool_grants::of_agent(&api.ctx, &asker.caller, &path, page(&query)?).await?;
+    let found = tool_grants::of_agent(&api.ctx.openintent, &asker.caller, &path, page(&query)?).await?;
     ok(&bodies(&api, found, asker.dialect))
 }
 
@@ -225,7 +225,8 @@ async fn of_credential(
     query: Query,
 ) -> Reply {
     let credential = id("credential", &path)?;
-    let found = tool_grants::of_credential(&api.ctx, &asker.caller, credential, page(&query)?).await?;
+    let found =
+        tool_grants::of_credential(&api.ctx.openintent, &asker.caller, credential, page(&query)?).await?;
     ok(&bodies(&api, found, asker.dialect))
 }
 
@@ -249,7 +250,7 @@ struct RevokedBody {
     responses((status = 200, description = "The revoked grant", body = RevokedBody)))]
 #[delete("/grants/{grant_id}")]
 async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let shown = tool_grants::revoke(&api.ctx, &asker.caller, id("grant", &path)?).await?;
+    let shown = tool_grants::revoke(&api.ctx.openintent, &asker.caller, id("grant", &path)?).await?;
     let revoked_at = shown.grant.revoked_at.map(|at| WireTime::new(at, asker.dialect));
     ok(&RevokedBody { status: GrantStatus::Revoked, grant_id: shown.grant.id, revoked_at })
 }
@@ -280,9 +281,9 @@ async fn change(
     let grant = id("grant", &path)?;
     let (ctx, caller) = (&api.ctx, &asker.caller);
     let shown = match body.value.status {
-        GrantStatus::Revoked => tool_grants::revoke(ctx, caller, grant).await?,
-        GrantStatus::Suspended => tool_grants::suspend(ctx, caller, grant, true).await?,
-        GrantStatus::Active => tool_grants::suspend(ctx, caller, grant, false).await?,
+        GrantStatus::Revoked => tool_grants::revoke(&ctx.openintent, caller, grant).await?,
+        GrantStatus::Suspended => tool_grants::suspend(&ctx.openintent, caller, grant, true).await?,
+        GrantStatus::Active => tool_grants::suspend(&ctx.openintent, caller, grant, false).await?,
         GrantStatus::Expired => {
             let message = "`status` must be suspended, active or revoked; a grant expires by its time.";
             return Err(Refusal::field(Code::InvalidRequest, "status", "enum", message).into());

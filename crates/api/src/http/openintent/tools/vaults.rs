@@ -3,8 +3,8 @@
 use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ToolCredentialId, VaultId};
-use entente_kernel::openintent::tools::vaults;
-use entente_kernel::openintent::tools::vaults::VaultView;
+use entente_openintent::tools::vaults;
+use entente_openintent::tools::vaults::VaultView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -78,7 +78,8 @@ async fn create(
 ) -> Reply {
     let once = body.once(&request)?;
     let NewVaultBody { owner_id, name } = body.value;
-    let made = vaults::create(&api.ctx, &asker.caller, owner_id.as_deref(), &name, once.as_ref()).await?;
+    let made =
+        vaults::create(&api.ctx.openintent, &asker.caller, owner_id.as_deref(), &name, once.as_ref()).await?;
     ok(&VaultBody::new(made, asker.dialect))
 }
 
@@ -89,7 +90,7 @@ async fn create(
     responses((status = 200, description = "The vaults, without their contents", body = [VaultBody])))]
 #[get("/vaults")]
 async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
-    let found = vaults::list(&api.ctx, &asker.caller).await?;
+    let found = vaults::list(&api.ctx.openintent, &asker.caller).await?;
     let body = |vault| VaultBody {
         credentials: None,
         ..VaultBody::new(VaultView { vault, credentials: Vec::new() }, asker.dialect)
@@ -104,7 +105,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
     responses((status = 200, description = "The vault", body = VaultBody)))]
 #[get("/vaults/{vault_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    let found = vaults::get(&api.ctx, &asker.caller, id("vault", &path)?).await?;
+    let found = vaults::get(&api.ctx.openintent, &asker.caller, id("vault", &path)?).await?;
     ok(&VaultBody::new(found, asker.dialect))
 }
 
@@ -115,6 +116,6 @@ async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
     responses((status = 204, description = "Removed")))]
 #[delete("/vaults/{vault_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
-    vaults::remove(&api.ctx, &asker.caller, id("vault", &path)?).await?;
+    vaults::remove(&api.ctx.openintent, &asker.caller, id("vault", &path)?).await?;
     Ok(HttpResponse::NoContent().finish())
 }

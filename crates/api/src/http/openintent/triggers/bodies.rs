@@ -9,7 +9,7 @@ use entente_domain::openintent::triggers::schedule::Missed;
 use entente_domain::openintent::triggers::{
     Condition, Deduplication, DisabledReason, TriggerAsk, TriggerKind,
 };
-use entente_kernel::openintent::triggers::{TriggerView, verify_of};
+use entente_openintent::triggers::{TriggerView, verify_of};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -7,8 +7,8 @@ use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::limits::TRIGGER_BODY_BYTES;
 use entente_domain::openintent::triggers::Cause;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::openintent::triggers;
-use entente_kernel::openintent::triggers::{Firing, FiringStatus, Received};
+use entente_openintent::triggers;
+use entente_openintent::triggers::{Firing, FiringStatus, Received};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -109,7 +109,8 @@ async fn fire(
     let once = body.0.once(&request)?;
     let id: TriggerId = id("trigger", &path)?;
     let brought = body.0.value.brought();
-    let (firing, fire_count) = triggers::fire(&api.ctx, &asker.caller, id, brought, once.as_ref()).await?;
+    let (firing, fire_count) =
+        triggers::fire(&api.ctx.openintent, &asker.caller, id, brought, once.as_ref()).await?;
     ok(&FiredBody {
         status: firing.status,
         trigger_id: firing.trigger_id,
@@ -170,7 +171,8 @@ impl FiringBody {
 async fn past(api: &ApiState, asker: &Asker, trigger: &str, query: &Query) -> Reply {
     let before = query.parsed("before", "a firing's id", |text| text.parse().ok())?;
     let limit = query.limit(100)?;
-    let found = triggers::history(&api.ctx, &asker.caller, id("trigger", trigger)?, before, limit).await?;
+    let found =
+        triggers::history(&api.ctx.openintent, &asker.caller, id("trigger", trigger)?, before, limit).await?;
     listed(found.into_iter().map(|one| FiringBody::new(one, asker.dialect)))
 }
 
@@ -254,7 +256,7 @@ async fn take(
             ("query".to_owned(), Value::Object(query)),
         ]))
     };
-    let taken = triggers::receive(&api.ctx, trigger.parse().ok(), received, brought).await??;
+    let taken = triggers::receive(&api.ctx.openintent, trigger.parse().ok(), received, brought).await??;
     let status = if taken.status == FiringStatus::Skipped { StatusCode::OK } else { StatusCode::ACCEPTED };
     let said = TakenBody {
         trigger_id: taken.trigger_id,

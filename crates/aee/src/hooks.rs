@@ -1,0 +1,41 @@
+//! What AEE does when other protocols, or the kernel, change something.
+
+use std::sync::Arc;
+
+use entente_domain::clock::Timestamp;
+use sqlx::PgConnection;
+
+use super::mailboxes;
+use crate::{Ctx, State};
+use entente_kernel::feed::WakeKey;
+use entente_kernel::hooks::{Hook, Reaction};
+
+/// The hooks of AEE.
+pub struct Aee(pub Arc<State>);
+
+impl Aee {
+    fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
+        Ctx { kernel: kernel.clone(), state: Arc::clone(&self.0) }
+    }
+}
+
+impl Hook for Aee {
+    /// Opens the mailbox, so that envelopes to an entity that is not known yet are kept for its webhook.
+    fn mailbox_subscribed<'a>(
+        &'a self,
+        conn: &'a mut PgConnection,
+        entity: &'a str,
+        by: &'a str,
+        now: Timestamp,
+    ) -> Reaction<'a> {
+        Box::pin(mailboxes::open_row(conn, entity, by, now))
+    }
+
+    fn versions<'a>(
+        &'a self,
+        ctx: &'a entente_kernel::Ctx,
+        keys: &'a [WakeKey],
+    ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
+        Box::pin(async move { mailboxes::versions(&self.ctx(ctx), keys).await })
+    }
+}

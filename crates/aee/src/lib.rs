@@ -1,0 +1,64 @@
+//! AEE 1: accepting envelopes, mailboxes, buses, policies, schemas and approvals.
+
+pub mod answers;
+pub mod approvals;
+pub mod buses;
+pub mod envelope_keys;
+pub mod envelope_logs;
+pub mod envelopes;
+pub mod exchanges;
+pub mod hooks;
+pub mod ingest;
+pub mod mailboxes;
+pub mod policy_snapshot;
+pub mod quotas;
+pub(crate) mod redactions;
+pub mod refutations;
+pub mod rules;
+pub mod schemas;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use entente_kernel::Outcome;
+use entente_kernel::webhooks::Post;
+
+use crate::envelope_keys::KeyCache;
+use crate::ingest::IngestSettings;
+use crate::mailboxes::Letter;
+use crate::policy_snapshot::PolicyCache;
+use crate::quotas::Quotas;
+
+/// Encoder of envelopes in an entity's mailbox for webhooks, provided by the API.
+pub type EncodeItem = fn(&str, Letter) -> Outcome<Post>;
+
+/// State of AEE.
+pub struct State {
+    /// Envelope settings.
+    pub settings: IngestSettings,
+    /// Use of each sender's priority quotas.
+    pub quotas: Quotas,
+    /// Cache of rules and schemas.
+    pub policies: PolicyCache,
+    /// Cache of the keys that signed envelopes recently.
+    pub keys: KeyCache,
+    /// Encoder of envelopes in mailboxes.
+    pub encode_item: EncodeItem,
+}
+
+/// Context of the operations: the kernel's, and the state of this protocol; cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    /// The kernel's context.
+    pub kernel: entente_kernel::Ctx,
+    /// The state of this protocol.
+    pub state: Arc<State>,
+}
+
+impl Deref for Ctx {
+    type Target = entente_kernel::Ctx;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kernel
+    }
+}

@@ -1,0 +1,89 @@
+//! Jobs (ARCP §7 to §10), from acceptance to their single end. `entente_domain::arcp::jobs` defines the valid
+//! transitions; this module checks callers and records the results.
+//!
+//! `writer.rs` commits submissions and reports in groups. `submit.rs` accepts jobs, `claims.rs` gives them to
+//! workers, `beats.rs` extends claims, `reports.rs` takes reports, `authority.rs` authorises operations,
+//! `delegation.rs` creates children, `cancel.rs` and `time.rs` end jobs, `reading.rs` reads them,
+//! `results.rs` reassembles streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and
+//! `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`; `job_budgets` and
+//! `job_reservations` in `budgets.rs`.
+
+mod authority;
+mod awaiting;
+mod beats;
+mod budgets;
+mod cancel;
+mod claims;
+mod delegation;
+mod locked;
+pub mod log;
+mod preparing;
+mod reading;
+mod reports;
+mod results;
+mod rotation;
+pub(crate) mod rows;
+mod streaming;
+mod submit;
+mod time;
+mod writer;
+mod writes;
+
+use std::time::Duration;
+
+pub use authority::{Allowed, OperationAsk, authorize, settle};
+pub use awaiting::Waiting;
+pub use awaiting::worked_on;
+pub use beats::{Beat, BeatAsk, Held, beat};
+pub use cancel::{Canceller, cancel};
+pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
+pub use delegation::delegate;
+pub(crate) use delegation::delegated;
+pub use log::Stored;
+pub use reading::{Description, JobFilter, describe, events, list};
+pub use reports::{Denied, End, EventAsk, Reported};
+pub use results::{Piece, Result, pieces, result};
+pub use rotation::{Rotated, rotate};
+pub(crate) use streaming::versions;
+pub use streaming::{JobEventPosition, everything, look_around, start_of_everything};
+pub use submit::{Origin, Submitted};
+pub use time::{expire_due, forget_keys};
+pub use writer::JobWriter;
+pub(crate) use writes::drop_preparing;
+
+/// Visibility of other principals' jobs (ARCP-W-10.9); defaults to one's own jobs only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// Only one's own jobs are visible.
+    #[default]
+    Own,
+    /// All jobs are listed.
+    List,
+    /// All jobs are listed and can be followed.
+    Subscribe,
+}
+
+impl Policy {
+    /// Whether other principals' jobs are listed.
+    #[must_use]
+    pub fn lists(self) -> bool {
+        self != Self::Own
+    }
+
+    /// Whether other principals' jobs can be followed.
+    #[must_use]
+    pub fn subscribes(self) -> bool {
+        self == Self::Subscribe
+    }
+}
+
+/// Job settings.
+#[derive(Debug, Clone)]
+pub struct JobSettings {
+    /// How long a claim lasts without a heartbeat of its worker.
+    pub claim: Duration,
+    /// How long a worker may take to stop a cancelled job.
+    pub cancel_grace: Duration,
+    /// Visibility of other principals' jobs.
+    pub policy: Policy,
+}

@@ -1,0 +1,157 @@
+//! Authorisation before an operation (ARCP §9.3): a worker asks whether an operation is allowed, and can
+//! reserve its cost (an extension: fails closed). An operation allowed without a reservation takes no lock.
+
+use std::collections::BTreeMap;
+
+use entente_domain::arcp::budgets::{BUDGET, Budget};
+use entente_domain::arcp::jobs::ask::no_job;
+use entente_domain::arcp::jobs::may;
+use entente_domain::arcp::jobs::wire::numbers;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{JobId, ReservationId};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+
+use super::locked::{LockedJobs, cost_limits};
+use super::reading::conceal;
+use super::reports::token_digest;
+use super::{budgets, log, rows};
+use crate::Ctx;
+use entente_kernel::{AppError, Caller, Outcome};
+
+/// An operation that a worker is about to perform.
+#[derive(Debug, Clone)]
+pub struct OperationAsk {
+    /// Capability: a namespace of §9.2.
+    pub capability: String,
+    /// Target of the operation.
+    pub target: String,
+    /// Id of the call; with it, a refusal is also recorded as an event of the job (§9.6).
+    pub call_id: Option<String>,
+    /// Amounts to reserve for the operation.
+    pub reserve: Option<Budget>,
+}
+
+/// Approval of an operation.
+#[derive(Debug)]
+pub struct Allowed {
+    /// Remaining budget of the job.
+    pub budget: Budget,
+    /// Id of the reservation, if amounts were reserved.
+    pub reservation_id: Option<ReservationId>,
+}
+
+/// Authorises an operation before it is performed.
+///
+/// # Errors
+/// [`Code::ClaimLost`], [`Code::Cancelled`], [`Code::LeaseExpired`], [`Code::PermissionDenied`],
+/// [`Code::BudgetExhausted`], in this order.
+pub async fn authorize(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: JobId,
+    token: &str,
+    ask: OperationAsk,
+) -> Outcome<Allowed> {
+    caller.require(Scope::JobsWork)?;
+    let done = authorize_held(ctx, id, token, ask).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) -> Outcome<Allowed> {
+    if ask.reserve.is_none()
+        && let Some(budget) = glance(ctx, id, token, &ask).await?
+    {
+        return Ok(Allowed { budget, reservation_id: None });
+    }
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    locked.job(id)?.hold(&token_digest(token), locked.now())?;
+    let fresh = ReservationId::mint(locked.now(), &*ctx.chance);
+    let judged = locked.may(id, &ask.capability, &ask.target).and_then(|()| {
+        let reserve = ask.reserve.as_ref();
+        reserve.map(|amounts| locked.reserve(id, fresh, amounts, ask.call_id.as_deref())).transpose()
+    });
+    if let Err(refusal) = &judged {
+        locked.refuse(id, ask.call_id.as_deref(), refusal)?;
+    }
+    let budget = locked.remaining(id);
+    locked.conclude(ctx, tx).await?;
+    let reservation_id = judged.map_err(AppError::from)?;
+    Ok(Allowed { budget, reservation_id })
+}
+
+/// Checks an operation without locks; returns `None` if a refusal has to be recorded in the job.
+async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcome<Option<Budget>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let job = rows::load(&mut conn, &[id]).await?.pop().ok_or_else(no_job)?;
+    let now = ctx.now();
+    job.hold(&token_digest(token), now)?;
+    let counters = budgets::load(&mut conn, &job.payers).await?;
+    let payers: Vec<&Budget> = counters.values().collect();
+    let mut judged = may::operate(&job, &payers, &ask.capability, &ask.target, now);
+    if let Some(intent) = job.intent_id.filter(|_| judged.is_ok()) {
+        let purses = cost_limits::load(&mut conn, &[intent]).await?;
+        let unit = (ask.capability == BUDGET).then_some(ask.target.as_str());
+        judged = purses.get(&intent).map_or(Ok(()), |purse| purse.require_left(unit));
+    }
+    match judged {
+        Ok(()) => Ok(Some(counters.get(&id).cloned().unwrap_or_default())),
+        // Such a refusal is not recorded.
+        Err(refusal) if ask.call_id.is_none() && refusal.code != Code::LeaseExpired => Err(refusal.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Settles a reservation and returns the job's remaining budget.
+///
+/// The reserved amounts are put back and `cost` is charged instead; an empty cost charges nothing.
+///
+/// # Errors
+/// The claim is lost; there is no such reservation; a cost is below zero.
+pub async fn settle(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: JobId,
+    token: &str,
+    reservation: &str,
+    cost: &Budget,
+) -> Outcome<Budget> {
+    caller.require(Scope::JobsWork)?;
+    let done = settle_held(ctx, id, token, reservation, cost).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost: &Budget) -> Outcome<Budget> {
+    if let Some((currency, _)) = cost.0.iter().find(|(_, amount)| amount.is_negative()) {
+        let message = format!("`cost` of {currency} is below zero: a cost gives nothing back.");
+        return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
+    }
+    let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    locked.job(id)?.hold(&token_digest(token), locked.now())?;
+    if let Err(unknown) = locked.put_back(id, reservation) {
+        // The first answer was lost and this is a retry: the reservation is settled only once.
+        let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
+        return if settled.is_empty() { Err(unknown.into()) } else { Ok(locked.remaining(id)) };
+    }
+    if cost.is_unlimited() {
+        let body = json!({ "name": "cost.released", "value": 0, "unit": "", "reservation_id": reservation });
+        locked.append(id, "metric", locked.now(), body.to_string(), Some(settling(reservation)));
+    }
+    for (index, (currency, amount)) in cost.0.iter().enumerate() {
+        let value = numbers(&Budget(BTreeMap::from([(currency.clone(), *amount)])));
+        let body = json!({
+            "name": "cost.settled", "value": value.get(currency), "unit": currency, "reservation_id": reservation,
+        });
+        let key = (index == 0).then(|| settling(reservation));
+        locked.append(id, "metric", locked.now(), body.to_string(), key);
+        locked.charge(id, currency, *amount, None)?;
+    }
+    let left = locked.remaining(id);
+    locked.conclude(ctx, tx).await?;
+    Ok(left)
+}
+
+/// Event key of the event that settles a reservation.
+fn settling(reservation: &str) -> String {
+    format!("settle:{reservation}")
+}

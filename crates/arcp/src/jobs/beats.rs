@@ -1,0 +1,110 @@
+//! Heartbeats of workers (ARCP-W-11.2.4): they extend claims and return instructions to the worker.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{JobId, WorkerId};
+use entente_domain::refusal::{Code, Refusal};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::writes;
+use crate::Ctx;
+use crate::workers;
+use crate::workers::Directive;
+use entente_kernel::feed::WakeKey;
+use entente_kernel::{Caller, Outcome};
+
+/// Response to a worker's heartbeat.
+#[derive(Debug)]
+pub struct Beat {
+    /// Whether the worker continues.
+    pub directive: Directive,
+    /// Jobs that the worker has to stop.
+    pub cancel: Vec<JobId>,
+    /// Jobs whose claims are lost, to be dropped silently.
+    pub lost: Vec<JobId>,
+    /// New expiry of the other claims.
+    pub claim_expires_at: Timestamp,
+}
+
+/// Maximum number of jobs in a heartbeat: as many as a worker has slots.
+const HELD: usize = 10_000;
+
+/// A job that a worker reports as held.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// The job.
+    pub job_id: JobId,
+    /// Claim token.
+    pub token: String,
+    /// Whether the worker already knows that it has to stop.
+    pub stopping: bool,
+}
+
+/// Request of a heartbeat.
+#[derive(Debug, Clone)]
+pub struct BeatAsk {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Reported state of the worker.
+    pub state: Option<String>,
+    /// Jobs held by the worker.
+    pub held: Vec<Held>,
+    /// Last directive known to the worker.
+    pub obeyed: Directive,
+    /// How long the response may wait for news.
+    pub wait: Duration,
+}
+
+/// Extends a worker's claims.
+///
+/// A response that may wait is sent as soon as there is news for the worker or the server is `stopping`.
+///
+/// # Errors
+/// The caller has no such worker; the request names too many jobs.
+pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &CancellationToken) -> Outcome<Beat> {
+    caller.require(Scope::JobsWork)?;
+    if ask.held.len() > HELD {
+        let message = format!("`jobs` has more than {HELD} items, more than a worker has slots.");
+        return Err(Refusal::field(Code::InvalidRequest, "jobs", "too_long", message).into());
+    }
+    // Wait less than a claim lasts: the claims are extended only before the wait.
+    let until = Instant::now() + ask.wait.min(ctx.state.jobs.claim / 3);
+    let mut listener = ctx.feed.wakeups().listener();
+    ask.held.iter().for_each(|one| listener.add(WakeKey::Stop(one.job_id)));
+    listener.add(WakeKey::Worker(ask.worker));
+    loop {
+        let beat = beat_once(ctx, caller, ask).await?;
+        let known = |id: &JobId| ask.held.iter().any(|one| one.job_id == *id && one.stopping);
+        let news = !beat.lost.is_empty() || beat.directive != ask.obeyed || !beat.cancel.iter().all(known);
+        let waited = async {
+            tokio::select! {
+                rung = timeout_at(until, listener.rung()) => rung.is_ok(),
+                () = stopping.cancelled() => false,
+            }
+        };
+        if news || ask.wait.is_zero() || !waited.await {
+            return Ok(beat);
+        }
+        caller.require_key(ctx.now())?;
+    }
+}
+
+async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
+    let held = &ask.held;
+    let mut conn = ctx.pool.acquire().await?;
+    let now = ctx.now();
+    let directive = workers::seen(&mut conn, caller, ask.worker, ask.state.as_deref(), now).await?;
+    let until = now + ctx.state.jobs.claim;
+    let kept =
+        if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, held, until, now).await? };
+    Ok(Beat {
+        directive,
+        cancel: kept.iter().filter(|(_, cancel)| **cancel).map(|(id, _)| *id).collect(),
+        lost: held.iter().map(|one| one.job_id).filter(|id| !kept.contains_key(id)).collect(),
+        claim_expires_at: until,
+    })
+}

@@ -1,0 +1,390 @@
+//! Claims: workers take jobs and give them back (ARCP-W-11.2.3); `beats.rs` extends claims. One worker holds
+//! a job at a time; the claim token fences off earlier holders.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use entente_domain::arcp::budgets::Budget;
+use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::wire::Credential;
+use entente_domain::arcp::jobs::{JobStatus, OnLost};
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{IntentId, JobId, ResultId, WorkerId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::refusal::{Code, Refusal};
+use futures_util::future::select_all;
+use serde_json::json;
+use sqlx::PgConnection;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::locked::LockedJobs;
+use super::reading::conceal;
+use super::reports::token_digest;
+use super::writes::{self, Taken, Tokens};
+use super::{budgets, rows};
+use crate::Ctx;
+use crate::credentials;
+use crate::workers;
+use crate::workers::Directive;
+use entente_kernel::feed::WakeKey;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{Caller, Outcome};
+
+/// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
+pub const CLAIMS: i64 = 100;
+
+/// A job claimed by a worker.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The job.
+    pub job_id: JobId,
+    /// Agent that runs the job.
+    pub agent: String,
+    /// Input as submitted.
+    pub input: Option<String>,
+    /// Authority of the job, as JSON.
+    pub lease: String,
+    /// Expiry of that authority.
+    pub expires_at: Option<Timestamp>,
+    /// Remaining budget.
+    pub budget: Option<Budget>,
+    /// Provisioned credentials.
+    pub credentials: Vec<Credential>,
+    /// Trace id.
+    pub trace_id: String,
+    /// Parent job.
+    pub parent_id: Option<JobId>,
+    /// Name of the delegation.
+    pub delegate_id: Option<String>,
+    /// Intent of the job.
+    pub intent_id: Option<IntentId>,
+    /// Principal that submitted the job.
+    pub principal: String,
+    /// Attempt number, starting at 1.
+    pub attempt: u32,
+    /// Time at which the job times out.
+    pub deadline: Option<Timestamp>,
+    /// Token that every report must carry.
+    pub claim_token: String,
+    /// Expiry of the claim, unless a heartbeat extends it.
+    pub claim_expires_at: Timestamp,
+    /// Name under which the result can be streamed.
+    pub result_id: ResultId,
+}
+
+/// Request to claim jobs.
+#[derive(Debug, Clone)]
+pub struct ClaimAsk {
+    /// Claiming worker.
+    pub worker_id: WorkerId,
+    /// Agents to claim for; defaults to all of the worker's.
+    pub agents: Option<Vec<String>>,
+    /// Maximum number of jobs.
+    pub max: i64,
+    /// How long to wait for a job.
+    pub wait: Duration,
+}
+
+/// Claims pending jobs, oldest first.
+///
+/// If there is none, waits until one comes, the time is up, the server is `stopping` or the client
+/// disconnects.
+///
+/// # Errors
+/// The caller has no such worker; the worker is not registered for a named agent.
+pub async fn claim(
+    ctx: &Ctx,
+    caller: &Caller,
+    ask: ClaimAsk,
+    stopping: &CancellationToken,
+) -> Outcome<Vec<Claimed>> {
+    let mut conn = ctx.pool.acquire().await?;
+    let worker = workers::mine(&mut conn, caller, ask.worker_id).await?;
+    drop(conn);
+    if !(1..=CLAIMS).contains(&ask.max) {
+        let message = format!("`max` must be a number from 1 to {CLAIMS}.");
+        return Err(Refusal::field(Code::InvalidRequest, "max", "range", message).into());
+    }
+    if let Some(foreign) = ask.agents.iter().flatten().find(|agent| !worker.agents.contains(agent)) {
+        let message =
+            format!("The worker was not registered for `{foreign}`. Register it again with that agent.");
+        return Err(Refusal::new(Code::PermissionDenied, message).into());
+    }
+    if worker.directive != Directive::Run {
+        return Ok(Vec::new());
+    }
+    let mut agents = ask.agents.unwrap_or(worker.agents);
+    agents.sort_unstable();
+    agents.dedup();
+    let until = Instant::now() + ask.wait;
+    // The notification that woke this request, by agent: its job may still be pending afterwards.
+    let mut woken_by: Option<&str> = None;
+    loop {
+        // Register for notifications before looking, so that none is missed in between.
+        let queues: Vec<_> = agents.iter().map(|agent| ctx.feed.wakeups().queue(agent)).collect();
+        let heard = select_all(queues.iter().map(|queue| Box::pin(queue.notified())));
+        let (taken, cut) = take(ctx, worker.id, &agents, ask.max).await?;
+        if !taken.is_empty() || ask.wait.is_zero() {
+            if cut {
+                pass_on(ctx, &taken, woken_by);
+            }
+            return Ok(taken);
+        }
+        tokio::select! {
+            biased;
+            // A waiting client asks again and another server answers; a disconnected one claims nothing. A
+            // concurrent notification goes to the next waiter.
+            () = stopping.cancelled() => return Ok(taken),
+            heard = timeout_at(until, heard) => match heard {
+                Ok(((), index, _others)) => woken_by = agents.get(index).map(String::as_str),
+                Err(_nothing_came) => return Ok(taken),
+            },
+        }
+        caller.require_key(ctx.now())?;
+        // The worker may have left meanwhile, or been told to claim nothing more.
+        let mut conn = ctx.pool.acquire().await?;
+        if workers::mine(&mut conn, caller, ask.worker_id).await?.directive != Directive::Run {
+            agents.iter().for_each(|agent| ctx.feed.wakeups().ring(&WakeKey::Work(agent.clone())));
+            return Ok(Vec::new());
+        }
+    }
+}
+
+/// Passes a notification on: it wakes one waiter, which may have taken only a part of the pending jobs.
+fn pass_on(ctx: &Ctx, taken: &[Claimed], woken_by: Option<&str>) {
+    let agents: BTreeSet<&str> = taken.iter().map(|job| job.agent.as_str()).chain(woken_by).collect();
+    agents.into_iter().for_each(|agent| ctx.feed.wakeups().ring(&WakeKey::Work(agent.to_owned())));
+}
+
+/// Claims pending jobs; the flag says whether it stopped early, so that more may be pending.
+async fn take(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<(Vec<Claimed>, bool)> {
+    let mut taken = take_plain(ctx, worker, agents, max).await?;
+    let left = max - i64::try_from(taken.len()).unwrap_or(max);
+    let mut cut = left <= 0;
+    if !cut {
+        match take_of_intents(ctx, worker, agents, left).await {
+            Ok((more, full)) => {
+                taken.extend(more);
+                cut = full;
+            }
+            Err(failure) if taken.is_empty() => return Err(failure),
+            // The claimed jobs belong to the worker; the rest wait for the next request.
+            Err(failure) => {
+                tracing::warn!(error = %failure, "jobs of intents could not be claimed");
+                cut = true;
+            }
+        }
+    }
+    for job in &taken {
+        ctx.feed.wake(WakeKey::Job(job.job_id));
+    }
+    Ok((taken, cut))
+}
+
+/// Claims jobs without an intent; claims nothing if their details cannot be loaded.
+async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) -> Outcome<Vec<Claimed>> {
+    let (now, tokens) = (ctx.now(), Tokens::mint(ctx, max));
+    let until = now + ctx.state.jobs.claim;
+    let mut tx = ctx.pool.begin().await?;
+    let taken = writes::take(&mut tx, worker, agents, max, &tokens, until).await?;
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let claimed = dress(ctx, &mut tx, taken, until).await?;
+    tx.commit().await?;
+    Ok(claimed)
+}
+
+/// Claims jobs of intents under the intents' locks, because the logs record each claim.
+///
+/// The flag says whether it found as many as it may take; other workers may have claimed some of these first.
+async fn take_of_intents(
+    ctx: &Ctx,
+    worker: WorkerId,
+    agents: &[String],
+    max: i64,
+) -> Outcome<(Vec<Claimed>, bool)> {
+    let mut conn = ctx.pool.acquire().await?;
+    let waiting = rows::waiting_for_intents(&mut conn, agents, max).await?;
+    drop(conn);
+    if waiting.is_empty() {
+        return Ok((Vec::new(), false));
+    }
+    let full = i64::try_from(waiting.len()).unwrap_or(max) >= max;
+    Ok((take_with_intents(ctx, worker, &waiting, &Tokens::mint(ctx, max)).await?, full))
+}
+
+/// Loads the details that a worker needs of its claimed jobs.
+async fn dress(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    taken: Vec<Taken>,
+    until: Timestamp,
+) -> Outcome<Vec<Claimed>> {
+    let counted: Vec<JobId> =
+        taken.iter().filter(|row| !row.payers.is_empty()).map(|row| row.job_id.into()).collect();
+    let mut budgets = budgets::load(conn, &counted).await?;
+    let ids: Vec<JobId> = taken.iter().map(|row| row.job_id.into()).collect();
+    let mut credentials = credentials::of_jobs(conn, &ids).await?;
+    let claimed = taken.into_iter().map(|row| {
+        let job_id = JobId::from(row.job_id);
+        Ok(Claimed {
+            job_id,
+            agent: row.agent,
+            input: row.input,
+            lease: row.lease,
+            expires_at: row.expires_at,
+            budget: budgets.remove(&job_id),
+            credentials: credentials.remove(&job_id).unwrap_or_default(),
+            trace_id: row.trace_id,
+            parent_id: row.parent_id.map(JobId::from),
+            delegate_id: row.delegate_id,
+            intent_id: row.intent_id.map(IntentId::from),
+            principal: row.principal,
+            attempt: rows::number(row.attempt)?,
+            deadline: row.deadline,
+            claim_token: row.token.unwrap_or_default(),
+            claim_expires_at: until,
+            result_id: ResultId::mint(ctx.now(), &*ctx.chance),
+        })
+    });
+    claimed.collect()
+}
+
+async fn take_with_intents(
+    ctx: &Ctx,
+    worker: WorkerId,
+    waiting: &[(JobId, IntentId)],
+    tokens: &Tokens,
+) -> Outcome<Vec<Claimed>> {
+    let mut intents: Vec<IntentId> = waiting.iter().map(|(_, intent)| *intent).collect();
+    intents.sort_unstable();
+    intents.dedup();
+    let ids: Vec<Uuid> = waiting.iter().map(|(id, _)| id.uuid()).collect();
+    let until = ctx.now() + ctx.state.jobs.claim;
+    let mut tx = ctx.begin(&intents).await?;
+    let rows = writes::take_these(&mut tx, worker, &ids, tokens, until).await?;
+    let mut logs: BTreeMap<IntentId, IntentLog> = BTreeMap::new();
+    for row in &rows {
+        let Some(intent) = row.intent_id.map(IntentId::from) else { continue };
+        if let std::collections::btree_map::Entry::Vacant(place) = logs.entry(intent) {
+            place.insert(IntentLog::open(&mut tx, intent, None, ctx.now()).await?);
+        }
+        let payload = json!({
+            "job_id": JobId::from(row.job_id), "agent": row.agent, "principal": row.principal,
+            "status": JobStatus::Running, "attempt": row.attempt,
+        });
+        let actor = row.agent.split('@').next().unwrap_or_default();
+        let draft =
+            Draft { trace_id: Some(row.trace_id.clone()), ..Draft::of(Kind::JobRunning, actor, payload) };
+        if let Some(log) = logs.get_mut(&intent) {
+            log.record(ctx, draft);
+        }
+    }
+    for log in logs.values() {
+        log.save(&mut tx).await?;
+    }
+    let claimed = dress(ctx, &mut tx, rows, until).await?;
+    tx.commit().await?;
+    logs.keys().for_each(|intent| ctx.feed.notify_committed(*intent));
+    Ok(claimed)
+}
+
+/// Gives a job back for other workers to claim at once, or ends it if it was cancelled.
+///
+/// Its reservations are put back.
+///
+/// # Errors
+/// The claim is lost.
+pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outcome<JobStatus> {
+    caller.require(Scope::JobsWork)?;
+    let done = release_held(ctx, id, token).await;
+    conceal(ctx, caller, id, done).await
+}
+
+async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
+    give_back(ctx, id, |locked, id| {
+        locked.job(id)?.hold(&token_digest(token), locked.now())?;
+        let cancelled = locked.job(id)?.cancel.clone();
+        if let Some(cancel) = cancelled {
+            locked.fail(id, Fault::Cancelled, &cancel.reason, None, None)?;
+        } else {
+            locked.requeue(id)?;
+            // No worker was lost: the attempt does not count.
+            let job = locked.change(id)?;
+            job.attempt = job.attempt.saturating_sub(1);
+        }
+        Ok(locked.job(id)?.status)
+    })
+    .await
+}
+
+/// Gives back jobs after their worker disconnected during the claim; this counts as no attempt.
+///
+/// A job that cannot be given back becomes available when its claim expires.
+pub async fn return_unheard(ctx: &Ctx, caller: &Caller, claimed: &[Claimed]) {
+    for job in claimed {
+        match release(ctx, caller, job.job_id, &job.claim_token).await {
+            Ok(_status) => tracing::info!(job = %job.job_id, "a job came back: its worker had hung up"),
+            Err(failure) => {
+                tracing::warn!(job = %job.job_id, error = %failure, "a job could not be taken back from a worker that hung up");
+            }
+        }
+    }
+}
+
+/// Removes a worker; its jobs are requeued, or ended if cancelled or if their `on_lost` policy says so.
+///
+/// # Errors
+/// The caller has no such worker.
+pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> {
+    let mut conn = ctx.pool.acquire().await?;
+    workers::mine(&mut conn, caller, worker).await?;
+    // Remove the worker first, so that a concurrent claim takes nothing more in its name.
+    workers::forget(&mut conn, worker).await?;
+    let held = sqlx::query_scalar!(
+        "-- job_clock::of_worker
+         SELECT job_id FROM job_clock WHERE due_at IS NOT NULL AND worker_id = $1 AND status = 'running' ORDER BY job_id",
+        worker.uuid()
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    drop(conn);
+    for id in held.into_iter().map(JobId::from) {
+        give_back(ctx, id, |locked, id| {
+            let job = locked.job(id)?;
+            let mine = job.claim.as_ref().is_some_and(|claim| claim.worker_id == worker);
+            if mine && job.status == JobStatus::Running {
+                match (job.cancel.clone(), job.on_lost) {
+                    (Some(cancel), _) => locked.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
+                    (None, OnLost::Fail) => {
+                        locked.fail(id, Fault::InternalError, "Its worker left.", None, None)?;
+                    }
+                    (None, OnLost::Requeue) => {
+                        locked.requeue(id)?;
+                        // The worker left by itself: the attempt does not count.
+                        let job = locked.change(id)?;
+                        job.attempt = job.attempt.saturating_sub(1);
+                    }
+                }
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn give_back<T>(
+    ctx: &Ctx,
+    id: JobId,
+    what: impl FnOnce(&mut LockedJobs, JobId) -> Outcome<T>,
+) -> Outcome<T> {
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let done = what(&mut locked, id)?;
+    locked.conclude(ctx, tx).await?;
+    Ok(done)
+}

@@ -1,0 +1,79 @@
+//! Ends of locked jobs (ARCP §7.3): each job ends once, with the consequences for its intent, children and
+//! reservations.
+
+use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::wire::{ErrorPayload, ResultPayload};
+use entente_domain::arcp::jobs::{Transition, ended_by, transition};
+use entente_domain::clock::rfc3339;
+use entente_domain::identity::principals::SYSTEM;
+use entente_domain::ids::JobId;
+use entente_domain::log::events::Kind;
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+
+use super::{LockedJobs, over};
+use crate::Ctx;
+use crate::credentials;
+use entente_kernel::Outcome;
+use entente_kernel::channels;
+
+impl LockedJobs {
+    /// Ends the job with a result.
+    pub fn finish(&mut self, id: JobId, result: ResultPayload) -> Outcome<()> {
+        let payload = ResultPayload { completed_at: rfc3339(self.now), ..result };
+        self.end(id, Transition::Finished, "job.result", serde_json::to_string(&payload)?)
+    }
+
+    /// Ends the job with a fault.
+    pub fn fail(
+        &mut self,
+        id: JobId,
+        fault: Fault,
+        message: &str,
+        retryable: Option<bool>,
+        details: Option<Map<String, Value>>,
+    ) -> Outcome<()> {
+        // A worker may not set `retryable` for these: clients drop contradicting payloads (ARCP-W-4.2.2).
+        let fixed = matches!(fault, Fault::InternalError | Fault::LeaseExpired | Fault::BudgetExhausted);
+        let said = retryable.filter(|_| !fixed);
+        let payload = ErrorPayload {
+            final_status: ended_by(fault),
+            code: fault,
+            message: if message.is_empty() { fault.wire().to_owned() } else { message.to_owned() },
+            retryable: said.unwrap_or_else(|| fault.retryable()),
+            details,
+            completed_at: rfc3339(self.now),
+        };
+        self.end(id, Transition::Failed(fault), "job.error", serde_json::to_string(&payload)?)
+    }
+
+    fn end(&mut self, id: JobId, turn: Transition, type_: &str, payload: String) -> Outcome<()> {
+        let now = self.now;
+        self.put_back_all(id);
+        let job = self.change(id)?;
+        job.status = transition(job.status, turn).ok_or_else(over)?;
+        // The claim stays stored, so that a result sent twice is recognised.
+        job.ended_at = Some(now);
+        self.push(id, type_, None, None, now, payload, None);
+        self.ended.push(id);
+        Ok(())
+    }
+
+    /// Writes the consequences: events in the intents' logs, closed channels, revoked credentials.
+    pub(super) async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
+        if self.ended.is_empty() {
+            return Ok(());
+        }
+        let ended = std::mem::take(&mut self.ended);
+        for id in &ended {
+            let Some(intent) = self.job(*id)?.intent_id else { continue };
+            self.record(ctx, *id, Kind::JobEnded, SYSTEM)?;
+            if let Some(log) = self.logs.get_mut(&intent) {
+                channels::close_of_jobs(conn, ctx, log, &[*id], SYSTEM).await?;
+            }
+        }
+        credentials::end_of_jobs(conn, &ended, self.now).await?;
+        self.ended = ended;
+        Ok(())
+    }
+}

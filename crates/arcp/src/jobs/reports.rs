@@ -1,0 +1,365 @@
+//! Reports of workers on their jobs (ARCP §8, §9): events, results, errors. Each carries its claim token and
+//! is stored as a whole or not at all.
+
+use std::collections::HashSet;
+
+use entente_domain::arcp::budgets::Budget;
+use entente_domain::arcp::chunks;
+use entente_domain::arcp::chunks::{CHUNK_BYTES, ChunkFault};
+use entente_domain::arcp::credentials::redact;
+use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::JobStatus;
+use entente_domain::arcp::jobs::events;
+use entente_domain::arcp::jobs::events::{Kind, Meaning};
+use entente_domain::arcp::jobs::wire::ResultPayload;
+use entente_domain::canonical::{Digest, sha256};
+use entente_domain::clock::{self, Timestamp};
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::JobId;
+use entente_domain::limits::NAME_BYTES;
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::locked::LockedJobs;
+use super::reading::conceal;
+use super::writer::JobWriter;
+use crate::Ctx;
+use entente_kernel::{Caller, Outcome};
+
+/// An event as sent by a worker.
+#[derive(Debug, Clone)]
+pub struct EventAsk {
+    /// Kind of the event.
+    pub kind: String,
+    /// Time of the event; defaults to now.
+    pub ts: Option<String>,
+    /// Body of the event.
+    pub body: Box<RawValue>,
+    /// Idempotency key: an event sent twice is stored once.
+    pub event_key: Option<String>,
+}
+
+/// A validated event.
+#[derive(Debug, Clone)]
+struct Checked {
+    kind: String,
+    ts: Option<Timestamp>,
+    body: String,
+    event_key: Option<String>,
+    meaning: Meaning,
+}
+
+/// End of a job as reported by its worker.
+#[derive(Debug, Clone)]
+pub enum End {
+    /// Success, with an inline result or the id of a streamed one.
+    Result {
+        /// Inline result.
+        result: Option<Box<RawValue>>,
+        /// Id of the streamed result.
+        result_id: Option<String>,
+        /// Size of the streamed result in bytes.
+        result_size: Option<u64>,
+        /// One-sentence summary.
+        summary: Option<String>,
+    },
+    /// Failure.
+    Error {
+        /// Error code.
+        code: String,
+        /// Error message.
+        message: String,
+        /// Whether a retry can succeed.
+        retryable: Option<bool>,
+        /// Additional details.
+        details: Option<Map<String, Value>>,
+    },
+}
+
+/// A submitted report.
+#[derive(Debug, Clone)]
+pub(super) struct Report {
+    pub job_id: JobId,
+    token: Digest,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Events(Vec<Checked>),
+    End(End),
+}
+
+impl Report {
+    /// Event keys of the report.
+    pub fn event_keys(&self) -> impl Iterator<Item = &str> {
+        let events = match &self.what {
+            What::Events(events) => events.as_slice(),
+            What::End(_) => &[],
+        };
+        events.iter().filter_map(|event| event.event_key.as_deref())
+    }
+}
+
+/// A reported operation that the job may not perform.
+#[derive(Debug, Clone)]
+pub struct Denied {
+    /// Index of the event in the request.
+    pub index: usize,
+    /// Id of the call.
+    pub call_id: Option<String>,
+    /// Reason.
+    pub refusal: Refusal,
+}
+
+/// Response to a report.
+#[derive(Debug, Clone, Default)]
+pub struct Reported {
+    /// Number of the job's last event.
+    pub last_seq: i64,
+    /// Remaining budget of the job.
+    pub budget: Budget,
+    /// Whether the job has to stop.
+    pub cancel_requested: bool,
+    /// Whether the job's lease has expired, which ends the job.
+    pub lease_expired: bool,
+    /// Operations that the job may not perform.
+    pub denied: Vec<Denied>,
+}
+
+/// Digest of a claim token, which is stored in its place.
+#[must_use]
+pub(super) fn token_digest(token: &str) -> Digest {
+    sha256(token)
+}
+
+impl JobWriter {
+    /// Stores events of a job, all or none.
+    ///
+    /// # Errors
+    /// The claim is lost; an event is invalid.
+    pub async fn post(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        events: Vec<EventAsk>,
+    ) -> Outcome<Reported> {
+        caller.require(Scope::JobsWork)?;
+        if events.len() > events::EVENTS {
+            let message = format!("`events` has more than {} items. Send fewer at once.", events::EVENTS);
+            return Err(Refusal::field(Code::InvalidRequest, "events", "too_long", message).into());
+        }
+        let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
+        let what = What::Events(checked.collect::<Result<_, _>>()?);
+        let done = self.hand_report(Report { job_id, token: token_digest(token), what }).await;
+        conceal(ctx, caller, job_id, done).await
+    }
+
+    /// Ends a job.
+    ///
+    /// # Errors
+    /// The claim is lost; the result does not match the streamed chunks.
+    pub async fn end(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        end: End,
+    ) -> Outcome<Reported> {
+        caller.require(Scope::JobsWork)?;
+        if let End::Result { result: Some(result), .. } = &end
+            && result.get().len() > CHUNK_BYTES
+        {
+            let message = format!(
+                "`result` has more than {CHUNK_BYTES} bytes, more than a client takes in one frame. Stream it: \
+                 `result_chunk` events, then `result_id`."
+            );
+            return Err(Refusal::field(Code::TooLarge, "result", "too_long", message).into());
+        }
+        if let End::Error { code, .. } = &end {
+            fault(code)?;
+        }
+        let report = Report { job_id, token: token_digest(token), what: What::End(end) };
+        let done = self.hand_report(report).await;
+        conceal(ctx, caller, job_id, done).await
+    }
+}
+
+fn fault(code: &str) -> Result<Fault, Refusal> {
+    Fault::parse(code).ok_or_else(|| {
+        let known: Vec<&str> = Fault::ALL.iter().map(|fault| fault.wire()).collect();
+        let message = format!("`{code}` is no code of ARCP §12. Use one of {}.", known.join(", "));
+        Refusal::field(Code::InvalidRequest, "code", "enum", message)
+    })
+}
+
+fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
+    let wrong = |member: &str, what: &str| {
+        let message = format!(
+            "`{member}` of the event at place {index} is wrong: {what}. Nothing of the request was kept."
+        );
+        Refusal::field(Code::InvalidRequest, member, "value", message)
+    };
+    let kind = Kind::parse(&event.kind)
+        .ok_or_else(|| wrong("kind", "use one of ARCP §8.2, or `x-vendor.<vendor>.<kind>`"))?;
+    let ts = match &event.ts {
+        None => None,
+        Some(said) => Some(
+            clock::parse(said)
+                .ok_or_else(|| wrong("ts", "must be RFC 3339, such as 2026-11-21T08:00:00Z"))?,
+        ),
+    };
+    if event.event_key.as_ref().is_some_and(|key| key.is_empty() || key.len() > NAME_BYTES) {
+        return Err(wrong("event_key", "must have 1 to 200 bytes"));
+    }
+    let meaning = events::check(index, kind, &event.body)?;
+    // No credential's value enters the log, whichever event carries it (§14).
+    let body = redact(&event.kind, event.body.get()).unwrap_or_else(|| event.body.get().to_owned());
+    Ok(Checked { kind: event.kind, ts, body, event_key: event.event_key, meaning })
+}
+
+/// Applies a report to a locked job; a refusal leaves the job unchanged.
+pub(super) fn report(
+    locked: &mut LockedJobs,
+    report: &Report,
+    known: &HashSet<(JobId, String)>,
+) -> Outcome<Reported> {
+    let job = locked.job(report.job_id)?;
+    if let (What::End(end), Some(claim)) = (&report.what, &job.claim)
+        && claim.token == report.token
+        && said_before(end, job.status)
+    {
+        // The first answer was lost and this is a retry.
+        return Ok(told(locked, report.job_id, Vec::new()));
+    }
+    job.hold(&report.token, locked.now())?;
+    let before = locked.before(report.job_id)?;
+    let done = match &report.what {
+        What::Events(events) => keep(locked, report.job_id, events, known),
+        What::End(end) => finish(locked, report.job_id, end).map(|()| Vec::new()),
+    };
+    match done {
+        Ok(denied) => Ok(told(locked, report.job_id, denied)),
+        Err(failure) => {
+            locked.restore(before);
+            Err(failure)
+        }
+    }
+}
+
+fn said_before(end: &End, status: JobStatus) -> bool {
+    match end {
+        End::Result { .. } => status == JobStatus::Success,
+        End::Error { .. } => status.is_terminal() && status != JobStatus::Success,
+    }
+}
+
+fn told(locked: &LockedJobs, id: JobId, denied: Vec<Denied>) -> Reported {
+    let Ok(job) = locked.job(id) else { return Reported::default() };
+    Reported {
+        last_seq: job.last_seq,
+        budget: locked.remaining(id),
+        cancel_requested: job.cancel.is_some(),
+        lease_expired: job.lease_expired(locked.now()),
+        denied,
+    }
+}
+
+fn keep(
+    locked: &mut LockedJobs,
+    id: JobId,
+    events: &[Checked],
+    known: &HashSet<(JobId, String)>,
+) -> Outcome<Vec<Denied>> {
+    let mut denied = Vec::new();
+    let mut kept: HashSet<&str> = HashSet::new();
+    for (index, event) in events.iter().enumerate() {
+        if let Some(key) = &event.event_key
+            && (known.contains(&(id, key.clone())) || !kept.insert(key))
+        {
+            continue;
+        }
+        if let Some(chunk) = event.meaning.chunk() {
+            let job = locked.change(id)?;
+            if job.abandoned.iter().any(|old| old == chunk.result_id) {
+                let message = "This result_id was begun by an earlier attempt. Stream under the result_id of your claim.";
+                return Err(Refusal::field(Code::InvalidRequest, "result_id", "used", message).into());
+            }
+            job.streamed =
+                Some(chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?);
+        }
+        locked.append(
+            id,
+            &event.kind,
+            event.ts.unwrap_or(locked.now()),
+            event.body.clone(),
+            event.event_key.clone(),
+        );
+        let (capability, target, call_id) = match &event.meaning {
+            Meaning::Cost { currency, amount, reservation } => {
+                locked.charge(id, currency, *amount, reservation.as_deref())?;
+                continue;
+            }
+            Meaning::ToolCall { tool, call_id } => ("tool.call", tool, call_id),
+            Meaning::Delegate { agent, call_id } => ("agent.delegate", agent, call_id),
+            Meaning::Plain | Meaning::Chunk { .. } => continue,
+        };
+        let Err(refusal) = locked.may(id, capability, target) else { continue };
+        locked.refuse(id, call_id.as_deref(), &refusal)?;
+        let over = refusal.code == Code::LeaseExpired;
+        denied.push(Denied { index, call_id: call_id.clone(), refusal });
+        if over {
+            break;
+        }
+    }
+    Ok(denied)
+}
+
+fn finish(locked: &mut LockedJobs, id: JobId, end: &End) -> Outcome<()> {
+    let job = locked.job(id)?;
+    if let Some(cancel) = &job.cancel {
+        // The submitter was told of the cancellation, so the job ends as cancelled whatever the report says
+        // (§7.4).
+        let reason = cancel.reason.clone();
+        return locked.fail(id, Fault::Cancelled, &reason, None, None);
+    }
+    match end {
+        End::Error { code, message, retryable, details } => {
+            locked.fail(id, fault(code)?, message, *retryable, details.clone())
+        }
+        End::Result { result, result_id, result_size, summary } => {
+            if result.is_some() && result_id.is_some() {
+                return Err(chunk_fault(&ChunkFault::Mixed).into());
+            }
+            chunks::end(job.streamed.as_ref(), result_id.as_deref(), *result_size)
+                .map_err(|fault| chunk_fault(&fault))?;
+            let size = job.streamed.as_ref().map(|streamed| streamed.bytes);
+            let inline = result.clone().or_else(|| result_id.is_none().then(null).flatten());
+            locked.finish(
+                id,
+                ResultPayload {
+                    final_status: JobStatus::Success,
+                    result: inline,
+                    result_id: result_id.clone(),
+                    result_size: size,
+                    summary: summary.clone(),
+                    completed_at: String::new(),
+                },
+            )
+        }
+    }
+}
+
+/// An empty result is sent as `null`: clients look for the member.
+fn null() -> Option<Box<RawValue>> {
+    RawValue::from_string("null".to_owned()).ok()
+}
+
+fn chunk_fault(fault: &ChunkFault) -> Refusal {
+    let code = if *fault == ChunkFault::TooLarge { Code::ResultTooLarge } else { Code::InvalidRequest };
+    Refusal::new(code, format!("The result cannot be taken so: {fault}. Nothing of the request was kept."))
+}

@@ -1,0 +1,150 @@
+//! Streams over all jobs of a principal, and polling for changes with lost notifications.
+//!
+//! A stream over many jobs is ordered by (transaction, job, number) and stays below the oldest running
+//! transaction, like the stream over many intents (ARCHITECTURE.md, "One order").
+
+use std::collections::HashMap;
+
+use entente_domain::arcp::jobs::Job;
+use entente_domain::ids::JobId;
+use uuid::Uuid;
+
+use super::log::{self, Stored};
+use super::rows;
+use crate::Ctx;
+use entente_kernel::feed::WakeKey;
+use entente_kernel::{Caller, Outcome};
+
+/// Events read at once.
+const STEP: i64 = 2_048;
+
+/// A position among the events of all jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobEventPosition {
+    /// The writing transaction.
+    pub xid: i64,
+    /// The job.
+    pub job_id: JobId,
+    /// The event's number in it.
+    pub job_seq: i64,
+}
+
+/// Returns the start position of a stream without history: the oldest running transaction.
+///
+/// # Errors
+/// The database query fails.
+pub async fn start_of_everything(ctx: &Ctx) -> Outcome<JobEventPosition> {
+    let xid = sqlx::query_scalar!(
+        r#"-- job_events::now
+         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "xid!""#
+    )
+    .fetch_one(&ctx.pool)
+    .await?;
+    Ok(JobEventPosition { xid, job_id: Uuid::nil().into(), job_seq: 0 })
+}
+
+/// Returns the events of the caller's jobs after a position, each with its own, and the position reached.
+///
+/// # Errors
+/// The database query fails.
+pub async fn everything(
+    ctx: &Ctx,
+    caller: &Caller,
+    after: JobEventPosition,
+) -> Outcome<(Vec<(JobEventPosition, Stored, Job)>, JobEventPosition)> {
+    let mut conn = ctx.pool.acquire().await?;
+    let from = (after.xid, after.job_id, after.job_seq);
+    let places = log::places(&mut conn, from, &caller.agent, STEP).await?;
+    // Of others' events only the positions are read; of the caller's own as many as fit.
+    let (mut reached, mut mine, mut bytes) = (after, Vec::new(), 0);
+    for place in places {
+        if place.mine {
+            if bytes >= log::BYTES {
+                break;
+            }
+            bytes += i64::from(place.bytes);
+            mine.push((place.xid, place.job_id, place.job_seq));
+        }
+        reached = JobEventPosition { xid: place.xid, job_id: place.job_id.into(), job_seq: place.job_seq };
+    }
+    let named: Vec<(Uuid, i64)> = mine.iter().map(|(_, job, seq)| (*job, *seq)).collect();
+    let found = log::at(&mut conn, &named).await?;
+    let found: HashMap<(JobId, i64), Stored> =
+        found.into_iter().map(|event| ((event.job_id, event.job_seq), event)).collect();
+    let mut ids: Vec<JobId> = named.iter().map(|(job, _)| (*job).into()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let jobs = rows::load(&mut conn, &ids).await?;
+    let jobs: HashMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
+    let events = mine.into_iter().filter_map(|(xid, job, job_seq)| {
+        let job_id = JobId::from(job);
+        let event = found.get(&(job_id, job_seq))?.clone();
+        Some((JobEventPosition { xid, job_id, job_seq }, event, jobs.get(&job_id)?.clone()))
+    });
+    Ok((events.collect(), reached))
+}
+
+/// Wakes workers that wait for work if another server's notification was lost; free while none waits.
+///
+/// # Errors
+/// The database query fails.
+pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+    let wakeups = ctx.feed.wakeups();
+    let awaited = wakeups.awaited();
+    if !awaited.is_empty() {
+        let waiting = sqlx::query_scalar!(
+            r#"-- job_clock::look_around
+             SELECT a.agent AS "agent!" FROM UNNEST($1::text[]) AS a (agent)
+             WHERE EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent)
+                OR EXISTS (SELECT 1 FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NOT NULL AND c.agent = a.agent)"#,
+            &awaited
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        waiting.into_iter().for_each(|agent| wakeups.ring(&WakeKey::Work(agent)));
+    }
+    Ok(())
+}
+
+/// Current version numbers of the jobs and sessions among these wake keys.
+pub(crate) async fn versions(ctx: &Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
+    let (mut jobs, mut sessions) = (Vec::new(), Vec::new());
+    for touch in listened {
+        match touch {
+            WakeKey::Job(id) | WakeKey::Stop(id) => jobs.push(id.uuid()),
+            WakeKey::Session(id) => sessions.push(id.uuid()),
+            WakeKey::Intent(_)
+            | WakeKey::Work(_)
+            | WakeKey::Worker(_)
+            | WakeKey::Mailbox(_)
+            | WakeKey::Moment(_)
+            | WakeKey::Inbox(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    if !jobs.is_empty() {
+        let rows = sqlx::query!(
+            r#"-- job_clock::moved
+             SELECT job_id, last_seq, attempt, cancel_due_at IS NOT NULL OR status <> 'running' AS "stops!"
+             FROM job_clock WHERE job_id = ANY($1)"#,
+            &jobs
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        for row in rows {
+            found.push((WakeKey::Job(row.job_id.into()), row.last_seq));
+            // Differs whenever the worker has to look: the job has to stop, or another worker has it.
+            found.push((WakeKey::Stop(row.job_id.into()), i64::from(row.attempt) * 2 + i64::from(row.stops)));
+        }
+    }
+    if !sessions.is_empty() {
+        let rows = sqlx::query!(
+            "-- sessions::moved\n SELECT id, last_seq FROM sessions WHERE id = ANY($1)",
+            &sessions
+        )
+        .fetch_all(&ctx.pool)
+        .await?;
+        found.extend(rows.into_iter().map(|row| (WakeKey::Session(row.id.into()), row.last_seq)));
+    }
+    Ok(found)
+}

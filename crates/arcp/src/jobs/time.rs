@@ -1,0 +1,125 @@
+//! Effects of time on jobs: expired leases, passed deadlines, lost workers, ended cancellation grace, expired
+//! idempotency keys; and the follow-up of failed jobs. `Job::due` decides which effect is due.
+
+use std::collections::BTreeSet;
+
+use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::wire::ErrorPayload;
+use entente_domain::arcp::jobs::{Due, GRACE_SECONDS, Job, JobStatus};
+use entente_domain::identity::principals::SYSTEM;
+use entente_domain::ids::{IntentId, JobId};
+use entente_domain::log::events::{Draft, Kind};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::locked::LockedJobs;
+use super::log::{self, Stored};
+use super::{rows, writes};
+use crate::Ctx;
+use entente_kernel::Outcome;
+use entente_kernel::due::run_each;
+use entente_kernel::log::writer::IntentLog;
+
+/// Applies the due effects to up to `limit` jobs and returns the number of changes.
+///
+/// # Errors
+/// The database query fails.
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let due = sqlx::query_scalar!(
+        "-- job_clock::due
+         SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NULL AND status <> 'preparing'
+         ORDER BY due_at LIMIT $2",
+        ctx.now(),
+        limit
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let done = run_each(due.into_iter().map(|id| pass(ctx, id.into()))).await?;
+    Ok(done + follow_ends(ctx, limit).await?)
+}
+
+async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
+    let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
+    let Ok(job) = locked.job(id) else { return Ok(0) };
+    let (due, job) = (job.due(locked.now()), job.clone());
+    match due {
+        // Another server was first, or the claim was extended: rewriting the row sets the real due time.
+        None => {
+            locked.change(id)?;
+        }
+        Some(Due::Requeue) => locked.requeue(id)?,
+        Some(Due::End(fault)) => locked.fail(id, fault, &why(&job, fault), None, None)?,
+    }
+    locked.conclude(ctx, tx).await?;
+    Ok(u64::from(due.is_some()))
+}
+
+/// Follows up failed jobs and returns the number of children stopped.
+///
+/// Stops their children and records expired leases in the system log (§14).
+async fn follow_ends(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    if !writes::any_failed(&ctx.pool, ctx.now()).await? {
+        return Ok(0);
+    }
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let failed = writes::failed(&mut tx, ctx.now(), limit).await?;
+    let expired = expired(&mut tx, &failed).await?;
+    if !expired.is_empty() {
+        let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+        for job in &expired {
+            let payload = json!({
+                "job_id": job.id, "agent": job.agent, "principal": job.principal, "expired_at": job.expires_at,
+            });
+            log.record(ctx, Draft::of(Kind::JobLeaseExpired, SYSTEM, payload));
+        }
+        log.save(&mut tx).await?;
+    }
+    let stopped = writes::stop_children(&mut tx, &failed, ctx.now()).await?;
+    tx.commit().await?;
+    if !expired.is_empty() {
+        ctx.feed.notify_committed(IntentId::SYSTEM);
+    }
+    Ok(stopped)
+}
+
+/// Those of these jobs that ended because their leases expired.
+async fn expired(conn: &mut PgConnection, failed: &[JobId]) -> Outcome<Vec<Job>> {
+    let mut jobs = rows::load(conn, failed).await?;
+    jobs.retain(|job| {
+        job.status == JobStatus::Error && job.ended_at.is_some_and(|end| job.lease_expired(end))
+    });
+    if jobs.is_empty() {
+        return Ok(jobs);
+    }
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    let ends = log::ends(conn, &ids).await?;
+    // Within the grace period a job may have ended for another reason.
+    let so = |end: &Stored| {
+        serde_json::from_str(&end.body).is_ok_and(|said: ErrorPayload| said.code == Fault::LeaseExpired)
+    };
+    let ended: BTreeSet<JobId> = ends.iter().filter(|end| so(end)).map(|end| end.job_id).collect();
+    jobs.retain(|job| ended.contains(&job.id));
+    Ok(jobs)
+}
+
+fn why(job: &Job, fault: Fault) -> String {
+    match fault {
+        Fault::Cancelled => {
+            job.cancel.as_ref().map_or_else(|| "Cancelled.".to_owned(), |cancel| cancel.reason.clone())
+        }
+        Fault::Timeout => "The job took longer than its max_runtime_sec.".to_owned(),
+        Fault::LeaseExpired => format!(
+            "The job's lease ran out and {GRACE_SECONDS} s of grace with it. To go on, submit it again with more time."
+        ),
+        _ => format!("Its worker was lost, for the {}. time. It can be submitted again.", job.attempt),
+    }
+}
+
+/// Removes the expired idempotency keys of up to `limit` jobs (ARCP §7.2), so that they can be reused.
+///
+/// # Errors
+/// The database query fails.
+pub async fn forget_keys(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let before = ctx.now() - ctx.settings.idempotency_window;
+    writes::forget_keys(&ctx.pool, before, limit).await
+}

@@ -1,0 +1,397 @@
+//! Writes rows of jobs: `jobs` (the request) and `job_clock` (the current state). Operations on single jobs
+//! come through `locked.rs`; the other functions change many at once.
+
+use std::collections::BTreeMap;
+
+use entente_domain::arcp::jobs::Job;
+use entente_domain::canonical::Digest;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, JobId, WorkerId};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::beats::Held;
+use super::budgets;
+use super::reports::token_digest;
+use super::rows::column;
+use crate::Ctx;
+use entente_kernel::Outcome;
+
+/// A new job with its input.
+pub(super) struct Fresh {
+    /// The job.
+    pub job: Job,
+    /// Input as submitted.
+    pub input: Option<String>,
+    /// Whether the job still waits for its credentials.
+    pub preparing: bool,
+}
+
+/// Inserts new jobs and returns their number; skips jobs with a key that another transaction has just used.
+pub(super) async fn insert(conn: &mut PgConnection, fresh: &[Fresh]) -> Outcome<u64> {
+    if fresh.is_empty() {
+        return Ok(0);
+    }
+    let jobs: Vec<&Job> = fresh.iter().map(|fresh| &fresh.job).collect();
+    let uuids = |of: fn(&Job) -> Uuid| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
+    let some_uuids = |of: fn(&Job) -> Option<Uuid>| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
+    let texts = |of: fn(&Job) -> &str| jobs.iter().map(|job| of(job)).collect::<Vec<&str>>();
+    let times = |of: fn(&Job) -> Option<Timestamp>| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
+    let leases =
+        jobs.iter().map(|job| serde_json::to_string(&job.lease)).collect::<Result<Vec<String>, _>>()?;
+    let payers: Vec<String> = jobs.iter().map(|job| list(&job.payers)).collect();
+    let status: Vec<&str> =
+        fresh.iter().map(|fresh| if fresh.preparing { "preparing" } else { "pending" }).collect();
+    let done = sqlx::query!(
+        "-- jobs::insert
+         WITH asked AS (
+             SELECT * FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::boolean[], $6::text[], $7::text[],
+                 $8::timestamptz[], $9::timestamptz[], $10::text[], $11::bytea[], $12::uuid[], $13::text[], $14::integer[],
+                 $15::text[], $16::text[], $17::uuid[], $18::boolean[], $19::text[], $20::integer[], $21::timestamptz[],
+                 $22::text[], $23::timestamptz[])
+             AS a (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
+                   parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost, max_attempts,
+                   created_at, status, due_at)),
+         made AS (
+             INSERT INTO jobs (id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key,
+                 fingerprint, parent_id, delegate_id, generation, payers, trace_id, intent_id, needs_model, on_lost,
+                 max_attempts, created_at)
+             SELECT id, agent, principal, session_id, counted, input, lease, expires_at, deadline, idempotency_key, fingerprint,
+                    parent_id, delegate_id, generation, string_to_array(payers, ',')::uuid[], trace_id, intent_id, needs_model,
+                    on_lost, max_attempts, created_at FROM asked
+             ON CONFLICT (principal, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING RETURNING id)
+         INSERT INTO job_clock (job_id, agent, intent_id, status, last_seq, origin_seq, attempt, due_at, abandoned)
+         SELECT a.id, a.agent, a.intent_id, a.status, 0, 0, 0, a.due_at, '{}' FROM asked a JOIN made m ON m.id = a.id",
+        &uuids(|job| job.id.uuid()),
+        &texts(|job| &job.agent) as &[&str],
+        &texts(|job| &job.principal) as &[&str],
+        &uuids(|job| job.session_id.uuid()),
+        &jobs.iter().map(|job| job.counted).collect::<Vec<_>>(),
+        &fresh.iter().map(|fresh| fresh.input.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &leases,
+        &times(|job| job.expires_at) as &[Option<Timestamp>],
+        &times(|job| job.deadline) as &[Option<Timestamp>],
+        &jobs.iter().map(|job| job.idempotency_key.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &jobs.iter().map(|job| job.fingerprint.as_slice()).collect::<Vec<_>>() as &[&[u8]],
+        &some_uuids(|job| job.parent_id.map(JobId::uuid)) as &[Option<Uuid>],
+        &jobs.iter().map(|job| job.delegate_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &jobs.iter().map(|job| i32::try_from(job.generation).unwrap_or(i32::MAX)).collect::<Vec<_>>(),
+        &payers,
+        &texts(|job| &job.trace_id) as &[&str],
+        &some_uuids(|job| job.intent_id.map(IntentId::uuid)) as &[Option<Uuid>],
+        &jobs.iter().map(|job| job.needs_model).collect::<Vec<_>>(),
+        &texts(|job| job.on_lost.as_str()) as &[&str],
+        &jobs.iter().map(|job| column(job.max_attempts)).collect::<Vec<_>>(),
+        &jobs.iter().map(|job| job.created_at).collect::<Vec<_>>(),
+        &status as &[&str],
+        &times(Job::due_at) as &[Option<Timestamp>]
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Ids as one text, for an array within an array.
+fn list(ids: &[JobId]) -> String {
+    ids.iter().map(|id| id.uuid().to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// Writes the current state of these jobs.
+pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let times = |of: fn(&Job) -> Option<Timestamp>| jobs.iter().map(|job| of(job)).collect::<Vec<_>>();
+    let claims = || jobs.iter().map(|job| job.claim.as_ref());
+    let streamed = jobs
+        .iter()
+        .map(|job| job.streamed.as_ref().map(serde_json::to_string).transpose())
+        .collect::<Result<Vec<Option<String>>, _>>()?;
+    // Ids of results contain no line break.
+    let abandoned: Vec<String> = jobs.iter().map(|job| job.abandoned.join("\n")).collect();
+    sqlx::query!(
+        "-- jobs::update
+         UPDATE job_clock c SET status = n.status, last_seq = n.last_seq, origin_seq = n.origin_seq, attempt = n.attempt,
+             worker_id = n.worker_id, claim_token = n.claim_token, claim_expires_at = n.claim_expires_at,
+             cancel_reason = n.cancel_reason, cancel_due_at = n.cancel_due_at, due_at = n.due_at, streamed = n.streamed,
+             abandoned = string_to_array(n.abandoned, E'\\n'), ended_at = n.ended_at
+         FROM UNNEST($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::uuid[], $7::bytea[],
+             $8::timestamptz[], $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[],
+             $14::timestamptz[])
+         AS n (job_id, status, last_seq, origin_seq, attempt, worker_id, claim_token, claim_expires_at, cancel_reason,
+               cancel_due_at, due_at, streamed, abandoned, ended_at)
+         WHERE c.job_id = n.job_id",
+        &jobs.iter().map(|job| job.id.uuid()).collect::<Vec<_>>(),
+        &jobs.iter().map(|job| job.status.as_str()).collect::<Vec<_>>() as &[&str],
+        &jobs.iter().map(|job| job.last_seq).collect::<Vec<_>>(),
+        &jobs.iter().map(|job| job.origin_seq).collect::<Vec<_>>(),
+        &jobs.iter().map(|job| column(job.attempt)).collect::<Vec<_>>(),
+        &claims().map(|claim| claim.map(|c| c.worker_id.uuid())).collect::<Vec<_>>() as &[Option<Uuid>],
+        &claims().map(|claim| claim.map(|c| c.token.as_slice())).collect::<Vec<_>>() as &[Option<&[u8]>],
+        &claims().map(|claim| claim.map(|c| c.expires_at)).collect::<Vec<_>>() as &[Option<Timestamp>],
+        &jobs.iter().map(|job| job.cancel.as_ref().map(|c| c.reason.as_str())).collect::<Vec<_>>()
+            as &[Option<&str>],
+        &times(|job| job.cancel.as_ref().map(|cancel| cancel.due_at)) as &[Option<Timestamp>],
+        &times(Job::due_at) as &[Option<Timestamp>],
+        &streamed as &[Option<String>],
+        &abandoned,
+        &times(|job| job.ended_at) as &[Option<Timestamp>]
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Whether any failed job awaits its follow-up ([`failed`]).
+pub(super) async fn any_failed(pool: &PgPool, now: Timestamp) -> Outcome<bool> {
+    let any = sqlx::query_scalar!(
+        r#"-- job_clock::any_failed
+         SELECT EXISTS (SELECT 1 FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL) AS "any!""#,
+        now
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(any)
+}
+
+/// Takes up to `limit` failed jobs for follow-up; each job is returned once.
+pub(super) async fn failed(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
+    let ids = sqlx::query_scalar!(
+        "-- job_clock::failed
+         UPDATE job_clock c SET due_at = NULL FROM (
+             SELECT job_id FROM job_clock WHERE due_at <= $1 AND ended_at IS NOT NULL
+             ORDER BY job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
+         WHERE c.job_id = f.job_id RETURNING c.job_id",
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(JobId::from).collect())
+}
+
+/// Marks the open children of these jobs for cancellation by the next sweep and returns their number.
+///
+/// Runs apart from the parents' end: that transaction may hold locks that a child's worker waits for.
+pub(super) async fn stop_children(
+    conn: &mut PgConnection,
+    parents: &[JobId],
+    now: Timestamp,
+) -> Outcome<u64> {
+    let parents: Vec<Uuid> = parents.iter().map(|id| id.uuid()).collect();
+    let done = sqlx::query!(
+        "-- job_clock::stop_children
+         WITH open AS (
+             SELECT c.job_id FROM jobs j JOIN job_clock c ON c.job_id = j.id
+             WHERE j.parent_id = ANY($1) AND c.ended_at IS NULL ORDER BY c.job_id FOR UPDATE OF c)
+         UPDATE job_clock c SET cancel_reason = coalesce(c.cancel_reason, 'The job that delegated it has ended.'),
+             cancel_due_at = $2, due_at = $2
+         FROM open o WHERE o.job_id = c.job_id",
+        &parents,
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Tokens of claims about to be made.
+#[derive(Clone)]
+pub(super) struct Tokens(Vec<String>);
+
+impl Tokens {
+    pub fn mint(ctx: &Ctx, count: i64) -> Self {
+        Self((0..count).map(|_| format!("ct_{:032x}{:032x}", ctx.chance.bits(), ctx.chance.bits())).collect())
+    }
+
+    /// Token at a position, from 1.
+    fn at(&self, place: i64) -> Option<String> {
+        self.0.get(usize::try_from(place - 1).unwrap_or_default()).cloned()
+    }
+
+    fn count(&self) -> i64 {
+        i64::try_from(self.0.len()).unwrap_or(i64::MAX)
+    }
+
+    fn digests(&self) -> Vec<Digest> {
+        self.0.iter().map(|token| token_digest(token)).collect()
+    }
+}
+
+/// A claimed job.
+pub(super) struct Taken {
+    pub job_id: Uuid,
+    pub agent: String,
+    pub input: Option<String>,
+    pub lease: String,
+    pub expires_at: Option<Timestamp>,
+    pub payers: Vec<Uuid>,
+    pub trace_id: String,
+    pub parent_id: Option<Uuid>,
+    pub delegate_id: Option<String>,
+    pub intent_id: Option<Uuid>,
+    pub principal: String,
+    pub deadline: Option<Timestamp>,
+    pub attempt: i32,
+    /// Position of its token, from 1.
+    pub place: i64,
+    pub token: Option<String>,
+}
+
+/// Claims up to `$2` jobs found by a query: the statement's name, and that query, which may use `$1`.
+macro_rules! claim {
+    ($name:literal, $found:literal, $of:expr, $max:expr, $worker:expr, $digests:expr, $until:expr) => {
+        sqlx::query_as!(
+            Taken,
+            "-- " + $name
+                + r#"
+         WITH found AS ("#
+                + $found
+                + r#"),
+         placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
+         claimed AS (
+             UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
+                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, due_at = least(c.due_at, $5)
+             FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
+         SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
+                j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
+         FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
+            $of,
+            $max,
+            $worker.uuid(),
+            &$digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+            $until
+        )
+    };
+}
+
+/// Claims jobs without an intent in one statement, skipping rows that others are claiming.
+pub(super) async fn take(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    agents: &[String],
+    max: i64,
+    tokens: &Tokens,
+    until: Timestamp,
+) -> Outcome<Vec<Taken>> {
+    let digests = tokens.digests();
+    let rows = claim!(
+        "job_clock::take",
+        "SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
+             SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
+             ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
+         WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')",
+        agents,
+        max,
+        worker,
+        digests,
+        until
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
+}
+
+/// Claims those of these jobs that are still pending, if the worker may still claim.
+pub(super) async fn take_these(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    ids: &[Uuid],
+    tokens: &Tokens,
+    until: Timestamp,
+) -> Outcome<Vec<Taken>> {
+    let digests = tokens.digests();
+    let rows = claim!(
+        "job_clock::take_with_intents",
+        "SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
+           AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
+         ORDER BY c.job_id FOR UPDATE SKIP LOCKED",
+        ids,
+        tokens.count(),
+        worker,
+        digests,
+        until
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
+}
+
+/// Extends claims; returns the jobs still held and whether each has to stop.
+///
+/// Leaves `due_at`, when the sweep checks again, as it was, so that a heartbeat updates no index.
+pub(super) async fn extend(
+    conn: &mut PgConnection,
+    held: &[Held],
+    until: Timestamp,
+    now: Timestamp,
+) -> Outcome<BTreeMap<JobId, bool>> {
+    let ids: Vec<Uuid> = held.iter().map(|one| one.job_id.uuid()).collect();
+    let tokens: Vec<Digest> = held.iter().map(|one| token_digest(&one.token)).collect();
+    let rows = sqlx::query!(
+        r#"-- job_clock::extend
+         WITH held AS (
+             SELECT c.job_id FROM UNNEST($1::uuid[], $2::bytea[]) AS h (job_id, token) JOIN job_clock c ON c.job_id = h.job_id
+             WHERE c.claim_token = h.token AND c.status = 'running' AND c.claim_expires_at > $4
+             ORDER BY c.job_id FOR UPDATE OF c)
+         UPDATE job_clock c SET claim_expires_at = greatest(c.claim_expires_at, $3) FROM held h WHERE c.job_id = h.job_id
+         RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!""#,
+        &ids,
+        &tokens.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+        until,
+        now
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.job_id.into(), row.cancel)).collect())
+}
+
+/// Makes a job with new credentials available to workers; returns whether it still waited for them.
+pub(super) async fn ready(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
+    let done = sqlx::query!(
+        "-- job_clock::ready
+         UPDATE job_clock SET status = 'pending' WHERE job_id = $1 AND status = 'preparing'",
+        id.uuid()
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Deletes those of these jobs that still wait for their credentials: they were never accepted.
+pub(crate) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let dropped = sqlx::query_scalar!(
+        "-- job_clock::drop_preparing
+         DELETE FROM job_clock WHERE job_id = ANY($1) AND status = 'preparing' RETURNING job_id",
+        &ids
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "-- jobs::drop
+         DELETE FROM jobs WHERE id = ANY($1)",
+        &dropped
+    )
+    .execute(&mut *conn)
+    .await?;
+    budgets::drop_all(conn, &dropped).await
+}
+
+/// Removes up to `limit` idempotency keys of jobs accepted before a time.
+pub(super) async fn forget_keys(pool: &PgPool, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- jobs::forget_keys
+         UPDATE jobs SET idempotency_key = NULL WHERE id IN (
+             SELECT id FROM jobs WHERE idempotency_key IS NOT NULL AND created_at < $1
+             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        before,
+        limit
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
+}

@@ -1,0 +1,200 @@
+//! Bridges between envelopes, jobs and messages, set up by explicit configuration. The domain rules are
+//! `entente_domain::bridges`; the rows are in `bridges/rows.rs`. `bridges/carrying.rs` runs the bridges;
+//! `jobs.rs`, `answers.rs`, `mirrors.rs` and `exports.rs` beside it convert between the formats.
+//!
+//! A bridge acts with the permissions of the key that set it up, and pauses when that key ends. It carries
+//! each item once: the result's id or key is derived from the item, and `aee_bridged` records it. No bridge
+//! carries the output of another, so loops are impossible.
+
+mod answers;
+mod carrying;
+mod exports;
+mod finds;
+mod jobs;
+mod mirrors;
+pub mod rows;
+
+use entente_domain::bridges::{self as domain, Bridge, Export, Jobs, Mirror};
+use entente_domain::clock::Timestamp;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{IntentId, KeyId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+pub use self::carrying::{forget, step};
+use self::rows::Whence;
+use crate::Ctx;
+use entente_aee::mailboxes;
+use entente_kernel::channels::access::visit;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{Caller, Outcome, not_found};
+
+/// Maximum number of bridges, because each is polled several times a second.
+const BRIDGES: usize = 100;
+
+/// A bridge's position in its source.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The number in the mailbox or the channel; for a bus, the transaction.
+    pub number: i64,
+    /// For a bus, the envelope.
+    pub id: String,
+}
+
+impl Place {
+    fn number(number: i64) -> Self {
+        Self { number, id: String::new() }
+    }
+}
+
+/// A stored bridge.
+#[derive(Debug, Clone)]
+pub struct BridgeRecord {
+    /// The bridge's name.
+    pub name: String,
+    /// The configuration.
+    pub bridge: Bridge,
+    /// The principal of the key that it acts with.
+    pub created_by: String,
+    /// When it was set up.
+    pub created_at: Timestamp,
+    /// The key that it acts with.
+    pub key_id: KeyId,
+    /// The agent that it acts as.
+    pub agent: String,
+    /// Its position in the source.
+    pub place: Place,
+    /// Why it is paused, if it is.
+    pub problem: Option<String>,
+    salt: Vec<u8>,
+}
+
+/// Lists all bridges.
+///
+/// # Errors
+/// The scope `admin` is missing.
+pub async fn list(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<BridgeRecord>> {
+    caller.require(Scope::Admin)?;
+    rows::all(&mut *ctx.pool.acquire().await?).await
+}
+
+/// Creates or changes a bridge.
+///
+/// A new bridge starts at the current end of its source, and a jobs bridge at the first unacknowledged task.
+/// A changed bridge with the same source keeps its position.
+///
+/// # Errors
+/// The scope `admin` or one that the bridge needs is missing; the configuration is invalid; it names a
+/// resource that is not the caller's.
+pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outcome<BridgeRecord> {
+    caller.require(Scope::Admin)?;
+    domain::check_name(name)?;
+    bridge.check()?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let start = may(ctx, &mut tx, caller, &bridge, now).await?;
+    let all = rows::all(&mut tx).await?;
+    if all.len() >= BRIDGES && !all.iter().any(|one| one.name == name) {
+        let message = format!("There are {BRIDGES} bridges, as many as there may be. Take one away first.");
+        return Err(Refusal::new(Code::Unprocessable, message).into());
+    }
+    let before = all.into_iter().find(|one| one.name == name);
+    let same = before.as_ref().filter(|before| whence(&before.bridge) == whence(&bridge));
+    if same.is_none() {
+        rows::leave(&mut tx, name).await?;
+    }
+    let kept = BridgeRecord {
+        name: name.to_owned(),
+        created_by: caller.principal().to_owned(),
+        created_at: before.as_ref().map_or(now, |before| before.created_at),
+        key_id: caller.grant.key.id,
+        agent: caller.agent.clone(),
+        place: same.map_or(start, |same| same.place.clone()),
+        salt: same.map_or_else(|| ctx.chance.bits().to_be_bytes().to_vec(), |same| same.salt.clone()),
+        problem: None,
+        bridge,
+    };
+    rows::put(&mut tx, &kept, &whence(&kept.bridge)).await?;
+    let payload = json!({ "name": kept.name, "bridge": kept.bridge, "principal_id": kept.created_by });
+    log.record(ctx, Draft::of(Kind::BridgeSet, &kept.agent, payload));
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(kept)
+}
+
+/// Removes a bridge; the items that it carried stay, and its jobs continue, but their results are not
+/// delivered.
+///
+/// # Errors
+/// The scope `admin` is missing; the bridge does not exist.
+pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
+    caller.require(Scope::Admin)?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    if !rows::delete(&mut tx, name).await? {
+        return Err(not_found("bridge"));
+    }
+    rows::leave(&mut tx, name).await?;
+    log.record(ctx, Draft::of(Kind::BridgeRemoved, &caller.agent, json!({ "name": name })));
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(())
+}
+
+/// Returns the source of a bridge.
+fn whence(bridge: &Bridge) -> Whence<'_> {
+    match bridge {
+        Bridge::Jobs(jobs) => Whence { entity: Some(&jobs.entity), ..Whence::default() },
+        Bridge::Mirror(mirror) => {
+            Whence { entity: mirror.entity.as_deref(), bus: mirror.bus.as_deref(), channel: None }
+        }
+        Bridge::Export(export) => Whence { channel: Some(export.channel_id), ..Whence::default() },
+    }
+}
+
+/// Requires that the caller may do everything the bridge does, and returns the starting position; checked at
+/// setup and at each run.
+async fn may(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    caller: &Caller,
+    bridge: &Bridge,
+    now: Timestamp,
+) -> Outcome<Place> {
+    match bridge {
+        Bridge::Jobs(Jobs { entity, .. }) => {
+            for scope in [Scope::MailRead, Scope::MailWrite, Scope::JobsRead, Scope::JobsWrite] {
+                caller.require(scope)?;
+            }
+            mailboxes::require(conn, caller, entity).await?;
+            let mailbox = mailboxes::find(conn, entity).await?;
+            Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.acked_seq)))
+        }
+        Bridge::Mirror(Mirror { entity, channel_id, .. }) => {
+            caller.require(Scope::MailRead)?;
+            caller.require(Scope::ChannelsWrite)?;
+            visit(conn, caller, *channel_id, now).await?;
+            let Some(entity) = entity else { return Ok(Place::number(rows::this(conn).await?)) };
+            mailboxes::require(conn, caller, entity).await?;
+            let mailbox = mailboxes::find(conn, entity).await?;
+            Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.last_seq)))
+        }
+        Bridge::Export(Export { channel_id, to, .. }) => {
+            caller.require(Scope::ChannelsRead)?;
+            caller.require(Scope::MailWrite)?;
+            let visit = visit(conn, caller, *channel_id, now).await?;
+            visit.viewer(caller, ctx.settings.strict).require(&visit.channel)?;
+            if *to == ctx.aee.state.settings.entity {
+                let message =
+                    "The server itself has nothing to do with what is said there. Send it to somebody else.";
+                return Err(Refusal::field(Code::Unprocessable, "to", "server", message).into());
+            }
+            Ok(Place::number(visit.channel.message_count))
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Rows of bridges: tables `aee_bridges` (the bridges) and `aee_bridged` (the items they carried).
+
+use std::collections::{HashMap, HashSet};
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{ChannelId, JobId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{BridgeRecord, Place};
+use entente_aee::envelopes;
+use entente_kernel::Outcome;
+
+struct Row {
+    name: String,
+    bridge: String,
+    created_by: String,
+    created_at: Timestamp,
+    key_id: Uuid,
+    agent: String,
+    place: i64,
+    place_id: String,
+    salt: Vec<u8>,
+    problem: Option<String>,
+}
+
+impl Row {
+    fn kept(self) -> Outcome<BridgeRecord> {
+        Ok(BridgeRecord {
+            name: self.name,
+            bridge: serde_json::from_str(&self.bridge)?,
+            created_by: self.created_by,
+            created_at: self.created_at,
+            key_id: self.key_id.into(),
+            agent: self.agent,
+            place: Place { number: self.place, id: self.place_id },
+            salt: self.salt,
+            problem: self.problem,
+        })
+    }
+}
+
+/// Loads whole bridges: takes the query's name and the text after `FROM aee_bridges b`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT b.name, b.bridge, b.created_by, b.created_at, b.key_id, b.agent, b.place, b.place_id, b.salt, b.problem
+             FROM aee_bridges b " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
+/// Loads all bridges.
+pub(super) async fn all(conn: &mut PgConnection) -> Outcome<Vec<BridgeRecord>> {
+    let rows = select!("aee_bridges::all", "ORDER BY b.name").fetch_all(conn).await?;
+    rows.into_iter().map(Row::kept).collect()
+}
+
+pub(super) async fn find(conn: &mut PgConnection, name: &str) -> Outcome<Option<BridgeRecord>> {
+    let row = select!("aee_bridges::find", "WHERE b.name = $1", name).fetch_optional(conn).await?;
+    row.map(Row::kept).transpose()
+}
+
+/// Returns the names of bridges with new items.
+pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<String>> {
+    let names = sqlx::query_scalar!(
+        "-- aee_bridges::due
+         SELECT b.name FROM aee_bridges b
+         WHERE EXISTS (SELECT 1 FROM aee_mailboxes m WHERE m.entity = b.entity AND m.last_seq > b.place)
+            OR EXISTS (SELECT 1 FROM aee_envelopes e
+                       WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND (e.status = 'accepted' OR e.agreed)
+                         AND (e.xid, e.id) > (b.place, b.place_id)
+                         AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint))
+            OR EXISTS (SELECT 1 FROM messages s WHERE s.channel_id = b.channel_id AND s.number > b.place)
+            OR EXISTS (SELECT 1 FROM aee_bridged d JOIN job_clock k ON k.job_id = d.job_id
+                       WHERE d.bridge = b.name AND d.open AND (k.last_seq > d.told OR (
+                           k.status IN ('pending', 'running') AND k.cancel_reason IS NULL AND EXISTS (
+                               SELECT 1 FROM aee_pairs p WHERE p.task_id = d.source AND p.respondent = b.entity
+                                 AND (p.status IN ('closed', 'timed_out') OR p.deadline <= $1)))))
+         ORDER BY b.name",
+        now
+    );
+    Ok(names.fetch_all(conn).await?)
+}
+
+/// The source of a bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Whence<'a> {
+    pub entity: Option<&'a str>,
+    pub bus: Option<&'a str>,
+    pub channel: Option<ChannelId>,
+}
+
+/// Inserts or updates a bridge.
+pub(super) async fn put(conn: &mut PgConnection, kept: &BridgeRecord, from: &Whence<'_>) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_bridges::put
+         INSERT INTO aee_bridges (name, bridge, created_by, created_at, key_id, agent, entity, bus, channel_id, place,
+             place_id, salt)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         ON CONFLICT (name) DO UPDATE SET bridge = excluded.bridge, created_by = excluded.created_by,
+             key_id = excluded.key_id, agent = excluded.agent, entity = excluded.entity, bus = excluded.bus,
+             channel_id = excluded.channel_id, place = excluded.place, place_id = excluded.place_id, salt = excluded.salt,
+             problem = NULL",
+        kept.name,
+        serde_json::to_string(&kept.bridge)?,
+        kept.created_by,
+        kept.created_at,
+        kept.key_id.uuid(),
+        kept.agent,
+        from.entity,
+        from.bus,
+        from.channel.map(ChannelId::uuid),
+        kept.place.number,
+        kept.place.id,
+        kept.salt
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Deletes a bridge; returns whether it existed.
+pub(super) async fn delete(conn: &mut PgConnection, name: &str) -> Outcome<bool> {
+    let done = sqlx::query!("-- aee_bridges::delete\n DELETE FROM aee_bridges WHERE name = $1", name);
+    Ok(done.execute(conn).await?.rows_affected() > 0)
+}
+
+/// Stops following the bridge's jobs; records of carried items stay as long as the envelopes, so that a later
+/// bridge of the same name does not carry them again.
+pub(super) async fn leave(conn: &mut PgConnection, name: &str) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_bridged::leave\n UPDATE aee_bridged SET open = false WHERE bridge = $1 AND open",
+        name
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Returns the number of the transaction; rows of later transactions come after it.
+pub(super) async fn this(conn: &mut PgConnection) -> Outcome<i64> {
+    let id = sqlx::query_scalar!(
+        r#"-- aee_bridges::this
+         SELECT pg_current_xact_id()::text::bigint AS "id!""#
+    );
+    Ok(id.fetch_one(conn).await?)
+}
+
+/// Stores a bridge's position, which never goes back.
+pub(super) async fn advance(conn: &mut PgConnection, kept: &BridgeRecord, place: &Place) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_bridges::advance
+         UPDATE aee_bridges SET place = $3, place_id = $4, problem = NULL
+         WHERE name = $1 AND salt = $2 AND (place, place_id) < ($3, $4)",
+        kept.name,
+        kept.salt,
+        place.number,
+        place.id
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Stores why a bridge is paused, or that it is not.
+pub(super) async fn say(conn: &mut PgConnection, name: &str, problem: Option<&str>) -> Outcome<()> {
+    sqlx::query!("-- aee_bridges::say\n UPDATE aee_bridges SET problem = $2 WHERE name = $1", name, problem)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Tries to become the only runner of a bridge until the transaction ends.
+pub(super) async fn guard(conn: &mut PgConnection, lock: i64) -> Outcome<bool> {
+    let got = sqlx::query_scalar!(
+        r#"-- aee_bridges::guard
+         SELECT pg_try_advisory_xact_lock($1) AS "got!""#,
+        lock
+    );
+    Ok(got.fetch_one(conn).await?)
+}
+
+/// The item that a bridge carried; each kind has its own namespace, because senders choose the ids of
+/// envelopes and may imitate another kind's.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// An envelope.
+    Letter(&'a str),
+    /// An event of a job.
+    Event(&'a str),
+    /// A message.
+    Message(&'a str),
+    /// An envelope that the bridge sent and the gateway replaced by another.
+    Made(&'a str),
+}
+
+impl<'a> Source<'a> {
+    fn parts(self) -> (&'static str, &'a str) {
+        match self {
+            Self::Letter(id) => ("letter", id),
+            Self::Event(id) => ("event", id),
+            Self::Message(id) => ("message", id),
+            Self::Made(id) => ("made", id),
+        }
+    }
+}
+
+/// An item that a bridge carried, and its result.
+pub(super) struct Carried<'a> {
+    pub bridge: &'a str,
+    pub source: Source<'a>,
+    pub target: &'a str,
+    pub at: Timestamp,
+    /// The job whose events are to be reported.
+    pub job: Option<JobId>,
+}
+
+/// Records a carried item; returns false if it was recorded before.
+pub(super) async fn carried(conn: &mut PgConnection, one: &Carried<'_>) -> Outcome<bool> {
+    let (what, source) = one.source.parts();
+    let done = sqlx::query!(
+        "-- aee_bridged::insert
+         INSERT INTO aee_bridged (bridge, what, source, target, at, job_id, open) VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT DO NOTHING",
+        one.bridge,
+        what,
+        source,
+        one.target,
+        one.at,
+        one.job.map(JobId::uuid),
+        one.job.is_some()
+    );
+    Ok(done.execute(conn).await?.rows_affected() > 0)
+}
+
+/// Returns the envelope that a bridge made of a message.
+pub(super) async fn target(conn: &mut PgConnection, bridge: &str, message: &str) -> Outcome<Option<String>> {
+    let target = sqlx::query_scalar!(
+        "-- aee_bridged::target
+         SELECT target FROM aee_bridged WHERE bridge = $1 AND what = 'message' AND source = $2",
+        bridge,
+        message
+    );
+    Ok(target.fetch_optional(conn).await?)
+}
+
+/// Returns those of these ids that a bridge made.
+pub(super) async fn made(conn: &mut PgConnection, targets: &[&str]) -> Outcome<Vec<String>> {
+    let made = sqlx::query_scalar!(
+        "-- aee_bridged::made\n SELECT DISTINCT target FROM aee_bridged WHERE target = ANY($1)",
+        targets as &[&str]
+    );
+    Ok(made.fetch_all(conn).await?)
+}
+
+/// Returns those of these envelopes that bridges made, or that replace one that a bridge made.
+pub(super) async fn of_bridges(
+    conn: &mut PgConnection,
+    letters: &HashMap<String, envelopes::StoredEnvelope>,
+) -> Outcome<HashSet<String>> {
+    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
+    let asked: Vec<&str> = letters.keys().map(String::as_str).chain(origins).collect();
+    let made: HashSet<String> = made(conn, &asked).await?.into_iter().collect();
+    let is_made = |letter: &&envelopes::StoredEnvelope| {
+        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
+    };
+    Ok(letters.values().filter(is_made).map(|letter| letter.id.clone()).collect())
+}
+
+/// A task that became a job whose end was not reported yet; `told` is the last reported event.
+pub(super) struct Open {
+    pub source: String,
+    pub job_id: JobId,
+    pub told: i64,
+}
+
+struct OpenRow {
+    source: String,
+    job_id: Uuid,
+    told: i64,
+}
+
+impl From<OpenRow> for Open {
+    fn from(row: OpenRow) -> Self {
+        Self { source: row.source, job_id: row.job_id.into(), told: row.told }
+    }
+}
+
+/// Returns tasks whose jobs have unreported events.
+pub(super) async fn news(conn: &mut PgConnection, bridge: &str, limit: i64) -> Outcome<Vec<String>> {
+    let sources = sqlx::query_scalar!(
+        "-- aee_bridged::news
+         SELECT d.source FROM aee_bridged d JOIN job_clock k ON k.job_id = d.job_id
+         WHERE d.bridge = $1 AND d.open AND k.last_seq > d.told ORDER BY d.source LIMIT $2",
+        bridge,
+        limit
+    );
+    Ok(sources.fetch_all(conn).await?)
+}
+
+/// Returns tasks that were answered or expired while their jobs continue.
+pub(super) async fn stale(
+    conn: &mut PgConnection,
+    bridge: &str,
+    entity: &str,
+    now: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<Open>> {
+    let rows = sqlx::query_as!(
+        OpenRow,
+        r#"-- aee_bridged::stale
+         SELECT d.source, d.job_id AS "job_id!", d.told FROM aee_bridged d JOIN job_clock k ON k.job_id = d.job_id
+         JOIN aee_pairs p ON p.task_id = d.source AND p.respondent = $2
+         WHERE d.bridge = $1 AND d.open AND k.status IN ('pending', 'running') AND k.cancel_reason IS NULL
+           AND (p.status IN ('closed', 'timed_out') OR p.deadline <= $3)
+         ORDER BY d.source LIMIT $4"#,
+        bridge,
+        entity,
+        now,
+        limit
+    );
+    Ok(rows.fetch_all(conn).await?.into_iter().map(Open::from).collect())
+}
+
+/// Locks a task that became a job, before its events are reported.
+pub(super) async fn lock(conn: &mut PgConnection, bridge: &str, source: &str) -> Outcome<Option<Open>> {
+    let row = sqlx::query_as!(
+        OpenRow,
+        r#"-- aee_bridged::lock
+         SELECT source, job_id AS "job_id!", told FROM aee_bridged
+         WHERE bridge = $1 AND what = 'letter' AND source = $2 AND open AND job_id IS NOT NULL FOR UPDATE"#,
+        bridge,
+        source
+    );
+    Ok(row.fetch_optional(conn).await?.map(Open::from))
+}
+
+/// Stores the last reported event of a job, and whether more may follow.
+pub(super) async fn tell(
+    conn: &mut PgConnection,
+    bridge: &str,
+    source: &str,
+    told: i64,
+    open: bool,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_bridged::tell
+         UPDATE aee_bridged SET told = $3, open = $4 WHERE bridge = $1 AND what = 'letter' AND source = $2",
+        bridge,
+        source,
+        told,
+        open
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Deletes records of items carried before a moment; returns how many, up to `limit`.
+pub(super) async fn forget(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<u64> {
+    let done = sqlx::query!(
+        "-- aee_bridged::forget
+         WITH old AS (SELECT bridge, what, source FROM aee_bridged WHERE at < $1 AND NOT open ORDER BY at LIMIT $2
+                      FOR UPDATE SKIP LOCKED)
+         DELETE FROM aee_bridged d USING old
+         WHERE d.bridge = old.bridge AND d.what = old.what AND d.source = old.source",
+        before,
+        limit
+    );
+    Ok(done.execute(conn).await?.rows_affected())
+}

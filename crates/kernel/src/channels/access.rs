@@ -1,0 +1,103 @@
+//! Access to a channel: the channel as one agent may see it, and the intent that it belongs to. Every operation on a
+//! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once (`messages/writer/`).
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::openintent::channels::{Channel, ChannelStatus};
+use entente_domain::openintent::messages::Viewer;
+use sqlx::PgConnection;
+
+use crate::access::membership;
+use crate::channels::load;
+use crate::{Caller, Ctx, Outcome, not_found};
+
+/// Maximum number of channels in the cache.
+const CAPACITY: usize = 100_000;
+
+/// Cache of the intent of each channel, which never changes; entries are therefore never outdated.
+#[derive(Debug, Default)]
+pub struct ChannelIntentCache(RwLock<HashMap<ChannelId, IntentId>>);
+
+impl ChannelIntentCache {
+    fn get(&self, channel: ChannelId) -> Option<IntentId> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&channel).copied()
+    }
+
+    fn put(&self, channel: ChannelId, intent: IntentId) {
+        let mut channel_intents = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if channel_intents.len() >= CAPACITY {
+            channel_intents.clear();
+        }
+        channel_intents.insert(channel, intent);
+    }
+}
+
+/// Sets a channel's status at this moment: one past its lifetime is closed, swept or not.
+pub fn settle(channel: &mut Channel, now: Timestamp) {
+    if channel.status == ChannelStatus::Open && channel.status_at(now) == ChannelStatus::Closed {
+        channel.status = ChannelStatus::Closed;
+        channel.closed_at = channel.ttl_ends_at();
+    }
+}
+
+/// A channel with one agent's access to it.
+#[derive(Debug)]
+pub struct ChannelAccess {
+    /// The channel, in its state at this moment.
+    pub channel: Channel,
+    /// Whether the agent manages the channel.
+    pub manages: bool,
+}
+
+impl ChannelAccess {
+    /// Returns the agent's view of the channel's messages.
+    pub fn viewer<'a>(&self, caller: &'a Caller, strict: bool) -> Viewer<'a> {
+        Viewer {
+            agent: &caller.agent,
+            admitted: self.channel.admits(&caller.agent),
+            manages: self.manages,
+            sees_all: caller.sees_all(strict),
+        }
+    }
+}
+
+/// Loads a channel for an agent; without read access to its intent it is not found (RFC-0021 §5).
+pub async fn visit(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: ChannelId,
+    now: Timestamp,
+) -> Outcome<ChannelAccess> {
+    let mut channel = load(conn, id).await?.ok_or_else(|| not_found("channel"))?;
+    let membership = membership::find(conn, &caller.agent, channel.intent_id, now).await?;
+    let membership = membership
+        .filter(|membership| membership.access.reaches(Level::Read))
+        .ok_or_else(|| not_found("channel"))?;
+    let manages = channel.managed_by(&caller.agent, membership.access, membership.coordinates);
+    settle(&mut channel, now);
+    Ok(ChannelAccess { channel, manages })
+}
+
+/// Returns the intent that a channel belongs to.
+///
+/// # Errors
+/// Fails if the channel does not exist.
+pub async fn home(ctx: &Ctx, id: ChannelId) -> Outcome<IntentId> {
+    if let Some(intent) = ctx.channel_intents.get(id) {
+        return Ok(intent);
+    }
+    let found = sqlx::query_scalar!(
+        "-- channel_access::home
+         SELECT intent_id FROM channels WHERE id = $1 AND deleted_at IS NULL",
+        id.uuid()
+    )
+    .fetch_optional(&ctx.pool)
+    .await?;
+    let intent = IntentId::from(found.ok_or_else(|| not_found("channel"))?);
+    ctx.channel_intents.put(id, intent);
+    Ok(intent)
+}

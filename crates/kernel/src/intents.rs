@@ -1,0 +1,168 @@
+//! Rows of intents: the only code that writes table `intents`.
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::IntentId;
+use entente_domain::limits::PAGE_BYTES;
+use entente_domain::openintent::intents::{Intent, IntentStatus};
+use sqlx::PgConnection;
+
+use crate::{AppError, Outcome, unknown};
+
+pub struct Row {
+    pub id: uuid::Uuid,
+    pub title: String,
+    pub description: String,
+    pub created_by: String,
+    pub parent_id: Option<uuid::Uuid>,
+    pub depends_on: Vec<uuid::Uuid>,
+    pub constraints: String,
+    pub state: String,
+    pub status: String,
+    pub confidence: f64,
+    pub version: i64,
+    pub governance_policy: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl TryFrom<Row> for Intent {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            title: row.title,
+            description: row.description,
+            created_by: row.created_by,
+            parent_id: row.parent_id.map(IntentId::from),
+            depends_on: row.depends_on.into_iter().map(IntentId::from).collect(),
+            constraints: serde_json::from_str(&row.constraints)?,
+            state: serde_json::from_str(&row.state)?,
+            status: IntentStatus::parse(&row.status).ok_or_else(|| unknown("intent status", &row.status))?,
+            confidence: row.confidence,
+            version: row.version,
+            governance_policy: row.governance_policy.as_deref().map(serde_json::from_str).transpose()?,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+/// Loads an intent by its id.
+pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Intent>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- intents::load
+         SELECT id, title, description, created_by, parent_id, depends_on, constraints, state, status, confidence,
+                version, governance_policy, created_at, updated_at
+         FROM intents WHERE id = $1",
+        id.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Intent::try_from).transpose()
+}
+
+/// Loads the intents of these ids, in the given order.
+pub async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<Vec<Intent>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query_as!(
+        Row,
+        "-- intents::load_all
+         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
+                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
+         FROM UNNEST($1::uuid[]) WITH ORDINALITY AS k (id, place) JOIN intents i ON i.id = k.id ORDER BY k.place",
+        &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Intent::try_from).collect()
+}
+
+/// Number of leading intents that fit into a page's byte limit; at least one.
+pub async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<usize> {
+    if ids.len() < 2 {
+        return Ok(ids.len());
+    }
+    let fitting = sqlx::query_scalar!(
+        r#"-- intents::fitting
+         SELECT count(*) AS "count!" FROM (
+             SELECT sum(weight) OVER (ORDER BY place) - weight AS before FROM (
+                 SELECT k.place, coalesce(octet_length(i.state) + octet_length(i.constraints), 0) AS weight
+                 FROM UNNEST($1::uuid[]) WITH ORDINALITY AS k (id, place) LEFT JOIN intents i ON i.id = k.id) w) s
+         WHERE before < $2"#,
+        &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>(),
+        PAGE_BYTES
+    );
+    Ok(usize::try_from(fitting.fetch_one(conn).await?).unwrap_or(0).max(1))
+}
+
+/// Inserts a new intent.
+pub async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
+    sqlx::query!(
+        "-- intents::insert
+         INSERT INTO intents (id, title, description, created_by, parent_id, depends_on, constraints, state, status,
+                              confidence, version, governance_policy, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        intent.id.uuid(),
+        intent.title,
+        intent.description,
+        intent.created_by,
+        intent.parent_id.map(IntentId::uuid),
+        &depends_on,
+        serde_json::to_string(&intent.constraints)?,
+        serde_json::to_string(&intent.state)?,
+        intent.status.as_str(),
+        intent.confidence,
+        intent.version,
+        intent.governance_policy.as_ref().map(serde_json::to_string).transpose()?,
+        intent.created_at,
+        intent.updated_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes an intent's governance policy with its new version.
+pub async fn set_policy(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let updated = sqlx::query!(
+        "-- intents::set_policy
+         UPDATE intents SET governance_policy = $2, version = $3::bigint, updated_at = $4
+         WHERE id = $1 AND version = $3::bigint - 1",
+        intent.id.uuid(),
+        intent.governance_policy.as_ref().map(serde_json::to_string).transpose()?,
+        intent.version,
+        intent.updated_at
+    )
+    .execute(conn)
+    .await?;
+    one_row(updated.rows_affected(), intent.id)
+}
+
+/// Writes the next version of an intent; the caller has held its lock since it read the previous one.
+pub async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
+    let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
+    let updated = sqlx::query!(
+        "-- intents::update
+         UPDATE intents SET state = $2, status = $3, version = $4::bigint, updated_at = $5, depends_on = $6
+         WHERE id = $1 AND version = $4::bigint - 1",
+        intent.id.uuid(),
+        serde_json::to_string(&intent.state)?,
+        intent.status.as_str(),
+        intent.version,
+        intent.updated_at,
+        &depends_on
+    )
+    .execute(conn)
+    .await?;
+    one_row(updated.rows_affected(), intent.id)
+}
+
+/// Requires that one row changed: the intent's lock was held since its version was read.
+fn one_row(updated: u64, id: IntentId) -> Outcome<()> {
+    if updated == 1 { Ok(()) } else { Err(AppError::Inconsistent(format!("{id} changed under its lock"))) }
+}

@@ -1,0 +1,240 @@
+//! The one statement that writes messages together with the ends of the logs, the counts of the channels, the events
+//! of audited channels, waiting and answered requests, and idempotency keys.
+//!
+//! It is one statement because a round trip costs more than all of its work, and because a single statement is a
+//! transaction of its own. It is guarded: the rows of an intent are written only if its log still ends where the
+//! writer believed, and if nobody holds the intent's lock. Every change of an intent advances its log, so a batch
+//! that was decided by the cache is written only if the cache is true.
+
+use std::collections::HashSet;
+
+use entente_domain::canonical;
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{ChannelId, IntentId, MessageId};
+use entente_domain::log::events::{Event, Tail};
+use entente_domain::openintent::channels::Channel;
+use entente_domain::openintent::messages::{Message, MessageType};
+use entente_domain::payload::Payload;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::idempotency::StoredResponse;
+use crate::{Outcome, lock_key};
+
+/// End of an intent's log before and after a write.
+#[derive(Debug, Clone)]
+pub struct Advance {
+    /// The intent.
+    pub intent_id: IntentId,
+    /// The last number that the writer knows; the write requires it.
+    pub expected: i64,
+    /// The end after the write.
+    pub tail: Tail,
+}
+
+/// Rows to write.
+#[derive(Default)]
+pub struct Writing<'a> {
+    /// The ends of the logs.
+    pub advances: Vec<Advance>,
+    /// The messages.
+    pub messages: Vec<&'a Message>,
+    /// Their channels, in the state after the messages.
+    pub channels: Vec<&'a Channel>,
+    /// Events of the same logs.
+    pub events: Vec<&'a Event>,
+    /// The answered requests: channel, request, and the intent.
+    pub answered: Vec<(ChannelId, MessageId, IntentId)>,
+    /// Idempotency keys with stored responses, and their intents.
+    pub kept: Vec<(&'a StoredResponse, IntentId)>,
+}
+
+/// Interval of messages over a channel's limit that mark it for eviction: at most this many invisible ones stay
+/// stored.
+const MARK_EVERY: u32 = 256;
+
+/// Joins a list of names into one text: `UNNEST` takes no list of lists, and no name has a control character.
+fn joined(message: &Message) -> Option<String> {
+    message.recipients.as_ref().map(|list| list.join("\u{1f}"))
+}
+
+/// Returns the only recipient of a message, if there is exactly one.
+fn single(message: &Message) -> Option<&str> {
+    match message.recipients.as_deref() {
+        Some([agent]) => Some(agent),
+        _ => None,
+    }
+}
+
+/// Returns whether a message waits for something: a request for its response, any message for its expiry.
+fn waits(message: &Message) -> bool {
+    message.message_type == MessageType::Request || message.expires_at.is_some()
+}
+
+/// Collects a column of the rows to write, as an array for `UNNEST`.
+macro_rules! column {
+    ($rows:expr, $row:ident => $value:expr) => {
+        &$rows.iter().map(|$row| $value).collect::<Vec<_>>()
+    };
+}
+
+/// Builds the statement, extended by `$more`.
+///
+/// PostgreSQL's cost of a statement depends mostly on its parts, so the usual one has only those that every message
+/// needs.
+macro_rules! statement {
+    ($writing:ident, $more:tt, $($argument:expr),* $(,)?) => {
+        sqlx::query_scalar!(
+            r"-- message_writer::write
+             WITH clock AS (
+                 UPDATE intent_clock c
+                 SET last_seq = u.last_seq, sequence = u.sequence, head_hash = u.head_hash, last_at = u.last_at
+                 FROM UNNEST($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::timestamptz[],
+                             $7::bigint[])
+                      AS u (intent_id, expected, last_seq, sequence, head_hash, last_at, lock_key)
+                 WHERE c.intent_id = u.intent_id AND c.last_seq = u.expected AND pg_try_advisory_xact_lock(u.lock_key)
+                 RETURNING c.intent_id),
+             sent AS (
+                 INSERT INTO messages (channel_id, number, id, intent_id, seq, sender, recipient, recipients,
+                                       message_type, correlation_id, payload, metadata, created_at, expires_at)
+                 SELECT m.channel_id, m.number, m.id, m.intent_id, m.seq, m.sender, m.recipient,
+                        string_to_array(m.recipients, E'\x1f'), m.message_type, m.correlation_id, m.payload,
+                        m.metadata, m.created_at, m.expires_at
+                 FROM UNNEST($8::uuid[], $9::bigint[], $10::uuid[], $11::uuid[], $12::bigint[], $13::text[],
+                             $14::text[], $15::text[], $16::text[], $17::uuid[], $18::text[], $19::text[],
+                             $20::timestamptz[], $21::timestamptz[])
+                      AS m (channel_id, number, id, intent_id, seq, sender, recipient, recipients, message_type,
+                            correlation_id, payload, metadata, created_at, expires_at)
+                 JOIN clock USING (intent_id))"
+            + $more
+            + " SELECT intent_id FROM clock",
+            column!($writing.advances, a => a.intent_id.uuid()),
+            column!($writing.advances, a => a.expected),
+            column!($writing.advances, a => a.tail.seq),
+            column!($writing.advances, a => a.tail.sequence),
+            column!($writing.advances, a => a.tail.head.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+            column!($writing.advances, a => a.tail.at),
+            column!($writing.advances, a => lock_key(a.intent_id)),
+            column!($writing.messages, m => m.channel_id.uuid()),
+            column!($writing.messages, m => i64::from(m.number)),
+            column!($writing.messages, m => m.id.uuid()),
+            column!($writing.messages, m => m.intent_id.uuid()),
+            column!($writing.messages, m => m.seq),
+            column!($writing.messages, m => m.sender.as_str()) as &[&str],
+            column!($writing.messages, m => m.to.as_deref()) as &[Option<&str>],
+            column!($writing.messages, m => joined(m)) as &[Option<String>],
+            column!($writing.messages, m => m.message_type.as_str()) as &[&str],
+            column!($writing.messages, m => m.correlation_id.map(MessageId::uuid)) as &[Option<Uuid>],
+            column!($writing.messages, m => m.payload.as_str()) as &[&str],
+            column!($writing.messages, m => m.metadata.as_ref().map(Payload::as_str)) as &[Option<&str>],
+            column!($writing.messages, m => m.created_at),
+            column!($writing.messages, m => m.expires_at) as &[Option<Timestamp>],
+            $($argument),*
+        )
+    };
+}
+
+impl Writing<'_> {
+    /// Writes the rows of the intents whose logs still end as expected; returns those intents.
+    pub async fn write(&self, conn: &mut PgConnection, now: Timestamp) -> Outcome<HashSet<IntentId>> {
+        let overfull: Vec<Uuid> = self.overfull();
+        let plain =
+            self.events.is_empty() && self.answered.is_empty() && self.kept.is_empty() && overfull.is_empty();
+        let passed = if plain && !self.messages.iter().any(|m| waits(m)) {
+            statement!(self, "",).fetch_all(conn).await?
+        } else {
+            self.write_more(conn, &overfull, now).await?
+        };
+        Ok(passed.into_iter().map(IntentId::from).collect())
+    }
+
+    /// Returns the channels to mark as over their limit.
+    ///
+    /// Only some of the messages over it mark their channel; the sweep then evicts all of them.
+    fn overfull(&self) -> Vec<Uuid> {
+        let marks = |m: &&&Message, c: &Channel| {
+            m.channel_id == c.id
+                && (m.number.is_multiple_of(MARK_EVERY)
+                    || m.number == c.options.max_messages.saturating_add(1))
+        };
+        let over = self.channels.iter().filter(|c| c.floor() > 0);
+        over.filter(|c| self.messages.iter().any(|m| marks(&m, c))).map(|c| c.id.uuid()).collect()
+    }
+
+    /// Like [`Self::write`], with waiting and answered requests, events, and idempotency keys.
+    async fn write_more(
+        &self,
+        conn: &mut PgConnection,
+        overfull: &[Uuid],
+        now: Timestamp,
+    ) -> Outcome<Vec<Uuid>> {
+        let payloads = self
+            .events
+            .iter()
+            .map(|event| canonical::text(&event.payload))
+            .collect::<Result<Vec<String>, _>>()?;
+        let passed = statement!(
+            self,
+            r", waiting AS (
+                 INSERT INTO pending (channel_id, number, message_id, intent_id, is_request, sender, agent_id, expires_at)
+                 SELECT m.channel_id, m.number, m.id, m.intent_id, m.message_type = 'request', m.sender, m.agent_id,
+                        m.expires_at
+                 FROM UNNEST($8::uuid[], $9::bigint[], $10::uuid[], $11::uuid[], $16::text[], $13::text[], $22::text[],
+                             $21::timestamptz[], $23::boolean[])
+                      AS m (channel_id, number, id, intent_id, message_type, sender, agent_id, expires_at, waits)
+                 JOIN clock USING (intent_id)
+                 WHERE m.waits),
+             answered AS (
+                 DELETE FROM pending p
+                 USING UNNEST($24::uuid[], $25::bigint[], $26::uuid[]) AS a (channel_id, number, intent_id)
+                 JOIN clock USING (intent_id)
+                 WHERE p.channel_id = a.channel_id AND p.number = a.number),
+             logged AS (
+                 INSERT INTO events (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                                     previous_event_hash, event_hash, posted, trace_id, parent_event_id)
+                 SELECT e.intent_id, e.seq, e.sequence, e.id, e.event_type, e.actor, e.payload, e.created_at,
+                        e.previous_event_hash, e.event_hash, false, e.trace_id, e.parent_event_id
+                 FROM UNNEST($27::uuid[], $28::bigint[], $29::bigint[], $30::uuid[], $31::text[], $32::text[],
+                             $33::text[], $34::timestamptz[], $35::bytea[], $36::bytea[], $37::text[], $38::text[])
+                      AS e (intent_id, seq, sequence, id, event_type, actor, payload, created_at,
+                            previous_event_hash, event_hash, trace_id, parent_event_id)
+                 JOIN clock USING (intent_id)),
+             kept AS (
+                 INSERT INTO idempotency (principal_id, key, fingerprint, outcome, created_at)
+                 SELECT k.principal_id, k.key, k.fingerprint, k.outcome, $44
+                 FROM UNNEST($39::text[], $40::text[], $41::bytea[], $42::text[], $43::uuid[])
+                      AS k (principal_id, key, fingerprint, outcome, intent_id)
+                 JOIN clock USING (intent_id)),
+             marked AS (
+                 UPDATE channels SET over_limit = true
+                 WHERE id = ANY($45) AND NOT over_limit AND intent_id IN (SELECT intent_id FROM clock))",
+            column!(self.messages, m => single(m)) as &[Option<&str>],
+            column!(self.messages, m => waits(m)),
+            column!(self.answered, a => a.0.uuid()),
+            column!(self.answered, a => i64::from(a.1.number())),
+            column!(self.answered, a => a.2.uuid()),
+            column!(self.events, e => e.intent_id.uuid()),
+            column!(self.events, e => e.seq),
+            column!(self.events, e => e.sequence),
+            column!(self.events, e => e.id.uuid()),
+            column!(self.events, e => e.event_type.as_str()) as &[&str],
+            column!(self.events, e => e.actor.as_str()) as &[&str],
+            &payloads,
+            column!(self.events, e => e.created_at),
+            column!(self.events, e => e.previous_event_hash.as_ref().map(<[u8; 32]>::as_slice)) as &[Option<&[u8]>],
+            column!(self.events, e => e.event_hash.as_slice()) as &[&[u8]],
+            column!(self.events, e => e.trace_id.as_deref()) as &[Option<&str>],
+            column!(self.events, e => e.parent_event_id.as_deref()) as &[Option<&str>],
+            column!(self.kept, k => k.0.principal_id.as_str()) as &[&str],
+            column!(self.kept, k => k.0.key.as_str()) as &[&str],
+            column!(self.kept, k => k.0.fingerprint.as_slice()) as &[&[u8]],
+            column!(self.kept, k => k.0.outcome.as_str()) as &[&str],
+            column!(self.kept, k => k.1.uuid()),
+            now,
+            overfull,
+        )
+        .fetch_all(conn)
+        .await?;
+        Ok(passed)
+    }
+}

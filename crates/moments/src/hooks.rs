@@ -1,0 +1,62 @@
+//! What binding moments do when other protocols change something.
+
+use std::sync::Arc;
+
+use entente_domain::ids::MomentId;
+use entente_domain::openintent::intents::IntentStatus;
+
+use super::{ending, reading};
+use crate::{Ctx, State};
+use entente_kernel::feed::WakeKey;
+use entente_kernel::hooks::{AfterCommit, Hook, IntentChange, Reaction};
+
+/// The hooks of binding moments.
+pub struct Moments(pub Arc<State>);
+
+impl Moments {
+    fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
+        Ctx { kernel: kernel.clone(), state: Arc::clone(&self.0) }
+    }
+}
+
+impl Hook for Moments {
+    /// Withdraws the questions of a closed intent.
+    fn intent_closed<'a>(
+        &'a self,
+        change: &'a mut IntentChange<'_>,
+        _status: IntentStatus,
+        after: &'a mut AfterCommit,
+    ) -> Reaction<'a> {
+        Box::pin(async move {
+            let IntentChange { ctx, conn, log, actor } = change;
+            let ctx = &self.ctx(ctx);
+            let ended = ending::end_of_intent(conn, ctx, log, actor).await?;
+            after.add(move |ctx| ended.announce(ctx));
+            Ok(())
+        })
+    }
+
+    /// Withdraws the question that a suspended intent waited for.
+    fn suspension_ended<'a>(
+        &'a self,
+        change: &'a mut IntentChange<'_>,
+        moment: MomentId,
+        after: &'a mut AfterCommit,
+    ) -> Reaction<'a> {
+        Box::pin(async move {
+            let IntentChange { ctx, conn, log, actor } = change;
+            let ctx = &self.ctx(ctx);
+            let ended = ending::end_of_suspension(conn, ctx, log, actor, moment).await?;
+            after.add(move |ctx| ended.announce(ctx));
+            Ok(())
+        })
+    }
+
+    fn versions<'a>(
+        &'a self,
+        ctx: &'a entente_kernel::Ctx,
+        keys: &'a [WakeKey],
+    ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
+        Box::pin(async move { reading::versions(&self.ctx(ctx), keys).await })
+    }
+}

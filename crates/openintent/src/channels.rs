@@ -1,0 +1,195 @@
+//! Channels (RFC-0021 §1): opening, finding and changing them. Their rows, and what other protocols do with them
+//! inside a transaction, are the kernel's (`kernel/src/channels.rs`).
+
+mod sweeps;
+
+use entente_domain::access::Level;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{ChannelId, IntentId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::channels as domain;
+use entente_domain::openintent::channels::{Channel, ChannelAsk, ChannelChange, ChannelStatus, CloseReason};
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+pub use sweeps::{close_idle, evict, purge};
+
+use crate::Ctx;
+use crate::tasks;
+use entente_kernel::access::membership;
+use entente_kernel::channels::access::{home, settle, visit};
+use entente_kernel::channels::rows::{mark_deleted, update};
+use entente_kernel::channels::{Row, close, event_payload, open};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{Caller, Outcome, idempotency};
+
+/// Opens a channel on an intent.
+///
+/// # Errors
+/// The intent does not exist, is not writable or is resolved; an open channel has the name; the request is
+/// invalid.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: ChannelAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Channel> {
+    caller.require(Scope::ChannelsWrite)?;
+    let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    check_task(&mut tx, ctx, intent_id, ask.task_id.as_deref()).await?;
+    let channel = open(&mut tx, ctx, &mut log, &membership, &agent, ask).await?;
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &channel, channel.created_at).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(channel)
+}
+
+/// Requires in strict mode that `task_id` names an open task of the intent; otherwise it may be any text
+/// (OI-2.2).
+async fn check_task(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    intent_id: IntentId,
+    task_id: Option<&str>,
+) -> Outcome<()> {
+    let Some(named) = task_id.filter(|_| ctx.settings.strict) else { return Ok(()) };
+    let known = match named.parse() {
+        Ok(id) => tasks::among(conn, intent_id, &[id]).await?.pop(),
+        Err(_no_id) => None,
+    };
+    match known {
+        None => Err(tasks::no_task("task_id", &format!("`{named}`")).into()),
+        Some((id, status, _)) if status.is_terminal() => {
+            let message = format!("{id} is {}: a channel for it would be closed already.", status.as_str());
+            Err(Refusal::field(Code::Unprocessable, "task_id", "over", message).into())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Filters for listing an intent's channels.
+#[derive(Debug, Clone, Default)]
+pub struct ChannelFilter {
+    /// Only channels in this status.
+    pub status: Option<ChannelStatus>,
+    /// Maximum number of channels.
+    pub limit: u32,
+    /// Number of channels to skip.
+    pub offset: u32,
+}
+
+/// Lists an intent's channels: open ones first, then closed ones, each oldest first (OI-10.1.5).
+///
+/// Readers of the intent see names and members, but not messages (RFC-0021, open question 2).
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    filter: &ChannelFilter,
+) -> Outcome<Vec<Channel>> {
+    caller.require(Scope::ChannelsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- channels::list
+         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
+                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
+                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
+                message_count AS "message_count!", last_message_at
+         FROM channel_states WHERE intent_id = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR status = $2)
+         ORDER BY status DESC, id LIMIT $3 OFFSET $4"#,
+        intent_id.uuid(),
+        filter.status.map(word),
+        i64::from(filter.limit),
+        i64::from(filter.offset)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut channels = rows.into_iter().map(Channel::try_from).collect::<Outcome<Vec<_>>>()?;
+    channels.iter_mut().for_each(|channel| settle(channel, now));
+    Ok(channels)
+}
+
+/// Returns a channel; every reader of its intent may see it.
+///
+/// # Errors
+/// The channel does not exist, or its intent is not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<Channel> {
+    caller.require(Scope::ChannelsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let visit = visit(&mut connection, caller, id, ctx.now()).await?;
+    Ok(visit.channel)
+}
+
+/// Changes a channel's members, policy, options or status.
+///
+/// # Errors
+/// The channel does not exist; the caller does not manage it; it is closed; the change is invalid.
+pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelChange) -> Outcome<Channel> {
+    caller.require(Scope::ChannelsWrite)?;
+    let intent_id = home(ctx, id).await?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let visit = visit(&mut tx, caller, id, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (next, changed) = domain::change(&visit.channel, change, visit.manages, log.now())?;
+    if changed.is_empty() {
+        return Ok(visit.channel);
+    }
+    update(&mut tx, &next).await?;
+    if next.status != visit.channel.status {
+        close(&mut tx, ctx, &mut log, &next, CloseReason::Requested, &caller.agent).await?;
+    }
+    if changed != ["status"] {
+        let mut payload = event_payload(&next);
+        if let Some(members) = payload.as_object_mut() {
+            members.insert("updated".to_owned(), json!(changed));
+        }
+        log.record(ctx, Draft::of(Kind::ChannelCreated, &caller.agent, payload));
+    }
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(next)
+}
+
+/// Closes and hides a channel; its messages are purged soon after.
+///
+/// # Errors
+/// The channel does not exist; the caller does not manage it.
+pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
+    caller.require(Scope::ChannelsWrite)?;
+    let intent_id = home(ctx, id).await?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let visit = visit(&mut tx, caller, id, ctx.now()).await?;
+    domain::require_manager(visit.manages)?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    // Even if it was closed before, because writers rely on every change to an intent advancing its log.
+    close(&mut tx, ctx, &mut log, &visit.channel, CloseReason::Requested, &caller.agent).await?;
+    mark_deleted(&mut tx, id, log.now()).await?;
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(())
+}
+
+fn word(status: ChannelStatus) -> &'static str {
+    match status {
+        ChannelStatus::Open => "open",
+        ChannelStatus::Closed => "closed",
+    }
+}

@@ -1,0 +1,138 @@
+//! Costs (RFC-0009) that agents report for the work on an intent, and their sums. The rows are the kernel's
+//! (`kernel/src/costs.rs`).
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{CostId, IntentId};
+use entente_domain::openintent::costs as domain;
+use entente_domain::openintent::costs::{Cost, CostAsk, Summary};
+use sqlx::PgConnection;
+
+use crate::Ctx;
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::costs::{amount, spent, sums, write};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, idempotency};
+
+/// Records a cost; a resolved intent still takes costs, because bills come late.
+///
+/// # Errors
+/// The intent does not exist or is not writable; the cost is invalid; there would be too many sums, or one
+/// too large; the cost exceeds the intent's governance policy, which limits each unit separately.
+pub async fn record(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: CostAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Cost> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_cost" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let made = domain::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
+    let spent = spent(&mut tx, &made).await?;
+    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (spent, made.amount)).await?;
+    write(ctx, &mut tx, &mut log, &made).await?;
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &made, now).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(made)
+}
+
+/// A page of an intent's costs with the totals, from one snapshot.
+#[derive(Debug, Clone)]
+pub struct CostPage {
+    /// The costs, oldest first.
+    pub costs: Vec<Cost>,
+    /// The position after which the next page begins; `None` on the last page.
+    pub next: Option<i64>,
+    /// The totals of all costs of the intent, including those on other pages.
+    pub summary: Summary,
+}
+
+/// Lists the costs of an intent after a position, oldest first, with the totals of all.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    after: i64,
+    limit: u32,
+) -> Outcome<CostPage> {
+    caller.require(Scope::IntentsRead)?;
+    // One snapshot for both, so that every cost in the sums is also in the list.
+    let mut tx = ctx.snapshot().await?;
+    membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let mut rows = load(&mut tx, intent_id, after, i64::from(limit) + 1).await?;
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().map(|row| row.seq).filter(|_| more);
+    let summary = Summary::of(sums(&mut tx, intent_id).await?);
+    tx.commit().await?;
+    let costs = rows.into_iter().map(Cost::try_from).collect::<Outcome<_>>()?;
+    Ok(CostPage { costs, next, summary })
+}
+
+struct Row {
+    id: uuid::Uuid,
+    intent_id: uuid::Uuid,
+    seq: i64,
+    agent_id: String,
+    cost_type: String,
+    amount: String,
+    unit: String,
+    provider: Option<String>,
+    model: Option<String>,
+    metadata: String,
+    recorded_at: Timestamp,
+}
+
+impl TryFrom<Row> for Cost {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            intent_id: row.intent_id.into(),
+            agent_id: row.agent_id,
+            cost_type: row.cost_type,
+            amount: amount(&row.amount)?,
+            unit: row.unit,
+            provider: row.provider,
+            model: row.model,
+            metadata: serde_json::from_str(&row.metadata)?,
+            recorded_at: row.recorded_at,
+        })
+    }
+}
+
+async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i64) -> Outcome<Vec<Row>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- costs::load
+         SELECT id, intent_id, seq, agent_id, cost_type, trim_scale(amount)::text AS "amount!", unit, provider, model,
+                metadata, recorded_at
+         FROM costs WHERE intent_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"#,
+        intent_id.uuid(),
+        after,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}

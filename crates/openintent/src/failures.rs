@@ -1,0 +1,381 @@
+//! Failed attempts at intents (RFC-0010), and the retries that they cause. Table `failures`; the rules are
+//! `retry_policies.rs`.
+//!
+//! A due retry is announced to its agent as an assignment, which is what agents act on (OI-11.5.2). Each
+//! agent has at most one pending retry per intent, so many failures do not cause many retries.
+
+use entente_domain::access::Level;
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{FailureId, IntentId};
+use entente_domain::limits::RETRIES;
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::failures as domain;
+use entente_domain::openintent::failures::{Case, Failure, FailureAsk, Next};
+use entente_domain::openintent::intents::IntentStatus;
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::Ctx;
+use crate::retry_policies;
+use entente_kernel::access::assignments;
+use entente_kernel::access::assignments::Retry;
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::due::run_each;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, idempotency};
+
+/// Records a failed attempt of the caller, and decides on the next step by the intent's policy.
+///
+/// A fallback agent is assigned at once. The same agent is told to retry after its pause, if it is assigned
+/// to the intent.
+///
+/// # Errors
+/// The intent does not exist or is not writable; the failure is invalid.
+pub async fn record(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: FailureAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Failure> {
+    caller.require(Scope::IntentsWrite)?;
+    let agent = &caller.agent;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let membership = membership::require(&mut tx, agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let attempt = Attempt { intent_id, membership: &membership, agent, operation: "record_failure" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let governed = governance::of_or_none(&mut tx, intent_id, &membership).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let stored = retry_policies::load(&mut tx, intent_id).await?;
+    let since = stored.as_ref().map_or(0, |stored| stored.since_seq);
+    let fallback = stored.as_ref().filter(|stored| !stored.handed_over);
+    let fallback = fallback.and_then(|stored| stored.policy.rules.fallback_agent_id.as_deref());
+    // The governance policy may be newer than the retry policy: an agent that it bars from work is no
+    // fallback.
+    let fallback = fallback.filter(|agent| governed.judge_write(agent, true).is_ok());
+    let asked: Vec<(IntentId, &str)> = fallback.map(|agent| (intent_id, agent)).into_iter().collect();
+    let case = Case {
+        agent_id: agent,
+        failures: count(&mut tx, intent_id, agent, since).await? + 1,
+        rules: stored.as_ref().map(|stored| &stored.policy.rules),
+        fallback_free: !membership::writers(&mut tx, &asked, now).await?.is_empty(),
+        over: membership.status.is_terminal(),
+    };
+    let id = FailureId::mint(now, &*ctx.chance);
+    let chance = u64::try_from(ctx.chance.bits() >> 64).unwrap_or(0);
+    let mut made = domain::record(ask, &case, intent_id, id, chance, now)?;
+    call_off(&mut tx, intent_id, agent).await?;
+    log.record(ctx, Draft::of(Kind::FailureRecorded, agent, event_payload(&made)));
+    let seq = log.tail.seq;
+    if let Next::HandedOver { agent_id, attempt } = &made.next {
+        let retry = Retry {
+            agent_id,
+            delegated_by: Some(agent),
+            attempt: *attempt,
+            last_error: made.error_message.as_deref().or(made.error_code.as_deref()),
+            failure_id: id,
+        };
+        assignments::retry(&mut tx, ctx, &mut log, &[retry]).await?;
+        retry_policies::hand_over(&mut tx, intent_id, now).await?;
+        made.announced_at = Some(now);
+    }
+    // An agent without an assignment gets no announcement; only the response tells it when to retry.
+    let due = match made.next {
+        Next::Again { attempt, at } if membership.assigned => Some((attempt, at)),
+        _ => None,
+    };
+    insert(&mut tx, &made, seq, due).await?;
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &made, now).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(made)
+}
+
+/// Builds the event payload of a failure.
+fn event_payload(made: &Failure) -> Value {
+    let mut payload = json!({
+        "failure_id": made.id, "agent_id": made.agent_id, "attempt_number": made.attempt_number,
+        "error_code": made.error_code, "error_message": made.error_message, "recoverable": made.recoverable,
+    });
+    payload["retry"] = match &made.next {
+        Next::Again { attempt, at } => json!({ "decision": "again", "attempt": attempt, "at": rfc3339(*at) }),
+        Next::Own { at } => json!({ "decision": "own", "at": rfc3339(*at) }),
+        other => json!(other),
+    };
+    payload
+}
+
+/// A page of an intent's failures.
+#[derive(Debug, Clone)]
+pub struct FailurePage {
+    /// The failures, oldest first.
+    pub failures: Vec<Failure>,
+    /// The position after which the next page begins; `None` on the last page.
+    pub next: Option<i64>,
+}
+
+/// Lists the failures on an intent after a position, oldest first.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    after: i64,
+    limit: u32,
+) -> Outcome<FailurePage> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let mut rows = load(&mut connection, intent_id, after, i64::from(limit) + 1).await?;
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().map(|row| row.seq).filter(|_| more);
+    let failures = rows.into_iter().map(Failure::try_from).collect::<Outcome<_>>()?;
+    Ok(FailurePage { failures, next })
+}
+
+/// Announces due retries to their agents, on up to `limit` intents one after the other.
+///
+/// # Errors
+/// A database error.
+pub async fn retry_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let intents = sqlx::query_scalar!(
+        r#"-- failures::due
+         SELECT DISTINCT intent_id FROM (
+             SELECT intent_id FROM failures WHERE due_at <= $1 ORDER BY due_at LIMIT $2) AS due"#,
+        ctx.now(),
+        limit
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    run_each(intents.into_iter().map(|intent_id| retry_on(ctx, intent_id.into(), limit))).await
+}
+
+/// Announces the due retries of one intent; checked again under the lock, because another server may have
+/// done it.
+async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let due = take_due(&mut tx, intent_id, log.now(), limit).await?;
+    let asked: Vec<(IntentId, &str)> = due.iter().map(|one| (intent_id, one.agent_id.as_str())).collect();
+    let memberships = membership::find_all(&mut tx, &asked, log.now()).await?;
+    // Agents that were unassigned since, or may no longer write to the intent, are not told.
+    let works = |agent: &str| {
+        memberships.iter().any(|((_, known), membership)| {
+            known == agent
+                && membership.assigned
+                && membership.access.reaches(Level::Write)
+                && !membership.status.is_terminal()
+        })
+    };
+    let told: Vec<&Due> = due.iter().filter(|one| works(&one.agent_id)).collect();
+    if !told.is_empty() {
+        let retries = told.iter().map(|one| Retry {
+            agent_id: &one.agent_id,
+            delegated_by: None,
+            attempt: u32::try_from(one.attempt).unwrap_or(u32::MAX),
+            last_error: one.error_message.as_deref().or(one.error_code.as_deref()),
+            failure_id: one.id.into(),
+        });
+        assignments::retry(&mut tx, ctx, &mut log, &retries.collect::<Vec<_>>()).await?;
+        announced(&mut tx, &told.iter().map(|one| one.id).collect::<Vec<_>>(), log.now()).await?;
+        log.save(&mut tx).await?;
+    }
+    tx.commit().await?;
+    if !told.is_empty() {
+        ctx.feed.notify_committed(intent_id);
+    }
+    Ok(due.len() as u64)
+}
+
+/// Cancels the pending retries of an intent that ends, within that operation; completion also resolves its
+/// failures.
+pub(crate) async fn end_of_intent(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    status: IntentStatus,
+    now: Timestamp,
+) -> Outcome<()> {
+    let settled = (status == IntentStatus::Completed).then_some(now);
+    sqlx::query!(
+        "-- failures::end_of_intent
+         UPDATE failures SET due_at = NULL, due_attempt = NULL, resolved_at = $2
+         WHERE intent_id = $1 AND resolved_at IS NULL AND (due_at IS NOT NULL OR $2::timestamptz IS NOT NULL)",
+        intent_id.uuid(),
+        settled
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+struct Row {
+    id: uuid::Uuid,
+    intent_id: uuid::Uuid,
+    seq: i64,
+    agent_id: String,
+    attempt_number: i64,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    recoverable: bool,
+    metadata: String,
+    next: String,
+    announced_at: Option<Timestamp>,
+    resolved_at: Option<Timestamp>,
+    created_at: Timestamp,
+}
+
+impl TryFrom<Row> for Failure {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            intent_id: row.intent_id.into(),
+            agent_id: row.agent_id,
+            attempt_number: u32::try_from(row.attempt_number)
+                .map_err(|e| AppError::Inconsistent(e.to_string()))?,
+            error_code: row.error_code,
+            error_message: row.error_message,
+            recoverable: row.recoverable,
+            metadata: serde_json::from_str(&row.metadata)?,
+            next: serde_json::from_str(&row.next)?,
+            announced_at: row.announced_at,
+            resolved_at: row.resolved_at,
+            created_at: row.created_at,
+        })
+    }
+}
+
+async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i64) -> Outcome<Vec<Row>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- failures::load
+         SELECT id, intent_id, seq, agent_id, attempt_number, error_code, error_message, recoverable, metadata, next,
+                announced_at, resolved_at, created_at
+         FROM failures WHERE intent_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        intent_id.uuid(),
+        after,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Counts an agent's failures after a position in the intent's log; stops beyond the most retries that any
+/// policy allows.
+async fn count(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str, since: i64) -> Outcome<u32> {
+    let count = sqlx::query_scalar!(
+        r#"-- failures::count
+         SELECT count(*) AS "count!" FROM (
+             SELECT 1 FROM failures WHERE intent_id = $1 AND agent_id = $2 AND seq > $3 LIMIT $4) AS there"#,
+        intent_id.uuid(),
+        agent_id,
+        since,
+        i64::from(RETRIES) + 1
+    )
+    .fetch_one(conn)
+    .await?;
+    u32::try_from(count).map_err(|e| AppError::Inconsistent(e.to_string()))
+}
+
+/// Cancels an agent's pending retry, because it has failed again.
+async fn call_off(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
+    sqlx::query!(
+        "-- failures::call_off
+         UPDATE failures SET due_at = NULL, due_attempt = NULL
+         WHERE intent_id = $1 AND agent_id = $2 AND due_at IS NOT NULL",
+        intent_id.uuid(),
+        agent_id
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+struct Due {
+    id: uuid::Uuid,
+    agent_id: String,
+    attempt: i32,
+    error_code: Option<String>,
+    error_message: Option<String>,
+}
+
+/// Takes the due retries of an intent, under its lock.
+async fn take_due(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    now: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<Due>> {
+    let due = sqlx::query_as!(
+        Due,
+        r#"-- failures::take_due
+         WITH due AS (
+             SELECT id, due_attempt FROM failures WHERE intent_id = $1 AND due_at IS NOT NULL AND due_at <= $2
+             ORDER BY due_at LIMIT $3)
+         UPDATE failures f SET due_at = NULL, due_attempt = NULL FROM due WHERE f.id = due.id
+         RETURNING f.id, f.agent_id, due.due_attempt AS "attempt!", f.error_code, f.error_message"#,
+        intent_id.uuid(),
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(due)
+}
+
+async fn announced(conn: &mut PgConnection, ids: &[uuid::Uuid], now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- failures::announced
+         UPDATE failures SET announced_at = $2 WHERE id = ANY($1)",
+        ids,
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    made: &Failure,
+    seq: i64,
+    due: Option<(u32, Timestamp)>,
+) -> Outcome<()> {
+    sqlx::query!(
+        "-- failures::insert
+         INSERT INTO failures (id, intent_id, seq, agent_id, attempt_number, error_code, error_message, recoverable, metadata,
+                               next, due_attempt, due_at, announced_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        made.id.uuid(),
+        made.intent_id.uuid(),
+        seq,
+        made.agent_id,
+        i64::from(made.attempt_number),
+        made.error_code,
+        made.error_message,
+        made.recoverable,
+        serde_json::to_string(&made.metadata)?,
+        serde_json::to_string(&made.next)?,
+        due.map(|(attempt, _)| i32::try_from(attempt).unwrap_or(i32::MAX)),
+        due.map(|(_, at)| at),
+        made.announced_at,
+        made.created_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

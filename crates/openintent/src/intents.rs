@@ -1,0 +1,282 @@
+//! Intents (RFC-0001): creating, reading, listing and changing them. Table `intents`.
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::IntentId;
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::graphs::check_depth;
+use entente_domain::openintent::intents as domain;
+use entente_domain::openintent::intents::{
+    Intent, IntentAsk, IntentStatus, created_payload, moved_payload, patched_payload,
+};
+use entente_domain::openintent::patch::Change;
+use entente_domain::openintent::suspensions::check_left_alone;
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::Ctx;
+use crate::{approvals, governance, graphs, leases, suspensions};
+use entente_kernel::access::governance::{Attempt, admit};
+use entente_kernel::access::membership;
+use entente_kernel::hooks::{AfterCommit, IntentChange};
+use entente_kernel::intents::{Row, insert, load, update};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::pages::{Measure, Page};
+use entente_kernel::{Caller, Outcome, access, idempotency, not_found};
+
+/// Creates an intent.
+///
+/// # Errors
+/// The request breaks a domain rule; the parent or a dependency does not exist, or the parent does not let
+/// the caller add children (OI-7.2).
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    created_by: &str,
+    ask: IntentAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    let now = ctx.now();
+    let id = IntentId::mint(now, &*ctx.chance);
+    let mut tx = ctx.begin_once(&[id], caller, once).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let mut log = IntentLog::fresh(id, caller.trace, now);
+    let intent = make(&mut tx, ctx, &mut log, created_by, ask, (None, &[])).await?;
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &intent, now).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(id);
+    Ok(intent)
+}
+
+/// Creates, within an operation, the intent of a fresh log; a refusal writes nothing.
+///
+/// `lineage` records the triggers that caused it when no request did (RFC-0017 §5.2); the log keeps it with
+/// the intent's initial content. `assigned` are the agents assigned to it at once.
+pub(crate) async fn make(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    created_by: &str,
+    ask: IntentAsk,
+    (lineage, assigned): (Option<Value>, &[&str]),
+) -> Outcome<Intent> {
+    domain::check_dependencies(&ask.depends_on)?;
+    check_relations(conn, &ask, created_by, log.now()).await?;
+    governance::check_new(conn, ask.governance_policy.as_ref()).await?;
+    let intent = domain::create(ask, created_by, log.intent_id, log.now())?;
+    insert(conn, &intent).await?;
+    graphs::add_all(conn, log.intent_id, &intent.depends_on).await?;
+    let mut payload = created_payload(&intent);
+    if let Some(lineage) = lineage {
+        payload["lineage"] = lineage;
+    }
+    log.record(ctx, Draft::of(Kind::IntentCreated, created_by, payload));
+    access::of_new(conn, ctx, log, created_by, assigned, Level::Write).await?;
+    Ok(intent)
+}
+
+/// Checks the parent and the dependencies of a new intent.
+///
+/// Needs no lock on them: only the agent's access to them matters, and a concurrent revocation takes effect
+/// before or after. No cycle can arise, because nothing depends on the new intent yet.
+async fn check_relations(
+    conn: &mut PgConnection,
+    ask: &IntentAsk,
+    agent: &str,
+    now: Timestamp,
+) -> Outcome<()> {
+    if let Some(parent) = ask.parent_id {
+        let membership = membership::find(conn, agent, parent, now).await?;
+        let membership = membership.ok_or_else(|| unknown_relation("parent_intent_id", parent))?;
+        membership.access.require(Level::Admin)?;
+        check_depth(graphs::levels(conn, parent).await?)?;
+    }
+    let asked: Vec<(IntentId, &str)> = ask.depends_on.iter().map(|id| (*id, agent)).collect();
+    let found = if asked.is_empty() { Vec::new() } else { membership::find_all(conn, &asked, now).await? };
+    let readable = |id: IntentId| {
+        found.iter().any(|((known, _), membership)| *known == id && membership.access.reaches(Level::Read))
+    };
+    match ask.depends_on.iter().find(|id| !readable(**id)) {
+        Some(hidden) => Err(unknown_relation("depends_on", *hidden).into()),
+        None => Ok(()),
+    }
+}
+
+fn unknown_relation(member: &str, id: IntentId) -> Refusal {
+    Refusal::field(
+        Code::Unprocessable,
+        member,
+        "unknown",
+        format!("`{member}` names {id}, which does not exist or is not visible to you."),
+    )
+}
+
+/// Returns one intent.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    membership::require(&mut connection, &caller.agent, id, Level::Read, ctx.now()).await?;
+    let found = load(&mut connection, id).await?.into_iter().collect();
+    suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
+}
+
+/// Filter of a list of intents.
+#[derive(Debug, Clone, Default)]
+pub struct IntentFilter {
+    /// Only intents in this status.
+    pub status: Option<IntentStatus>,
+    /// Only intents of this creator.
+    pub created_by: Option<String>,
+    /// Only children of this intent.
+    pub parent_id: Option<IntentId>,
+    /// Only intents that this agent is assigned to.
+    pub assigned_to: Option<String>,
+    /// Cursor: only intents older than this one.
+    pub before: Option<IntentId>,
+    /// Maximum number of intents.
+    pub limit: u32,
+    /// Number of the newest intents to skip.
+    pub offset: u32,
+}
+
+/// Lists the intents that the caller may read, newest first.
+///
+/// # Errors
+/// The caller lacks the scope.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &IntentFilter) -> Outcome<Page<Intent>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let mut measure = Measure::of(caller);
+    let rows = loop {
+        let rows = sqlx::query_as!(
+        Row,
+        "-- intents::list
+         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
+                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
+         FROM (SELECT p.*, sum(octet_length(p.state) + octet_length(p.constraints)) OVER (ORDER BY p.id DESC)
+                      - octet_length(p.state) - octet_length(p.constraints) AS before
+         FROM (SELECT i.* FROM intents i LEFT JOIN acls a ON a.intent_id = i.id
+         WHERE ($1::text IS NULL OR i.status = $1)
+           AND ($2::text IS NULL OR i.created_by = $2)
+           AND ($3::uuid IS NULL OR i.parent_id = $3)
+           AND ($4::text IS NULL OR EXISTS (
+                SELECT 1 FROM assignments s WHERE s.intent_id = i.id AND s.agent_id = $4))
+           AND ($5::uuid IS NULL OR i.id < $5)
+           AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $6 OR EXISTS (
+                SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $6
+                AND (e.expires_at IS NULL OR e.expires_at > $7)))
+         ORDER BY i.id DESC LIMIT $8 OFFSET $9) p) i WHERE i.before < $10 ORDER BY i.id DESC",
+        filter.status.map(IntentStatus::as_str),
+        filter.created_by,
+        filter.parent_id.map(IntentId::uuid),
+        filter.assigned_to,
+        filter.before.map(IntentId::uuid),
+        caller.agent,
+        ctx.now(),
+        i64::from(filter.limit),
+        i64::from(filter.offset),
+        measure.bytes()
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+        if !measure.again(rows.iter().map(|row| row.state.len() + row.constraints.len()).sum()) {
+            break rows;
+        }
+    };
+    let found = rows.into_iter().map(Intent::try_from).collect::<Outcome<Vec<Intent>>>()?;
+    let mut found = suspensions::seen(&mut conn, ctx, found).await?;
+    found.retain(|intent| filter.status.is_none_or(|status| intent.status == status));
+    Ok(measure.page(found))
+}
+
+/// Changes an intent's state.
+///
+/// The caller must have seen the current version, and no other agent may hold a lease on the changed part
+/// (RFC-0003). With a fencing token, the caller must still hold the lease of that token.
+///
+/// # Errors
+/// The intent does not exist or is not writable; its policy forbids the change; the version is stale; the
+/// change breaks a domain rule; a lease conflicts, or the caller's own has ended.
+pub async fn patch_state(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: IntentId,
+    seen: i64,
+    change: Change,
+    fencing_token: Option<i64>,
+) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[id]).await?;
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "patch_state" };
+    let mut tx = admit(ctx, caller, tx, attempt).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
+    intent.require_version(seen)?;
+    let next = intent.patched(&change, log.now())?;
+    check_left_alone(&intent.state, &next.state)?;
+    leases::guard(&mut tx, &log, &caller.agent, &change, fencing_token).await?;
+    update(&mut tx, &next).await?;
+    log.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(id);
+    Ok(next)
+}
+
+/// Changes an intent's status, if the caller has seen its current version.
+///
+/// In the same transaction, a terminal status ends its leases, closes its channels, expires what is pending
+/// on them (RFC-0021 §7.1), cancels its tasks and plans, and withdraws its questions to people.
+///
+/// # Errors
+/// The intent does not exist or the caller is no admin of it; the version is stale; the transition is invalid
+/// or forbidden by its policy (RFC-0013); it waits for a person's answer, and the caller is neither the asker
+/// nor a person.
+pub async fn set_status(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: IntentId,
+    seen: i64,
+    status: IntentStatus,
+    reason: Option<&str>,
+) -> Outcome<Intent> {
+    caller.require(Scope::IntentsWrite)?;
+    entente_domain::access::check_reason(reason)?;
+    let mut tx = ctx.begin(&[id]).await?;
+    let membership = membership::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "set_status" };
+    let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
+    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
+    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
+    intent.require_version(seen)?;
+    let mut after = AfterCommit::default();
+    let intent = suspensions::call_off(&mut tx, ctx, &mut log, intent, status, caller, &mut after).await?;
+    let next = intent.moved(status, ctx.settings.strict, log.now())?;
+    approvals::use_up(&mut tx, ctx, &mut log, &caller.agent, &used).await?;
+    update(&mut tx, &next).await?;
+    log.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
+    if status.is_terminal() {
+        let mut change = IntentChange { ctx, conn: &mut tx, log: &mut log, actor: &caller.agent };
+        ctx.hooks.intent_closed(&mut change, status, &mut after).await?;
+    }
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(id);
+    after.notify(ctx);
+    Ok(next)
+}

@@ -1,0 +1,195 @@
+//! Leases: exclusive holds on scopes of an intent (RFC-0003); `entente_domain::openintent::leases` defines which scopes
+//! overlap. Table `leases`, in `leases/rows.rs`; `leases/ending.rs` ends leases other than by their holder.
+//!
+//! All of it happens under the intent's lock, which orders competing requests; the table's unique index would
+//! stop the second if the lock ever failed. An expired lease holds nothing from that instant on, whether the
+//! next change or the sweep records its end.
+
+mod ending;
+mod rows;
+
+use entente_domain::access::Level;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{IntentId, LeaseId};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::openintent::leases as domain;
+use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus};
+use entente_domain::openintent::patch::Change;
+use entente_domain::refusal::{Code, Refusal};
+use serde_json::json;
+use sqlx::PgConnection;
+
+pub use ending::expire_due;
+pub(crate) use ending::{end_of_agent, end_of_intent, end_without_access};
+pub(crate) use rows::intents_of_holder;
+
+use crate::Ctx;
+use crate::leases::ending::{end, settle};
+use crate::leases::rows::{active, insert, load, update};
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, idempotency};
+
+/// Acquires a lease, after ending the expired ones on the intent.
+///
+/// # Errors
+/// The intent does not exist, is not writable or is resolved; an overlapping scope is held; the request is
+/// invalid.
+pub async fn acquire(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: LeaseAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Lease> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    check_unresolved(&membership)?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "acquire_lease" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (now, held) = (log.now(), settle(&mut tx, ctx, &mut log).await?);
+    // Number of the lease's event: it grows along the log, so the token grows with every holder.
+    let named = (intent_id, LeaseId::mint(now, &*ctx.chance), log.tail.seq + 1);
+    let lease = domain::acquire(&ask, claimant(caller, &membership), &held, named, now)?;
+    insert(&mut tx, &lease).await?;
+    log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &lease, now).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(lease)
+}
+
+fn check_unresolved(membership: &Membership) -> Result<(), Refusal> {
+    if !membership.status.is_terminal() {
+        return Ok(());
+    }
+    let message =
+        format!("The intent is {}; nothing on it can be held any more.", membership.status.as_str());
+    Err(Refusal::new(Code::IntentResolved, message))
+}
+
+fn claimant<'a>(caller: &'a Caller, membership: &Membership) -> Claimant<'a> {
+    Claimant { agent: &caller.agent, until: membership.access.until }
+}
+
+/// Renews a lease of the caller: its duration starts anew now.
+///
+/// # Errors
+/// The intent does not exist or is not writable; the caller has no such lease; it has ended.
+pub async fn renew(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    id: LeaseId,
+    duration_seconds: i64,
+) -> Outcome<Lease> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "renew_lease" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let own = load(&mut tx, intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
+    let lease = own.ok_or_else(not_yours)?;
+    let lease = domain::renew(&lease, duration_seconds, claimant(caller, &membership), log.now())?;
+    update(&mut tx, std::slice::from_ref(&lease)).await?;
+    let mut payload = event_payload(&lease);
+    payload["renewed"] = true.into();
+    log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(lease)
+}
+
+/// Ends a lease: its holder releases it, or an agent with admin granted on the intent revokes it.
+///
+/// Repeating it changes nothing.
+///
+/// # Errors
+/// The intent does not exist or is not readable; the caller has no such lease.
+pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseId) -> Outcome<Lease> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let found = load(&mut tx, intent_id, id).await?;
+    let mine = |lease: &Lease| lease.agent_id == caller.agent;
+    let lease = found.filter(|lease| mine(lease) || membership.access.manages()).ok_or_else(not_yours)?;
+    if !lease.in_force(log.now()) {
+        return Ok(lease);
+    }
+    let reason = if mine(&lease) { EndReason::Released } else { EndReason::Revoked };
+    let lease = end(&mut tx, ctx, &mut log, &[lease], reason, &caller.agent).await?.remove(0);
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(lease)
+}
+
+/// Refusal for a missing lease and for another agent's lease alike (OI-6.4).
+fn not_yours() -> AppError {
+    AppError::Refused(Refusal::new(
+        Code::NotFound,
+        "Lease not found or not owned by you. List the intent's leases, and check who you act as.",
+    ))
+}
+
+/// Lists the last [`PAGE`](entente_domain::limits::PAGE) leases on an intent, oldest first; by current
+/// status, or all.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    status: Option<LeaseStatus>,
+) -> Outcome<Vec<Lease>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let now = ctx.now();
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    if status == Some(LeaseStatus::Active) {
+        // Leases in force never exceed a page, however long the history is.
+        let mut held = active(&mut connection, intent_id).await?;
+        held.retain(|lease| lease.in_force(now));
+        held.sort_unstable_by_key(|lease| lease.fencing_token);
+        return Ok(held);
+    }
+    rows::list(&mut connection, intent_id, status, now).await
+}
+
+/// Checks within an operation that a change of the intent's state touches no scope held by another agent.
+///
+/// Without leases it costs one index lookup.
+pub async fn guard(
+    conn: &mut PgConnection,
+    log: &IntentLog,
+    agent: &str,
+    change: &Change,
+    fencing_token: Option<i64>,
+) -> Outcome<()> {
+    let mut held = active(conn, log.intent_id).await?;
+    held.retain(|lease| lease.in_force(log.now()));
+    Ok(domain::guard(&held, agent, change, fencing_token)?)
+}
+
+fn event_payload(lease: &Lease) -> serde_json::Value {
+    json!({
+        "lease_id": lease.id, "agent_id": lease.agent_id, "scope": lease.scope, "fencing_token": lease.fencing_token,
+        "expires_at": entente_domain::clock::rfc3339(lease.expires_at),
+    })
+}

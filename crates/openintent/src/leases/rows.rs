@@ -1,0 +1,163 @@
+//! Rows of leases: table `leases`.
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, LeaseId};
+use entente_domain::limits::PAGE;
+use entente_domain::openintent::leases::{Lease, LeaseStatus};
+use sqlx::{PgConnection, PgPool};
+
+use entente_kernel::{AppError, Outcome, unknown};
+
+struct Row {
+    id: uuid::Uuid,
+    intent_id: uuid::Uuid,
+    agent_id: String,
+    scope: String,
+    path: String,
+    fencing_token: i64,
+    status: String,
+    acquired_at: Timestamp,
+    expires_at: Timestamp,
+    ended_at: Option<Timestamp>,
+}
+
+impl TryFrom<Row> for Lease {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            intent_id: row.intent_id.into(),
+            agent_id: row.agent_id,
+            scope: row.scope,
+            path: row.path,
+            fencing_token: row.fencing_token,
+            status: LeaseStatus::parse(&row.status).ok_or_else(|| unknown("lease status", &row.status))?,
+            acquired_at: row.acquired_at,
+            expires_at: row.expires_at,
+            ended_at: row.ended_at,
+        })
+    }
+}
+
+/// The leases on an intent without a recorded end.
+pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Lease>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- leases::active
+         SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
+         FROM leases WHERE intent_id = $1 AND status = 'active' ORDER BY path",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Lease::try_from).collect()
+}
+
+/// The last [`PAGE`] leases on an intent, oldest first, by current status or all.
+pub(super) async fn list(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    status: Option<LeaseStatus>,
+    now: Timestamp,
+) -> Outcome<Vec<Lease>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "-- leases::list
+         SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
+         FROM leases WHERE intent_id = $1 AND ($2::text IS NULL OR $2 =
+             CASE WHEN status = 'active' AND expires_at <= $3 THEN 'expired' ELSE status END)
+         ORDER BY fencing_token DESC LIMIT $4",
+        intent_id.uuid(),
+        status.map(LeaseStatus::as_str),
+        now,
+        i64::from(PAGE)
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().rev().map(Lease::try_from).collect()
+}
+
+/// Intents of up to `limit` expired leases.
+pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<IntentId>> {
+    let ids = sqlx::query_scalar!(
+        "-- leases::due
+         SELECT DISTINCT intent_id FROM (
+             SELECT intent_id FROM leases WHERE status = 'active' AND expires_at <= $1
+             ORDER BY expires_at LIMIT $2) due",
+        now,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(ids.into_iter().map(IntentId::from).collect())
+}
+
+/// Loads a lease of the intent.
+pub(super) async fn load(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    id: LeaseId,
+) -> Outcome<Option<Lease>> {
+    let row = sqlx::query_as!(
+        Row,
+        "-- leases::load
+         SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
+         FROM leases WHERE id = $1 AND intent_id = $2",
+        id.uuid(),
+        intent_id.uuid()
+    )
+    .fetch_optional(conn)
+    .await?;
+    row.map(Lease::try_from).transpose()
+}
+
+/// Intents on which an agent holds leases.
+pub(crate) async fn intents_of_holder(conn: &mut PgConnection, agent_id: &str) -> Outcome<Vec<IntentId>> {
+    let ids = sqlx::query_scalar!(
+        "-- leases::intents_of_holder
+         SELECT DISTINCT intent_id FROM leases WHERE agent_id = $1 AND status = 'active'",
+        agent_id
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(IntentId::from).collect())
+}
+
+pub(super) async fn insert(conn: &mut PgConnection, lease: &Lease) -> Outcome<()> {
+    sqlx::query!(
+        "-- leases::insert
+         INSERT INTO leases (id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        lease.id.uuid(),
+        lease.intent_id.uuid(),
+        lease.agent_id,
+        lease.scope,
+        lease.path,
+        lease.fencing_token,
+        lease.status.as_str(),
+        lease.acquired_at,
+        lease.expires_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes the mutable columns of leases: expiry, status and end.
+pub(super) async fn update(conn: &mut PgConnection, leases: &[Lease]) -> Outcome<()> {
+    sqlx::query!(
+        "-- leases::update
+         UPDATE leases l SET status = k.status, expires_at = k.expires_at, ended_at = k.ended_at
+         FROM UNNEST($1::uuid[], $2::text[], $3::timestamptz[], $4::timestamptz[])
+             AS k (id, status, expires_at, ended_at)
+         WHERE l.id = k.id",
+        &leases.iter().map(|lease| lease.id.uuid()).collect::<Vec<_>>(),
+        &leases.iter().map(|lease| lease.status.as_str()).collect::<Vec<_>>() as &[&str],
+        &leases.iter().map(|lease| lease.expires_at).collect::<Vec<_>>(),
+        &leases.iter().map(|lease| lease.ended_at).collect::<Vec<_>>() as &[Option<Timestamp>]
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

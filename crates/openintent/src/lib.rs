@@ -1,0 +1,59 @@
+//! OpenIntent: the use cases of RFC-0001 to RFC-0025, one file per noun.
+
+pub mod agents;
+pub mod approvals;
+pub mod arbitration;
+pub mod attachments;
+pub mod channels;
+pub mod coordinators;
+pub mod costs;
+pub mod escalations;
+pub mod failures;
+pub mod federation;
+pub mod governance;
+pub mod graphs;
+pub mod hooks;
+pub mod intents;
+pub mod leases;
+pub mod memory;
+pub mod messages;
+pub mod plans;
+pub mod portfolios;
+pub mod retry_policies;
+pub mod suspensions;
+pub mod tasks;
+pub mod tools;
+pub mod triggers;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use entente_domain::openintent::federation::Federation;
+
+use crate::tools::vaults::VaultSettings;
+
+/// State of OpenIntent.
+#[derive(Debug)]
+pub struct State {
+    /// The federated servers; `None` when federation is off.
+    pub federation: Option<Federation>,
+    /// Vault and tool settings.
+    pub vaults: VaultSettings,
+}
+
+/// Context of the operations: the kernel's, and the state of this protocol; cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    /// The kernel's context.
+    pub kernel: entente_kernel::Ctx,
+    /// The state of this protocol.
+    pub state: Arc<State>,
+}
+
+impl Deref for Ctx {
+    type Target = entente_kernel::Ctx;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kernel
+    }
+}

@@ -1,0 +1,143 @@
+//! Messages (RFC-0021 §2): listing, reading and acknowledging them. Table `messages`, in `messages/rows.rs`;
+//! `messages/writer` sends them.
+
+pub mod asks;
+pub mod writer;
+
+use entente_domain::cursors::after;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{ChannelId, MessageId};
+use entente_domain::log::receipts::{Receipt, ReceiptKind, require_recipient};
+use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
+
+use crate::Ctx;
+use entente_kernel::channels::access::{home, visit};
+use entente_kernel::feed::streams::news;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
+use entente_kernel::pages::Measure;
+use entente_kernel::{Caller, LargeAnswer, Outcome, not_found};
+
+/// A page of messages.
+#[derive(Debug, Clone)]
+pub struct MessagePage {
+    /// Messages, oldest first.
+    pub messages: Vec<Message>,
+    /// Cursor of the next page.
+    pub next: String,
+    /// Whether the page was cut short because of its size.
+    pub cut: bool,
+    /// Permit of a large page, held until the page is written.
+    pub large: Option<LargeAnswer>,
+}
+
+/// Lists the channel's messages that the caller may see: those after a position, or the newest, oldest first
+/// in both cases (RFC-0021 §2.4, OI-10.4, OI-10.5).
+///
+/// # Errors
+/// The channel does not exist; the caller is not one of its members.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    channel_id: ChannelId,
+    filter: &MessageFilter,
+) -> Outcome<MessagePage> {
+    caller.require(Scope::ChannelsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    let visit = visit(&mut connection, caller, channel_id, now).await?;
+    let viewer = visit.viewer(caller, ctx.settings.strict);
+    viewer.require(&visit.channel)?;
+    let mut measure = Measure::of(caller);
+    let within = (now, &mut measure);
+    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, within).await?;
+    let cut = measure.cut();
+    // A cut page of the newest messages leaves out older ones, so nothing after it is missing.
+    let full = cut && filter.since.is_some()
+        || u32::try_from(messages.len()).is_ok_and(|count| count >= filter.limit);
+    let last = messages.last().map_or(0, |message| message.number);
+    // Messages may have arrived since the channel was read; drop those that they have evicted.
+    let floor = last.saturating_sub(visit.channel.options.max_messages);
+    messages.retain(|message| message.number > floor);
+    // The next page also skips the messages that this one skipped as hidden from the caller.
+    let seen = u32::try_from(visit.channel.message_count).unwrap_or(u32::MAX);
+    let next = after(if full { last } else { last.max(seen) });
+    Ok(MessagePage { messages, next, cut, large: measure.large() })
+}
+
+/// Waits for messages for the caller after a position, until the time is up; then lists them.
+///
+/// # Errors
+/// As [`list`].
+pub async fn wait(
+    ctx: &Ctx,
+    caller: &Caller,
+    channel_id: ChannelId,
+    filter: &MessageFilter,
+    time: std::time::Duration,
+) -> Outcome<MessagePage> {
+    let intent_id = home(ctx, channel_id).await?;
+    // Registered before the first read, so that no later commit is missed.
+    let mut follower = ctx.feed.follow(intent_id, i64::MAX);
+    let deadline = tokio::time::Instant::now() + time;
+    loop {
+        let page = list(ctx, caller, channel_id, filter).await?;
+        let news = news(&mut follower, &caller.grant);
+        if !page.messages.is_empty() || tokio::time::timeout_at(deadline, news).await.is_err() {
+            return Ok(page);
+        }
+        caller.require_key(ctx.now())?;
+        let _position_is_past_everything = follower.glance();
+    }
+}
+
+/// Returns one message.
+///
+/// # Errors
+/// The message does not exist or is not for the caller.
+pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
+    caller.require(Scope::ChannelsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    let visit = visit(&mut connection, caller, channel_id, now).await?;
+    let viewer = visit.viewer(caller, ctx.settings.strict);
+    viewer.require(&visit.channel)?;
+    let message = rows::find(&mut connection, &visit.channel, id, now).await?;
+    message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))
+}
+
+/// Marks a message as read by the caller; repeating it changes nothing.
+///
+/// # Errors
+/// The message does not exist, is not for the caller, or has expired.
+pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
+    caller.require(Scope::ChannelsRead)?;
+    let intent_id = home(ctx, channel_id).await?;
+    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let visit = visit(&mut tx, caller, channel_id, now).await?;
+    let viewer = visit.viewer(caller, ctx.settings.strict);
+    viewer.require(&visit.channel)?;
+    let message = rows::find(&mut tx, &visit.channel, id, now).await?;
+    let mut message =
+        message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
+    require_recipient(&message, &viewer)?;
+    if rows::has_read(&mut tx, channel_id, id, &caller.agent).await? {
+        return Ok(message);
+    }
+    let (seq, at) = log.advance();
+    let agent = caller.agent.clone();
+    let receipt = Receipt { seq, intent_id, channel_id, message_id: id, kind: ReceiptKind::Read, agent, at };
+    receipts::insert(&mut tx, &[receipt]).await?;
+    if message.message_type != MessageType::Request {
+        // A request keeps waiting for its response.
+        pending::settle(&mut tx, channel_id, id).await?;
+    }
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    message.status = MessageStatus::Read;
+    message.read_at.get_or_insert(at);
+    Ok(message)
+}

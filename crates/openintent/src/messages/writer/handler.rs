@@ -1,0 +1,347 @@
+//! The batch handler of the message writers: it tries the commands with cached facts, with fresh reads, and under the
+//! locks of their intents, until each is answered or waits beside the batch for a lock held elsewhere.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{ChannelId, IntentId, MessageId, NodeId};
+use entente_domain::log::events::Event;
+use entente_domain::openintent::messages::Message;
+use entente_runtime::deadlines::{self, within};
+use entente_store::commit::BatchHandler;
+use entente_store::limits;
+use sqlx::PgConnection;
+
+use super::batch::{Batch, Judged};
+use super::cache::IntentCache;
+use super::{Answer, Command, lost};
+use crate::Ctx;
+use entente_kernel::feed::Record;
+use entente_kernel::idempotency::StoredResponse;
+use entente_kernel::messages;
+use entente_kernel::{AppError, Outcome, idempotency, lock_key, nodes, try_locks};
+
+/// Freshness of the facts that decide an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Freshness {
+    /// Cached facts.
+    Remembered,
+    /// Facts that were just read.
+    Reloaded,
+    /// Facts read under the intents' locks, for intents whose locks are free: nothing can have changed.
+    Locked,
+    /// As `Locked`, after waiting for the locks, beside the batches of others.
+    Waiting,
+}
+
+/// Batch handler of the group commit.
+pub(super) struct MessageHandler {
+    ctx: Ctx,
+    node: NodeId,
+}
+
+/// Progress of a batch.
+struct Progress<'a> {
+    commands: &'a [Command],
+    answers: Vec<Option<Answer>>,
+    /// Intents with locks held elsewhere: this batch does nothing more for them.
+    waits: HashSet<IntentId>,
+}
+
+impl<'a> Progress<'a> {
+    fn new(commands: &'a [Command]) -> Self {
+        Self { commands, answers: commands.iter().map(|_| None).collect(), waits: HashSet::new() }
+    }
+
+    /// Returns the commands that are neither answered nor waiting.
+    fn left(&self) -> Vec<usize> {
+        let open = |index: &usize| {
+            self.answers[*index].is_none() && !self.waits.contains(&self.commands[*index].intent_id)
+        };
+        (0..self.commands.len()).filter(open).collect()
+    }
+}
+
+impl BatchHandler for MessageHandler {
+    type Command = Command;
+    type Answer = Answer;
+    type Memory = IntentCache;
+
+    fn lane(command: &Command) -> u64 {
+        lock_key(command.intent_id).cast_unsigned()
+    }
+
+    async fn apply(&self, cache: &mut IntentCache, commands: Vec<Command>) -> Vec<Result<Answer, Command>> {
+        let mut progress = Progress::new(&commands);
+        self.go(cache, &mut progress, Freshness::Remembered).await;
+        let Progress { answers, waits, .. } = progress;
+        let mut ends = Vec::with_capacity(commands.len());
+        for (command, answer) in commands.into_iter().zip(answers) {
+            ends.push(match answer {
+                Some(answer) => Ok(answer),
+                None if waits.contains(&command.intent_id) => Err(command),
+                None => Ok(Err(lost())),
+            });
+        }
+        ends
+    }
+
+    async fn wait(&self, commands: Vec<Command>) -> Vec<Answer> {
+        let mut progress = Progress::new(&commands);
+        self.go(&mut IntentCache::default(), &mut progress, Freshness::Waiting).await;
+        progress.answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(lost()))).collect()
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        nodes::probe(&self.ctx, self.node).await.map_err(|failure| failure.to_string())
+    }
+}
+
+impl MessageHandler {
+    /// Creates the batch handler of this server's writers.
+    pub fn new(ctx: &Ctx, node: NodeId) -> Self {
+        Self { ctx: ctx.clone(), node }
+    }
+
+    /// Tries the commands until each is answered or waits.
+    async fn go(&self, cache: &mut IntentCache, progress: &mut Progress<'_>, mut freshness: Freshness) {
+        loop {
+            let left = progress.left();
+            if left.is_empty() {
+                return;
+            }
+            let tried = self.timely(cache, progress, &left, freshness).await;
+            if tried.is_err() {
+                left.iter().for_each(|index| cache.forget(progress.commands[*index].intent_id));
+            }
+            freshness = match (tried, freshness) {
+                (Ok(()), Freshness::Remembered) => Freshness::Reloaded,
+                (Ok(()), Freshness::Locked | Freshness::Waiting) => return,
+                // The outcome is unknown; or the locks are held for too long, or the database is too slow.
+                (Err(failure @ AppError::Unavailable(_)), _)
+                | (Err(failure @ AppError::RolledBack { .. }), Freshness::Waiting) => {
+                    left.iter().for_each(|index| progress.answers[*index] = Some(Err(failure.repeated())));
+                    return;
+                }
+                // Most likely a repeated idempotency key: under the locks it is looked up.
+                (Ok(()), Freshness::Reloaded) | (Err(_), Freshness::Remembered | Freshness::Reloaded) => {
+                    Freshness::Locked
+                }
+                (Err(failure), Freshness::Locked | Freshness::Waiting) => {
+                    self.singly(cache, progress, &left, freshness, &failure).await;
+                    return;
+                }
+            };
+        }
+    }
+
+    /// Runs one attempt and gives up if the database does not answer in time.
+    async fn timely(
+        &self,
+        cache: &mut IntentCache,
+        progress: &mut Progress<'_>,
+        left: &[usize],
+        freshness: Freshness,
+    ) -> Outcome<()> {
+        within(deadlines::BATCH, Box::pin(self.attempt(cache, progress, left, freshness))).await?
+    }
+
+    /// Tries the remaining commands, and answers those with a certain result.
+    async fn attempt(
+        &self,
+        cache: &mut IntentCache,
+        progress: &mut Progress<'_>,
+        left: &[usize],
+        freshness: Freshness,
+    ) -> Outcome<()> {
+        let commands = progress.commands;
+        if freshness != Freshness::Remembered {
+            left.iter().for_each(|index| cache.forget(commands[*index].intent_id));
+        }
+        let ctx = &self.ctx;
+        let now = ctx.now();
+        let tried: Vec<&Command> = left.iter().map(|index| &commands[*index]).collect();
+        if freshness == Freshness::Remembered || freshness == Freshness::Reloaded {
+            let mut conn = ctx.pool.acquire().await?;
+            let settled = settle(ctx, &mut conn, cache, &tried, Vec::new(), now).await?;
+            settled.conclude(ctx, cache, progress, left, freshness);
+            return Ok(());
+        }
+        let (mut tx, ready) = if freshness == Freshness::Waiting {
+            (ctx.begin_waiting(locks(&tried), Some(limits::LOCK)).await?, left.to_vec())
+        } else {
+            let mut tx = ctx.pool.begin().await?;
+            let held = try_locks(&mut tx, &locks(&tried)).await?;
+            (tx, free(progress, left, &held))
+        };
+        let tried: Vec<&Command> = ready.iter().map(|index| &commands[*index]).collect();
+        if tried.is_empty() {
+            return Ok(tx.rollback().await?);
+        }
+        let done = done_before(&mut tx, &tried).await?;
+        let settled = settle(ctx, &mut tx, cache, &tried, done, now).await?;
+        tx.commit().await?;
+        settled.conclude(ctx, cache, progress, &ready, freshness);
+        Ok(())
+    }
+
+    /// Tries each command alone after the batch failed unexpectedly or met a lock: only the faulty ones fail or wait.
+    async fn singly(
+        &self,
+        cache: &mut IntentCache,
+        progress: &mut Progress<'_>,
+        left: &[usize],
+        freshness: Freshness,
+        failure: &AppError,
+    ) {
+        if !failure.is_passing() {
+            tracing::error!(error = %failure, batch = left.len(), "a batch failed; its commands are tried one by one");
+        }
+        for index in left {
+            let intent = progress.commands[*index].intent_id;
+            if progress.waits.contains(&intent) {
+                continue;
+            }
+            if let Err(alone) = self.timely(cache, progress, &[*index], freshness).await {
+                cache.forget(intent);
+                if alone.is_contended() && freshness == Freshness::Locked {
+                    progress.waits.insert(intent);
+                } else {
+                    progress.answers[*index] = Some(Err(alone));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the commands with all locks held; the others wait, with all commands of their intents, to keep the order.
+fn free(progress: &mut Progress<'_>, left: &[usize], held: &HashSet<i64>) -> Vec<usize> {
+    for index in left {
+        let command = &progress.commands[*index];
+        if !locks(&[command]).iter().all(|lock| held.contains(lock)) {
+            progress.waits.insert(command.intent_id);
+        }
+    }
+    left.iter()
+        .copied()
+        .filter(|index| !progress.waits.contains(&progress.commands[*index].intent_id))
+        .collect()
+}
+
+fn locks(commands: &[&Command]) -> Vec<i64> {
+    let intents = commands.iter().map(|command| lock_key(command.intent_id));
+    let keys = commands
+        .iter()
+        .filter_map(|c| c.once.as_ref().map(|once| idempotency::lock_key(&c.principal, &once.key)));
+    intents.chain(keys).collect()
+}
+
+async fn done_before(conn: &mut PgConnection, commands: &[&Command]) -> Outcome<Vec<StoredResponse>> {
+    let claims =
+        commands.iter().filter_map(|c| c.once.as_ref().map(|once| (c.principal.as_str(), once.key.as_str())));
+    let (principals, keys): (Vec<&str>, Vec<&str>) = claims.unzip();
+    if keys.is_empty() { Ok(Vec::new()) } else { idempotency::find_all(conn, &principals, &keys).await }
+}
+
+/// Result of one attempt.
+struct Settled {
+    judged: Vec<(IntentId, Judged)>,
+    /// The intents that were written to.
+    passed: HashSet<IntentId>,
+    /// The intents that this very attempt has read.
+    fresh: HashSet<IntentId>,
+    /// The intents that should have been written to.
+    intents: Vec<IntentId>,
+    messages: Vec<Arc<Message>>,
+    events: Vec<Event>,
+}
+
+async fn settle(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    cache: &mut IntentCache,
+    commands: &[&Command],
+    done: Vec<StoredResponse>,
+    now: Timestamp,
+) -> Outcome<Settled> {
+    let context = cache.prepare(conn, commands, now).await?;
+    let answered: Vec<(ChannelId, MessageId)> = commands
+        .iter()
+        .filter_map(|command| Some((command.channel_id, command.draft.correlation_id?)))
+        .collect();
+    let originals =
+        if answered.is_empty() { Vec::new() } else { messages::load_all(conn, &answered, now).await? };
+    let mut batch = Batch::new(ctx, cache, &context, originals, done);
+    let judged = commands.iter().map(|command| (command.intent_id, batch.take(command, now))).collect();
+    let intents = batch.intents();
+    let passed = if intents.is_empty() { HashSet::new() } else { batch.writing().write(conn, now).await? };
+    let (messages, events) = batch.written();
+    Ok(Settled { judged, passed, fresh: context.fresh, intents, messages, events })
+}
+
+impl Settled {
+    /// Publishes the committed records to the feed, and answers the commands with a certain result.
+    fn conclude(
+        self,
+        ctx: &Ctx,
+        cache: &mut IntentCache,
+        progress: &mut Progress<'_>,
+        left: &[usize],
+        freshness: Freshness,
+    ) {
+        let (commands, answers) = (progress.commands, &mut progress.answers);
+        let Self { judged, passed, fresh, intents, messages, events } = self;
+        for intent in intents.iter().filter(|intent| !passed.contains(intent)) {
+            // Another writer has advanced the log.
+            cache.forget(*intent);
+        }
+        publish(ctx, cache, &passed, &messages, &events);
+        let sent = messages.iter().filter(|message| passed.contains(&message.intent_id)).count();
+        ctx.metrics.messages.inc_by(sent as u64);
+        for (index, (intent, judged)) in left.iter().zip(judged) {
+            answers[*index] = match judged {
+                Judged::Done(message) => Some(Ok(message)),
+                Judged::Sent(message) => passed.contains(&intent).then_some(Ok(message)),
+                // Cached facts may be out of date, fresh reads are not. A stored response to the same idempotency key
+                // is only found under the locks.
+                Judged::Refused(failure) => {
+                    let sure = match freshness {
+                        Freshness::Locked | Freshness::Waiting => true,
+                        Freshness::Reloaded => commands[*index].once.is_none(),
+                        Freshness::Remembered => commands[*index].once.is_none() && fresh.contains(&intent),
+                    };
+                    sure.then_some(Err(failure))
+                }
+            };
+        }
+    }
+}
+
+fn publish(
+    ctx: &Ctx,
+    cache: &IntentCache,
+    passed: &HashSet<IntentId>,
+    messages: &[Arc<Message>],
+    events: &[Event],
+) {
+    for intent in passed {
+        ctx.feed.publish(*intent, || {
+            let mut channels: HashMap<ChannelId, Arc<entente_domain::openintent::channels::Channel>> =
+                HashMap::new();
+            let mut records: Vec<Record> = Vec::new();
+            for message in messages.iter().filter(|message| message.intent_id == *intent) {
+                let known = cache
+                    .get(*intent)
+                    .and_then(|intent_state| intent_state.channels.get(&message.channel_id));
+                let Some(known) = known else { continue };
+                let channel = channels.entry(known.id).or_insert_with(|| Arc::new(known.clone()));
+                records.push(Record::Message { message: Arc::clone(message), channel: Arc::clone(channel) });
+            }
+            let logged = events.iter().filter(|event| event.intent_id == *intent);
+            records.extend(logged.map(|event| Record::Event { event: event.clone(), change: None }));
+            records.sort_by_key(Record::seq);
+            records
+        });
+    }
+}

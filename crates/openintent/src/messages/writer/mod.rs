@@ -1,0 +1,192 @@
+//! Sending messages (RFC-0021 §2 to §4): the hot path, as one group commit.
+//!
+//! A writer decides a batch by its cache of the intents (`cache.rs`), and writes it with one guarded statement
+//! (`write.rs`) that takes effect only where the cache is still true. Commands that are refused or not written are
+//! tried again with fresh reads, and at last under the intents' locks. So a refusal is never out of date, and two
+//! servers that write to the same intent only slow each other down. Locks held elsewhere are waited for beside the
+//! batches (`store/src/commit/lanes.rs`), so one locked intent does not delay the others. After the commit the feed
+//! is notified first, then each caller.
+
+mod batch;
+mod cache;
+mod handler;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entente_domain::access::Level;
+use entente_domain::clock::Timestamp;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::{ChannelId, IntentId, NodeId};
+use entente_domain::openintent::channels::{ChannelAsk, ChannelStatus};
+use entente_domain::openintent::messages::{Case, Draft, Message, judge};
+use entente_domain::refusal::Refusal;
+use entente_domain::traces::Trace;
+use entente_runtime::tasks::Tasks;
+use entente_store::commit::GroupCommit;
+use sqlx::PgConnection;
+
+use crate::Ctx;
+pub(crate) use crate::messages::writer::batch::say;
+use crate::messages::writer::handler::MessageHandler;
+use entente_kernel::access::membership;
+use entente_kernel::channels;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, idempotency, lock_key};
+
+/// A message to be sent.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The channel.
+    pub channel_id: ChannelId,
+    /// The channel's intent.
+    pub intent_id: IntentId,
+    /// The message.
+    pub draft: Draft,
+    /// Principal of the key, which scopes idempotency keys.
+    pub principal: String,
+    /// Idempotency key with the fingerprint of the request.
+    pub once: Option<Idempotency>,
+    /// Refusal found by the request handler; returned unless the same was done before or the sender cannot see the
+    /// channel.
+    pub objection: Option<Refusal>,
+    /// The trace of the request, for the log of an audited channel (RFC-0020).
+    pub trace: Option<Trace>,
+}
+
+type Answer = Outcome<Arc<Message>>;
+
+fn lost() -> AppError {
+    AppError::Inconsistent("a command got no answer".to_owned())
+}
+
+/// The group commit for messages.
+pub struct MessageWriter(GroupCommit<MessageHandler>);
+
+impl MessageWriter {
+    /// Starts the writers with this context.
+    #[must_use]
+    pub fn start(ctx: &Ctx, node: NodeId, writers: usize, tasks: &Tasks) -> Self {
+        Self(GroupCommit::start(MessageHandler::new(ctx, node), writers, tasks, &ctx.metrics))
+    }
+
+    /// Has every writer commit a probe write within `limit`.
+    ///
+    /// # Errors
+    /// Returns a description of the failure.
+    pub async fn probe(&self, limit: Duration) -> Result<(), String> {
+        self.0.probe(limit).await
+    }
+
+    /// Sends a message; resolves after it is committed.
+    ///
+    /// # Errors
+    /// Fails if the domain rules refuse it, see [`judge`], or if the channel does not exist or is not visible to the
+    /// sender.
+    pub async fn send(&self, command: Command) -> Answer {
+        self.send_all(command.intent_id, vec![command]).await.pop().unwrap_or_else(|| Err(lost()))
+    }
+
+    /// Sends messages on one intent in order; returns an answer for each.
+    pub async fn send_all(&self, intent: IntentId, commands: Vec<Command>) -> Vec<Answer> {
+        let answers = self.0.submit(lock_key(intent).unsigned_abs(), commands).await;
+        answers.into_iter().map(|answer| answer?).collect()
+    }
+
+    /// Sends a message to an intent's channel by name; if no such channel is open, opens a public one (RFC-0021 §1.4)
+    /// with it.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; if the message is refused, no channel is opened.
+    pub async fn send_by_name(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        intent_id: IntentId,
+        name: &str,
+        draft: Draft,
+        once: Option<Idempotency>,
+    ) -> Answer {
+        let mut conn = ctx.pool.acquire().await?;
+        let now = ctx.now();
+        membership::require(&mut conn, &draft.sender, intent_id, Level::Read, now).await?;
+        let found = channels::find_open(&mut conn, intent_id, name).await?;
+        drop(conn);
+        match found.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
+            Some(channel) => {
+                let principal = caller.principal().to_owned();
+                self.send(Command {
+                    channel_id: channel.id,
+                    intent_id,
+                    draft,
+                    principal,
+                    once,
+                    objection: None,
+                    trace: caller.trace,
+                })
+                .await
+            }
+            None => open_with(ctx, caller, intent_id, name, draft, once.as_ref()).await,
+        }
+    }
+}
+
+/// Opens a channel with its first message.
+async fn open_with(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    name: &str,
+    draft: Draft,
+    once: Option<&Idempotency>,
+) -> Answer {
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let membership = membership::require(&mut tx, &draft.sender, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find::<Message>(&mut tx, caller, once).await? {
+        return Ok(Arc::new(done));
+    }
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let channel = channels::find_open(&mut tx, intent_id, name).await?;
+    let mut channel = match channel.filter(|channel| channel.status_at(now) == ChannelStatus::Open) {
+        // Another request has opened it meanwhile.
+        Some(channel) => channel,
+        None => {
+            channels::open(&mut tx, ctx, &mut log, &membership, &draft.sender, ChannelAsk::implicit(name))
+                .await?
+        }
+    };
+    let case = Case {
+        channel: &channel,
+        access: membership.access,
+        holders: &holders(&mut tx, &draft, intent_id, now).await?,
+        original: None,
+        strict: ctx.settings.strict,
+    };
+    let ruling = judge(&draft, case, now)?;
+    let message = say(ctx, &mut log, &mut channel, draft, ruling)?;
+    log.save_with(&mut tx, &[&message], &[&channel]).await?;
+    idempotency::keep(&mut tx, caller, once, &message, now).await?;
+    tx.commit().await?;
+    ctx.metrics.messages.inc();
+    ctx.feed.notify_committed(intent_id);
+    Ok(Arc::new(message))
+}
+
+/// Returns the agents that hold the role addressed by a draft and can read the intent.
+async fn holders(
+    conn: &mut PgConnection,
+    draft: &Draft,
+    intent: IntentId,
+    now: Timestamp,
+) -> Outcome<Vec<String>> {
+    let Some(role) = draft.to.as_deref().and_then(|to| to.strip_prefix("role:")) else {
+        return Ok(Vec::new());
+    };
+    let agents = entente_kernel::identity::agents::holding(conn, &[role]).await?;
+    let at_work = agents.iter().filter(|agent| agent.status_at(now).takes_work());
+    let asked: Vec<(IntentId, &str)> = at_work.map(|agent| (intent, agent.agent_id.as_str())).collect();
+    let memberships = membership::find_all(conn, &asked, now).await?;
+    let readers = memberships.into_iter().filter(|(_, membership)| membership.access.reaches(Level::Read));
+    Ok(readers.map(|((_, agent), _)| agent).collect())
+}

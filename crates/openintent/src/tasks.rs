@@ -1,0 +1,352 @@
+//! Tasks (RFC-0012): creating, reading and changing them. Table `tasks`.
+//!
+//! The rows are in `tasks/rows.rs`, and relations between tasks in `tasks/links.rs`. The consequences of a task's
+//! end, of an agent's departure and of time are in `tasks/ends.rs`; plans are in `plans.rs`.
+
+mod ends;
+mod links;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use entente_domain::access::Level;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{IntentId, PlanId, TaskId};
+use entente_domain::openintent::tasks as domain;
+use entente_domain::openintent::tasks::change::{Change, Verb};
+use entente_domain::openintent::tasks::course::Course;
+use entente_domain::openintent::tasks::graph::{Wait, check_no_circle};
+use entente_domain::openintent::tasks::may::By;
+use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
+use entente_domain::refusal::{Code, Refusal};
+use sqlx::PgConnection;
+
+pub use ends::expire_due;
+pub(crate) use ends::{
+    agent_left, begin_with_agent, end_of_intent, intents_of_agent, record, settle, take_from,
+    take_without_access,
+};
+pub(crate) use links::of_plans;
+pub(crate) use rows::{among, load_all, set_plan};
+
+use crate::Ctx;
+use crate::plans;
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::identity::agents;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
+
+/// A task with the tasks that wait for it.
+#[derive(Debug, Clone)]
+pub struct TaskView {
+    /// The task at this moment.
+    pub task: Task,
+    /// The tasks that depend on it.
+    pub blocks: Vec<TaskId>,
+}
+
+/// Creates a task on an intent.
+///
+/// Returns the task as it was requested, pending (OI-8.1). If it waits for nothing it becomes ready at once,
+/// which does not count as a new version.
+///
+/// # Errors
+/// Fails if the intent does not exist, is not writable or is resolved, if a task or plan that it names is not on the
+/// intent, or if the request is invalid.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    ask: TaskAsk,
+    once: Option<&Idempotency>,
+) -> Outcome<Task> {
+    caller.require(Scope::IntentsWrite)?;
+    let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
+    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
+    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    require_unresolved(&membership)?;
+    let attempt = Attempt { intent_id, membership: &membership, agent: &agent, operation: "create_task" };
+    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let now = log.now();
+    let task = domain::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
+    if let Some(plan) = task.plan_id {
+        plans::require_joinable(&mut tx, intent_id, plan).await?;
+    }
+    let parent: Vec<TaskId> = task.parent_task_id.into_iter().collect();
+    wait_for(&mut tx, intent_id, "parent_task_id", &parent).await?;
+    let wait = wait_for(&mut tx, intent_id, "depends_on", &task.depends_on).await?;
+    let made = task.clone();
+    let course = Course::made(task, &wait);
+    rows::insert(&mut tx, &course.task).await?;
+    let answer = if course.task.status == TaskStatus::Ready { made } else { course.task };
+    record(ctx, &mut log, &agent, course.told);
+    log.save(&mut tx).await?;
+    idempotency::keep(&mut tx, caller, once, &answer, now).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent_id);
+    Ok(answer)
+}
+
+/// Requires that the intent is not resolved, because no work may begin on a resolved one.
+pub(crate) fn require_unresolved(membership: &Membership) -> Outcome<()> {
+    if !membership.status.is_terminal() {
+        return Ok(());
+    }
+    let message =
+        format!("The intent is {}; no work can be begun on it any more.", membership.status.as_str());
+    Err(Refusal::new(Code::IntentResolved, message).into())
+}
+
+/// Returns the state of these dependencies; each must be a task of the intent.
+async fn wait_for(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    member: &str,
+    ids: &[TaskId],
+) -> Outcome<Wait> {
+    if ids.is_empty() {
+        return Ok(Wait::default());
+    }
+    let found = among(conn, intent_id, ids).await?;
+    if let Some(missing) = ids.iter().find(|id| found.iter().all(|(known, ..)| known != *id)) {
+        return Err(no_task(member, &missing.to_string()).into());
+    }
+    Ok(Wait::of(&found.into_iter().map(|(id, status, _)| (id, status)).collect::<Vec<_>>()))
+}
+
+/// Builds the refusal of a name that is not a task of this intent.
+pub(crate) fn no_task(member: &str, named: &str) -> Refusal {
+    let message = format!("`{member}` names {named}, which is no task of this intent.");
+    Refusal::field(Code::Unprocessable, member, "unknown", message)
+}
+
+/// Returns one task.
+///
+/// # Errors
+/// Fails if the task does not exist or its intent is not readable.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<TaskView> {
+    caller.require(Scope::IntentsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    let task = rows::load(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
+    visit(&mut connection, ctx, caller, task.intent_id, "task").await?;
+    shown(&mut connection, vec![task.at(now)]).await?.pop().ok_or_else(|| not_found("task"))
+}
+
+/// Loads the caller's membership in the intent of a task or a plan; without read access it is not found.
+pub(crate) async fn visit(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    noun: &str,
+) -> Outcome<Membership> {
+    let membership = membership::find(conn, &caller.agent, intent_id, ctx.now()).await?;
+    membership.filter(|membership| membership.access.reaches(Level::Read)).ok_or_else(|| not_found(noun))
+}
+
+async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<TaskView>> {
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let mut blocks: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
+    for (id, dependent) in links::blocks(conn, &ids).await? {
+        blocks.entry(id).or_default().push(dependent);
+    }
+    Ok(tasks
+        .into_iter()
+        .map(|task| TaskView { blocks: blocks.remove(&task.id).unwrap_or_default(), task })
+        .collect())
+}
+
+/// Filter for an intent's tasks.
+#[derive(Debug, Clone, Default)]
+pub struct TaskFilter {
+    /// Only tasks in this status.
+    pub status: Option<TaskStatus>,
+    /// Only tasks of this agent.
+    pub assigned_agent: Option<String>,
+    /// Only tasks of this plan.
+    pub plan_id: Option<PlanId>,
+    /// Maximum number of results.
+    pub limit: u32,
+    /// Number of the oldest tasks to skip.
+    pub offset: u32,
+}
+
+/// Lists an intent's tasks, oldest first.
+///
+/// # Errors
+/// Fails if the intent does not exist or is not readable.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    filter: &TaskFilter,
+) -> Outcome<Vec<TaskView>> {
+    caller.require(Scope::IntentsRead)?;
+    let now = ctx.now();
+    let mut connection = ctx.pool.acquire().await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
+    let stored = rows::page(&mut connection, intent_id, filter, now).await?.into_iter();
+    let fits = |task: &Task| {
+        filter.status.is_none_or(|status| task.status == status)
+            && (filter.assigned_agent.is_none() || task.assigned_agent == filter.assigned_agent)
+    };
+    shown(&mut connection, stored.map(|task| task.at(now)).filter(fits).collect()).await
+}
+
+/// A task that an operation works on, under its intent's lock.
+struct Locked {
+    tx: Tx,
+    log: IntentLog,
+    membership: Membership,
+    course: Course,
+}
+
+impl Locked {
+    async fn open(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Self> {
+        caller.require(Scope::IntentsWrite)?;
+        let mut connection = ctx.pool.acquire().await?;
+        let intent_id = rows::home(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
+        drop(connection);
+        let mut tx = ctx.begin(&[intent_id]).await?;
+        let membership = visit(&mut tx, ctx, caller, intent_id, "task").await?;
+        membership.access.require(Level::Write)?;
+        let attempt =
+            Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "change_task" };
+        let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+        let log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+        let task = rows::load(&mut tx, id).await?.ok_or_else(|| not_found("task"))?;
+        let course = Course::begin(task, log.now());
+        Ok(Self { tx, log, membership, course })
+    }
+
+    /// Applies a decision of the domain rules, with all facts that they need.
+    ///
+    /// `claimer` is the agent that a claim may be made for. Its record is locked then, and no other: two records
+    /// locked in different orders could deadlock.
+    async fn ask(
+        &mut self,
+        ctx: &Ctx,
+        caller: &Caller,
+        claimer: Option<&str>,
+        token: Option<i64>,
+        jumps: bool,
+        ask: impl FnOnce(&mut Course, &By<'_>) -> Result<(), Refusal>,
+    ) -> Outcome<()> {
+        let mut record = None;
+        let mut plan = None;
+        if let Some(claimer) = claimer.filter(|_| !self.course.task.is_held()) {
+            agents::hold(&mut self.tx, claimer).await?;
+            record = agents::find(&mut self.tx, claimer).await?.map(|agent| agents::shown(ctx, agent));
+            if let Some(id) = self.course.task.plan_id {
+                plan = plans::load(&mut self.tx, id).await?;
+            }
+        }
+        let by = By {
+            agent: &caller.agent,
+            claimer: claimer.unwrap_or(&caller.agent),
+            record: record.as_ref(),
+            manages: self.membership.access.manages() || self.membership.coordinates,
+            token,
+            jumps,
+            strict: ctx.settings.strict,
+            plan: plan.as_ref(),
+            now: self.log.now(),
+        };
+        Ok(ask(&mut self.course, &by)?)
+    }
+
+    /// Requires that the agent that is to get the task has not left and may write to its intent.
+    async fn require_worker(&mut self, ctx: &Ctx, agent: &str) -> Outcome<()> {
+        let refuse = |kind: &str, message: String| {
+            Err(Refusal::field(Code::Unprocessable, "assigned_agent", kind, message).into())
+        };
+        agents::hold(&mut self.tx, agent).await?;
+        let record = agents::find(&mut self.tx, agent).await?.map(|agent| agents::shown(ctx, agent));
+        if record.is_some_and(|record| record.status.has_left()) {
+            return refuse("gone", format!("`{agent}` has left. Choose another agent."));
+        }
+        let membership = membership::find(&mut self.tx, agent, self.log.intent_id, ctx.now()).await?;
+        if membership.is_some_and(|membership| membership.access.reaches(Level::Write)) {
+            return Ok(());
+        }
+        refuse("no_access", format!("`{agent}` may not write to this intent. Grant it access first."))
+    }
+
+    /// Writes the changes of the task and their consequences, and commits.
+    async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<TaskView> {
+        let Self { mut tx, mut log, course, .. } = self;
+        let task = course.task.clone();
+        if !course.told.is_empty() {
+            settle(&mut tx, ctx, &mut log, actor, vec![course]).await?;
+            log.save(&mut tx).await?;
+        }
+        let shown = shown(&mut tx, vec![task]).await?.pop().ok_or_else(|| not_found("task"))?;
+        tx.commit().await?;
+        ctx.feed.notify_committed(log.intent_id);
+        Ok(shown)
+    }
+}
+
+/// Applies one verb to a task.
+///
+/// Of several concurrent claims of a task one succeeds. The claim has a number, and a caller that names an older one
+/// is told that its claim no longer holds.
+///
+/// # Errors
+/// Fails if the task does not exist or is not writable, if the version or the claim is stale, or if the domain rules
+/// refuse it.
+pub async fn act(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: TaskId,
+    seen: Option<i64>,
+    token: Option<i64>,
+    verb: Verb,
+) -> Outcome<TaskView> {
+    let mut locked = Locked::open(ctx, caller, id).await?;
+    if let Some(seen) = seen {
+        locked.course.task.require_version(seen)?;
+    }
+    if let Verb::Delegate { to, .. } = &verb {
+        locked.require_worker(ctx, to).await?;
+    }
+    let task = &locked.course.task;
+    let wait = wait_for(&mut locked.tx, task.intent_id, "depends_on", &task.depends_on).await?;
+    let claimer = (verb == Verb::Claim).then_some(caller.agent.as_str());
+    locked.ask(ctx, caller, claimer, token, false, |course, by| course.act(verb, &wait, by)).await?;
+    locked.close(ctx, &caller.agent).await
+}
+
+/// Changes a task, if `seen` is its current version.
+///
+/// # Errors
+/// Fails if the task does not exist or is not writable, if the version is stale, if a new dependency is not on the
+/// intent or would create a cycle, or if the domain rules refuse it.
+pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: Change) -> Outcome<TaskView> {
+    let mut locked = Locked::open(ctx, caller, id).await?;
+    locked.course.task.require_version(seen)?;
+    let claimer = change.claimer().unwrap_or(&caller.agent).to_owned();
+    if claimer != caller.agent {
+        locked.require_worker(ctx, &claimer).await?;
+    }
+    let depends_on = change.depends_on.as_ref().unwrap_or(&locked.course.task.depends_on);
+    let wait = wait_for(&mut locked.tx, locked.log.intent_id, "depends_on", depends_on).await?;
+    if let Some(depends_on) = &change.depends_on {
+        let below = links::below(&mut locked.tx, depends_on).await?.into_iter().collect();
+        check_no_circle(id, depends_on, &below)?;
+    }
+    let jumps = !ctx.settings.strict;
+    locked
+        .ask(ctx, caller, Some(&claimer), None, jumps, |course, by| course.change(change, &wait, by))
+        .await?;
+    locked.close(ctx, &caller.agent).await
+}

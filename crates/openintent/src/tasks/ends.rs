@@ -1,0 +1,254 @@
+//! Consequences for and of tasks. When a task is over, the tasks that wait for it become ready or are blocked, its
+//! channels close (RFC-0021 §7.3), and its plan continues or ends. Tasks also change when their intent is resolved,
+//! their agent leaves, or they are due.
+
+use std::collections::BTreeMap;
+
+use entente_domain::identity::principals::SYSTEM;
+use entente_domain::ids::{IntentId, TaskId};
+use entente_domain::log::events::Draft;
+use entente_domain::openintent::tasks::course::Course;
+use entente_domain::openintent::tasks::graph::Wait;
+use entente_domain::openintent::tasks::{Task, TaskStatus};
+use sqlx::PgConnection;
+
+use super::{links, rows};
+use crate::Ctx;
+use crate::{memory, plans};
+use entente_kernel::access::membership;
+use entente_kernel::channels;
+use entente_kernel::due::run_each;
+use entente_kernel::identity::agents;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{Outcome, Tx};
+
+/// Writes changed tasks, records their events, and applies the consequences, within an operation that holds the
+/// intent's lock.
+pub(crate) async fn settle(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+    courses: Vec<Course>,
+) -> Outcome<()> {
+    let mut courses = courses;
+    while !courses.is_empty() {
+        let mut ended: Vec<Task> = Vec::new();
+        for course in courses {
+            let task = write(conn, ctx, log, actor, course).await?;
+            if task.status.is_terminal() {
+                ended.push(task);
+            }
+        }
+        let ids: Vec<TaskId> = ended.iter().map(|task| task.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        channels::close_of_tasks(conn, ctx, log, &ids, actor).await?;
+        memory::end_of_tasks(conn, ctx, log, &ids, actor).await?;
+        for waiting in waiting_for(conn, log, &ids).await? {
+            write(conn, ctx, log, actor, waiting).await?;
+        }
+        // The plan may end together with its open tasks: these are loaded in their current state.
+        courses = plans::tasks_ended(conn, ctx, log, actor, &ended).await?;
+    }
+    Ok(())
+}
+
+async fn write(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+    course: Course,
+) -> Outcome<Task> {
+    rows::update(conn, &course.task).await?;
+    record(ctx, log, actor, course.told);
+    Ok(course.task)
+}
+
+/// Records the events of a task or a plan.
+pub(crate) fn record(
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+    told: Vec<(entente_domain::log::events::Kind, serde_json::Value)>,
+) {
+    for (kind, payload) in told {
+        log.record(ctx, Draft::of(kind, actor, payload));
+    }
+}
+
+/// Returns the tasks with a changed wait, now that these tasks are over.
+async fn waiting_for(conn: &mut PgConnection, log: &IntentLog, ended: &[TaskId]) -> Outcome<Vec<Course>> {
+    let ids = links::waiting_for(conn, ended).await?;
+    let tasks = rows::load_all(conn, &ids).await?;
+    let mut dependencies: Vec<TaskId> = tasks.iter().flat_map(|task| task.depends_on.clone()).collect();
+    dependencies.sort_unstable();
+    dependencies.dedup();
+    let found = rows::among(conn, log.intent_id, &dependencies).await?;
+    let statuses: BTreeMap<TaskId, TaskStatus> =
+        found.into_iter().map(|(id, status, _)| (id, status)).collect();
+    let mut moved = Vec::new();
+    for task in tasks {
+        let own: Vec<_> = task.depends_on.iter().filter_map(|id| Some((*id, *statuses.get(id)?))).collect();
+        let mut course = Course::of(task);
+        course.await_dependencies(&Wait::of(&own), log.now());
+        if !course.told.is_empty() {
+            moved.push(course);
+        }
+    }
+    Ok(moved)
+}
+
+/// Cancels every open task and plan of an intent that is resolved.
+pub(crate) async fn end_of_intent(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+) -> Outcome<()> {
+    let open = rows::open_of_intent(conn, log.intent_id).await?;
+    for task in rows::load_all(conn, &open).await? {
+        let mut course = Course::of(task);
+        course.end(TaskStatus::Cancelled, Some("The intent is resolved."), log.now());
+        record(ctx, log, actor, course.told);
+    }
+    rows::cancel_all(conn, log.intent_id, log.now()).await?;
+    plans::end_of_intent(conn, ctx, log, actor).await
+}
+
+/// Returns the intents on which an agent has open tasks or assignments.
+pub(crate) async fn intents_of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<IntentId>> {
+    let mut intents: Vec<IntentId> =
+        rows::of_agent(conn, agent).await?.into_iter().map(|(intent, _)| intent).collect();
+    intents.sort_unstable();
+    intents.dedup();
+    Ok(intents)
+}
+
+/// Releases the tasks of an agent that has left, on one intent.
+pub(crate) async fn agent_left(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    agent: &str,
+    actor: &str,
+) -> Outcome<()> {
+    let own = rows::of_agent(conn, agent).await?;
+    let ids: Vec<TaskId> =
+        own.into_iter().filter(|(intent, _)| *intent == log.intent_id).map(|(_, id)| id).collect();
+    take(conn, ctx, log, &ids, ("agent_left", actor)).await
+}
+
+/// Releases these tasks from the agents that have them or are to have them.
+async fn take(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    ids: &[TaskId],
+    (why, actor): (&str, &str),
+) -> Outcome<()> {
+    let now = log.now();
+    let mut courses = Vec::new();
+    for task in rows::load_all(conn, ids).await? {
+        let mut course = Course::begin(task, now);
+        // They may have been due before.
+        if course.task.assigned_agent.is_some() && !course.task.status.is_terminal() {
+            course.agent_left(why, now);
+        }
+        courses.push(course);
+    }
+    settle(conn, ctx, log, actor, courses).await
+}
+
+/// Releases the tasks of agents that may no longer write, within an operation that changed access.
+///
+/// Otherwise such an agent could not continue, and nobody else could claim the task.
+pub(crate) async fn take_without_access(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+) -> Outcome<()> {
+    let assigned = rows::assigned(conn, log.intent_id).await?;
+    let mut agents: Vec<(IntentId, &str)> =
+        assigned.iter().map(|(_, agent)| (log.intent_id, agent.as_str())).collect();
+    agents.sort_unstable();
+    agents.dedup();
+    let writers = membership::writers(conn, &agents, log.now()).await?;
+    let lost = assigned.iter().filter(|(_, agent)| !writers.contains(agent));
+    let ids: Vec<TaskId> = lost.map(|(id, _)| *id).collect();
+    take(conn, ctx, log, &ids, ("access_lost", actor)).await
+}
+
+/// Begins a transaction with the lock of the system log and, if the agent `leaves`, of every intent on which it has a
+/// task.
+pub(crate) async fn begin_with_agent(ctx: &Ctx, agent: &str, leaves: bool) -> Outcome<(Tx, Vec<IntentId>)> {
+    let mut intents = Vec::new();
+    if leaves {
+        let mut connection = ctx.pool.acquire().await?;
+        intents = intents_of_agent(&mut connection, agent).await?;
+    }
+    let mut locks = intents.clone();
+    locks.push(IntentId::SYSTEM);
+    Ok((ctx.begin(&locks).await?, intents))
+}
+
+/// Like [`agent_left`], on all these intents, whose locks are held.
+///
+/// Returns false, without any change, if the agent has taken a task on another intent since they were listed.
+pub(crate) async fn take_from(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    intents: &[IntentId],
+    agent: &str,
+    actor: &str,
+) -> Outcome<bool> {
+    agents::hold(conn, agent).await?;
+    if intents_of_agent(conn, agent).await?.iter().any(|intent| !intents.contains(intent)) {
+        return Ok(false);
+    }
+    for intent in intents {
+        let mut log = IntentLog::open(conn, *intent, None, ctx.now()).await?;
+        agent_left(conn, ctx, &mut log, agent, actor).await?;
+        log.save(conn).await?;
+    }
+    Ok(true)
+}
+
+/// Records the changes of up to `limit` due tasks, one intent at a time: timeouts of attempts, and ends of pauses.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let mut connection = ctx.pool.acquire().await?;
+    let mut due: BTreeMap<IntentId, Vec<TaskId>> = BTreeMap::new();
+    for (intent, id) in rows::due(&mut connection, ctx.now(), limit).await? {
+        due.entry(intent).or_default().push(id);
+    }
+    drop(connection);
+    run_each(due.into_iter().map(|(intent, ids)| expire_due_on(ctx, intent, ids))).await
+}
+
+/// Does the work of [`expire_due`] for these tasks of one intent.
+async fn expire_due_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<u64> {
+    let mut tx = ctx.begin(&[intent]).await?;
+    let mut log = IntentLog::open(&mut tx, intent, None, ctx.now()).await?;
+    let tasks = rows::load_all(&mut tx, &ids).await?;
+    let courses: Vec<Course> = tasks
+        .into_iter()
+        .map(|task| Course::begin(task, log.now()))
+        // Another server has written it already, or the task has changed.
+        .filter(|course| !course.told.is_empty())
+        .collect();
+    if courses.is_empty() {
+        return Ok(0);
+    }
+    let done = courses.len() as u64;
+    settle(&mut tx, ctx, &mut log, SYSTEM, courses).await?;
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(intent);
+    Ok(done)
+}

@@ -1,0 +1,69 @@
+//! Relations of tasks to each other and to plans, read from their rows (`rows.rs`).
+
+use entente_domain::ids::{PlanId, TaskId};
+use entente_domain::openintent::tasks::TaskStatus;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::rows::{status, uuids};
+use entente_kernel::Outcome;
+
+/// Returns the direct and indirect dependencies of these tasks, including themselves, each with its own
+/// dependencies.
+pub(crate) async fn below(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<(TaskId, Vec<TaskId>)>> {
+    let rows = sqlx::query!(
+        r#"-- tasks::below
+         WITH RECURSIVE below AS (
+             SELECT id, depends_on FROM tasks WHERE id = ANY($1)
+             UNION
+             SELECT t.id, t.depends_on FROM below b JOIN tasks t ON t.id = ANY(b.depends_on))
+         SELECT id AS "id!", depends_on AS "depends_on!" FROM below"#,
+        &uuids(ids)
+    )
+    .fetch_all(conn)
+    .await?;
+    let list = |ids: Vec<Uuid>| ids.into_iter().map(TaskId::from).collect();
+    Ok(rows.into_iter().map(|row| (row.id.into(), list(row.depends_on))).collect())
+}
+
+/// Returns the pending tasks that depend on one of these.
+pub(crate) async fn waiting_for(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<TaskId>> {
+    let rows = sqlx::query_scalar!(
+        "-- tasks::waiting_for
+         SELECT id FROM tasks WHERE depends_on && $1 AND status = 'pending' ORDER BY id",
+        &uuids(ids)
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(TaskId::from).collect())
+}
+
+/// Returns the tasks that depend on these, as pairs: `(one of these, one that depends on it)`.
+pub(crate) async fn blocks(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<(TaskId, TaskId)>> {
+    let rows = sqlx::query!(
+        r#"-- tasks::blocks
+         SELECT d.id AS "id!", t.id AS dependent FROM tasks t CROSS JOIN LATERAL UNNEST(t.depends_on) AS d (id)
+         WHERE t.depends_on && $1 ORDER BY t.id"#,
+        &uuids(ids)
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id.into(), row.dependent.into())).collect())
+}
+
+/// Returns the tasks of these plans with their statuses, in each plan's order.
+pub(crate) async fn of_plans(
+    conn: &mut PgConnection,
+    plans: &[PlanId],
+) -> Outcome<Vec<(PlanId, TaskId, TaskStatus)>> {
+    let ids: Vec<Uuid> = plans.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        r#"-- tasks::of_plans
+         SELECT plan_id AS "plan_id!", id, status FROM tasks WHERE plan_id = ANY($1)
+         ORDER BY plan_place NULLS LAST, id"#,
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(|row| Ok((row.plan_id.into(), row.id.into(), status(&row.status)?))).collect()
+}

@@ -1,0 +1,377 @@
+//! Rows of tasks. Table `tasks`.
+
+use entente_domain::clock::Timestamp;
+use entente_domain::ids::{IntentId, PlanId, TaskId};
+use entente_domain::openintent::tasks::{Task, TaskStatus};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::TaskFilter;
+use entente_kernel::{AppError, Outcome, unknown};
+
+/// Selects whole tasks: the query's name, and the clauses after `FROM tasks`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, output, artifacts,
+                    assigned_agent, claims, claimed_at, capabilities_required, depends_on, retry_policy, timeout_seconds,
+                    attempt, max_attempts, permissions, memory_policy, requires_tools, blocked_reason, error, metadata,
+                    version, created_by, created_at, started_at, completed_at, due_at
+             FROM tasks " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
+struct Row {
+    id: Uuid,
+    intent_id: Uuid,
+    plan_id: Option<Uuid>,
+    parent_task_id: Option<Uuid>,
+    name: String,
+    description: Option<String>,
+    status: String,
+    priority: String,
+    input: String,
+    output: Option<String>,
+    artifacts: Vec<String>,
+    assigned_agent: Option<String>,
+    claims: i64,
+    claimed_at: Option<Timestamp>,
+    capabilities_required: Vec<String>,
+    depends_on: Vec<Uuid>,
+    retry_policy: Option<String>,
+    timeout_seconds: Option<i32>,
+    attempt: i32,
+    max_attempts: i32,
+    permissions: String,
+    memory_policy: Option<String>,
+    requires_tools: String,
+    blocked_reason: Option<String>,
+    error: Option<String>,
+    metadata: String,
+    version: i64,
+    created_by: String,
+    created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+    due_at: Option<Timestamp>,
+}
+
+pub(super) fn status(word: &str) -> Outcome<TaskStatus> {
+    TaskStatus::parse(word).ok_or_else(|| unknown("task status", word))
+}
+
+fn number(stored: i32) -> Outcome<u32> {
+    u32::try_from(stored).map_err(|_negative| unknown("number of a task", &stored.to_string()))
+}
+
+fn column(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+impl TryFrom<Row> for Task {
+    type Error = AppError;
+
+    fn try_from(row: Row) -> Outcome<Self> {
+        Ok(Self {
+            id: row.id.into(),
+            intent_id: row.intent_id.into(),
+            plan_id: row.plan_id.map(PlanId::from),
+            parent_task_id: row.parent_task_id.map(TaskId::from),
+            name: row.name,
+            description: row.description,
+            status: status(&row.status)?,
+            priority: row.priority,
+            input: serde_json::from_str(&row.input)?,
+            output: row.output.as_deref().map(serde_json::from_str).transpose()?,
+            artifacts: row.artifacts,
+            assigned_agent: row.assigned_agent,
+            claims: row.claims,
+            claimed_at: row.claimed_at,
+            capabilities_required: row.capabilities_required,
+            depends_on: row.depends_on.into_iter().map(TaskId::from).collect(),
+            retry_policy: row.retry_policy,
+            timeout_seconds: row.timeout_seconds.map(number).transpose()?,
+            attempt: number(row.attempt)?,
+            max_attempts: number(row.max_attempts)?,
+            permissions: row.permissions,
+            memory_policy: row.memory_policy.as_deref().map(serde_json::from_str).transpose()?,
+            requires_tools: serde_json::from_str(&row.requires_tools)?,
+            blocked_reason: row.blocked_reason,
+            error: row.error,
+            metadata: serde_json::from_str(&row.metadata)?,
+            version: row.version,
+            created_by: row.created_by,
+            created_at: row.created_at,
+            started_at: row.started_at,
+            completed_at: row.completed_at,
+            due_at: row.due_at,
+        })
+    }
+}
+
+/// Loads a task as it is stored.
+pub(crate) async fn load(conn: &mut PgConnection, id: TaskId) -> Outcome<Option<Task>> {
+    Ok(load_all(conn, &[id]).await?.pop())
+}
+
+/// Loads these tasks as they are stored, oldest first.
+pub(crate) async fn load_all(conn: &mut PgConnection, ids: &[TaskId]) -> Outcome<Vec<Task>> {
+    let rows =
+        select!("tasks::load_all", "WHERE id = ANY($1) ORDER BY id", &uuids(ids)).fetch_all(conn).await?;
+    rows.into_iter().map(Task::try_from).collect()
+}
+
+/// Returns a page of an intent's tasks as they are stored, oldest first; a due task is filtered by its due status.
+pub(crate) async fn page(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    filter: &TaskFilter,
+    now: Timestamp,
+) -> Outcome<Vec<Task>> {
+    let open = filter.status.is_some_and(|status| !status.is_terminal());
+    let rows = if open {
+        // A task that is over never returns to such a status, so an index of open tasks suffices.
+        select!(
+            "tasks::page_of_open",
+            "WHERE intent_id = $1
+           AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked')
+           AND ($2::text IS NULL OR CASE WHEN due_at <= $7 THEN due_status ELSE status END = $2)
+           AND ($3::text IS NULL OR assigned_agent = $3)
+           AND ($4::uuid IS NULL OR plan_id = $4)
+         ORDER BY id LIMIT $5 OFFSET $6",
+            intent_id.uuid(),
+            filter.status.map(TaskStatus::as_str),
+            filter.assigned_agent,
+            filter.plan_id.map(PlanId::uuid),
+            i64::from(filter.limit),
+            i64::from(filter.offset),
+            now
+        )
+        .fetch_all(conn)
+        .await?
+    } else {
+        select!(
+            "tasks::page",
+            "WHERE intent_id = $1
+           AND ($2::text IS NULL OR CASE WHEN due_at <= $7 THEN due_status ELSE status END = $2)
+           AND ($3::text IS NULL OR assigned_agent = $3)
+           AND ($4::uuid IS NULL OR plan_id = $4)
+         ORDER BY id LIMIT $5 OFFSET $6",
+            intent_id.uuid(),
+            filter.status.map(TaskStatus::as_str),
+            filter.assigned_agent,
+            filter.plan_id.map(PlanId::uuid),
+            i64::from(filter.limit),
+            i64::from(filter.offset),
+            now
+        )
+        .fetch_all(conn)
+        .await?
+    };
+    rows.into_iter().map(Task::try_from).collect()
+}
+
+pub(super) fn uuids(ids: &[TaskId]) -> Vec<Uuid> {
+    ids.iter().map(|id| id.uuid()).collect()
+}
+
+/// Returns the intent that a task belongs to.
+pub(crate) async fn home(conn: &mut PgConnection, id: TaskId) -> Outcome<Option<IntentId>> {
+    let found = sqlx::query_scalar!("-- tasks::home\n SELECT intent_id FROM tasks WHERE id = $1", id.uuid())
+        .fetch_optional(conn)
+        .await?;
+    Ok(found.map(IntentId::from))
+}
+
+/// Returns those of these tasks that belong to the intent, with their statuses and plans.
+pub(crate) async fn among(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    ids: &[TaskId],
+) -> Outcome<Vec<(TaskId, TaskStatus, Option<PlanId>)>> {
+    let rows = sqlx::query!(
+        "-- tasks::among
+         SELECT id, status, plan_id FROM tasks WHERE id = ANY($1) AND intent_id = $2",
+        &uuids(ids),
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter()
+        .map(|row| Ok((row.id.into(), status(&row.status)?, row.plan_id.map(PlanId::from))))
+        .collect()
+}
+
+/// Returns the open tasks of an intent.
+pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<TaskId>> {
+    let rows = sqlx::query_scalar!(
+        "-- tasks::open_of_intent
+         SELECT id FROM tasks
+         WHERE intent_id = $1 AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked') ORDER BY id",
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(TaskId::from).collect())
+}
+
+/// Returns the open tasks of an intent that have an assigned agent, with the agent.
+pub(crate) async fn assigned(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<(TaskId, String)>> {
+    let rows = sqlx::query!(
+        r#"-- tasks::assigned
+         SELECT id, assigned_agent AS "agent!" FROM tasks
+         WHERE intent_id = $1 AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked')
+           AND assigned_agent IS NOT NULL ORDER BY id"#,
+        intent_id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id.into(), row.agent)).collect())
+}
+
+/// Returns the open tasks assigned to an agent, each with its intent.
+pub(crate) async fn of_agent(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<(IntentId, TaskId)>> {
+    let rows = sqlx::query!(
+        "-- tasks::of_agent
+         SELECT intent_id, id FROM tasks
+         WHERE assigned_agent = $1 AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked') ORDER BY id",
+        agent
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.intent_id.into(), row.id.into())).collect())
+}
+
+/// Returns up to `limit` due tasks, each with its intent.
+pub(crate) async fn due(
+    conn: &mut PgConnection,
+    now: Timestamp,
+    limit: i64,
+) -> Outcome<Vec<(IntentId, TaskId)>> {
+    let rows = sqlx::query!(
+        "-- tasks::due
+         SELECT intent_id, id FROM tasks WHERE due_at <= $1 ORDER BY due_at LIMIT $2",
+        now,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.intent_id.into(), row.id.into())).collect())
+}
+
+pub(crate) async fn insert(conn: &mut PgConnection, task: &Task) -> Outcome<()> {
+    sqlx::query!(
+        "-- tasks::insert
+         INSERT INTO tasks (id, intent_id, plan_id, parent_task_id, name, description, status, priority, input, artifacts,
+                            claims, capabilities_required, depends_on, retry_policy, timeout_seconds, attempt,
+                            max_attempts, permissions, memory_policy, requires_tools, blocked_reason, metadata, version,
+                            created_by, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+                 $24, $25)",
+        task.id.uuid(),
+        task.intent_id.uuid(),
+        task.plan_id.map(PlanId::uuid),
+        task.parent_task_id.map(TaskId::uuid),
+        task.name,
+        task.description,
+        task.status.as_str(),
+        task.priority,
+        serde_json::to_string(&task.input)?,
+        &task.artifacts,
+        task.claims,
+        &task.capabilities_required,
+        &uuids(&task.depends_on),
+        task.retry_policy,
+        task.timeout_seconds.map(column),
+        column(task.attempt),
+        column(task.max_attempts),
+        task.permissions,
+        task.memory_policy.as_ref().map(serde_json::to_string).transpose()?,
+        serde_json::to_string(&task.requires_tools)?,
+        task.blocked_reason,
+        serde_json::to_string(&task.metadata)?,
+        task.version,
+        task.created_by,
+        task.created_at
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Writes the columns of a task that may change.
+pub(crate) async fn update(conn: &mut PgConnection, task: &Task) -> Outcome<()> {
+    let due_status = task.due_at.map(|due| task.clone().at(due).status.as_str());
+    sqlx::query!(
+        "-- tasks::update
+         UPDATE tasks SET name = $2, description = $3, status = $4, priority = $5, input = $6, output = $7, artifacts = $8,
+                assigned_agent = $9, claims = $10, claimed_at = $11, depends_on = $12, attempt = $13,
+                blocked_reason = $14, error = $15, metadata = $16, version = $17, started_at = $18, completed_at = $19,
+                due_at = $20, due_status = $21
+         WHERE id = $1",
+        task.id.uuid(),
+        task.name,
+        task.description,
+        task.status.as_str(),
+        task.priority,
+        serde_json::to_string(&task.input)?,
+        task.output.as_ref().map(serde_json::to_string).transpose()?,
+        &task.artifacts,
+        task.assigned_agent,
+        task.claims,
+        task.claimed_at,
+        &uuids(&task.depends_on),
+        column(task.attempt),
+        task.blocked_reason,
+        task.error,
+        serde_json::to_string(&task.metadata)?,
+        task.version,
+        task.started_at,
+        task.completed_at,
+        task.due_at,
+        due_status
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Cancels every open task of an intent, in one statement.
+pub(crate) async fn cancel_all(conn: &mut PgConnection, intent_id: IntentId, now: Timestamp) -> Outcome<()> {
+    sqlx::query!(
+        "-- tasks::cancel_all
+         UPDATE tasks SET status = 'cancelled', completed_at = $2, version = version + 1, due_at = NULL, due_status = NULL
+         WHERE intent_id = $1 AND status IN ('pending', 'ready', 'claimed', 'running', 'blocked')",
+        intent_id.uuid(),
+        now
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Makes these the tasks of a plan, in this order; others leave it.
+pub(crate) async fn set_plan(conn: &mut PgConnection, plan: PlanId, tasks: &[TaskId]) -> Outcome<()> {
+    sqlx::query!(
+        "-- tasks::leave_plan
+         UPDATE tasks SET plan_id = NULL, plan_place = NULL WHERE plan_id = $1 AND NOT id = ANY($2)",
+        plan.uuid(),
+        &uuids(tasks)
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "-- tasks::join_plan
+         UPDATE tasks SET plan_id = $1, plan_place = k.place
+         FROM UNNEST($2::uuid[]) WITH ORDINALITY AS k (id, place) WHERE tasks.id = k.id",
+        plan.uuid(),
+        &uuids(tasks)
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
