@@ -40,7 +40,7 @@ clients: setup ## Run unmodified foreign clients against a real server
 web: setup ## Test the pages in a real browser; screenshots go to tests/web/output
 	@scripts/test.py web
 
-check: lint ## Check formatting, lints, documentation, and SQL
+check: lint ## Check formatting, lints, documentation, SQL, and the dependencies
 
 lint:
 	cargo fmt --all --check
@@ -50,6 +50,8 @@ lint:
 	scripts/schema.py --check
 	@# The documentation is for developers of this project, so it may link to private items.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --quiet
+	@# It says so, and succeeds, where cargo-deny or the network is missing.
+	scripts/deny.sh
 
 sqlx: ## Record all queries and their types in .sqlx, from the migrations
 	@scripts/sqlx.sh
@@ -64,8 +66,9 @@ bless: ## Regenerate openapi/entente.json
 	cargo run --quiet -- openapi > openapi/entente.json.tmp
 	mv openapi/entente.json.tmp openapi/entente.json
 
-deny: ## Check licences, advisories and sources of the dependencies (cargo install cargo-deny)
-	cargo deny check
+deny: ## Check licences, advisories and sources of the dependencies; installs cargo-deny if it is missing
+	@scripts/setup.sh deny
+	@scripts/deny.sh
 
 bench: setup ## Benchmark the domain rules alone, then run load tests beside PostgreSQL; the tables go to bench-results/
 	cargo bench -p entente-domain --bench law

@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
 # Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, the Python clients, and
 # a browser with its driver. Any version of Node.js with npm suffices: the tests bring their own in node_modules. With
-# the argument `run` it skips Python and the browser, which only the tests need. Does nothing, quickly, when everything
-# is installed.
+# the argument `run` it skips Python and the browser, which only the tests need; with `deny` it installs only cargo-deny,
+# which takes minutes where it must be compiled. Does nothing, quickly, when everything is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [ "${1:-}" = deny ]; then
+  if cargo deny --version >/dev/null 2>&1; then exit; fi
+  echo "installing: cargo-deny"
+  if command -v brew >/dev/null; then brew install cargo-deny; else cargo install --quiet --locked cargo-deny; fi
+  exit
+fi
 
 has_postgres() {
   for dir in "${ENTENTE_PG_BIN:-}" "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin \

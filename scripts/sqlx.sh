@@ -4,21 +4,36 @@
 #   scripts/sqlx.sh                      rewrites .sqlx
 #   scripts/sqlx.sh --check [COMMAND …]  compares instead, and fails when .sqlx differs from the code and the migrations
 #
-# COMMAND compiles the library; `make lint` passes clippy, so that the library is compiled only once.
+# COMMAND compiles the crates with queries; `make lint` passes clippy, so that they are compiled only once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 check=
 if [ "${1:-}" = --check ]; then check=yes; shift; fi
-[ $# -gt 0 ] || set -- cargo check --quiet --package entente-kernel
+# Every crate with a query, by its folder. The package's name is the folder's with `entente-` in front
+# (`tests/it/house_rules/crates.rs` checks this).
+crates=$(grep -rl --include='*.rs' 'sqlx::query' crates/*/src | cut -d/ -f2 | sort -u)
+if [ $# -eq 0 ]; then
+  set -- cargo check --quiet
+  for crate in $crates; do set -- "$@" --package "entente-$crate"; done
+fi
 DATABASE_URL=$(scripts/dev-db.sh)
 export DATABASE_URL SQLX_OFFLINE=false
 fresh=$(mktemp -d)
-# Queries are only checked when the crate is compiled, so touch it; its time is restored afterwards, so that other build
-# results stay valid.
-before=$(mktemp)
-touch -r crates/kernel/src/lib.rs "$before"
-trap 'touch -r "$before" crates/kernel/src/lib.rs; rm -rf "$fresh" "$before"; scripts/dev-db.sh stop' EXIT
-touch crates/kernel/src/lib.rs
+before=$(mktemp -d)
+restore() {
+  for crate in $crates; do
+    [ ! -e "$before/$crate" ] || touch -r "$before/$crate" "crates/$crate/src/lib.rs"
+  done
+  rm -rf "$fresh" "$before"
+  scripts/dev-db.sh stop
+}
+trap restore EXIT
+# Queries are only checked when their crate is compiled, so touch every crate that has some; its time is restored
+# afterwards, so that other build results stay valid.
+for crate in $crates; do
+  touch -r "crates/$crate/src/lib.rs" "$before/$crate"
+  touch "crates/$crate/src/lib.rs"
+done
 SQLX_OFFLINE_DIR=$fresh "$@"
 if [ -n "$check" ]; then
   diff -r .sqlx "$fresh" >/dev/null && exit

@@ -27,7 +27,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use entente_aee::ingest::IngestSettings;
-use entente_api::mcp::Site;
+use entente_api::http::site::Site;
 use entente_arcp::jobs::JobSettings;
 use entente_arcp::sessions::SessionSettings;
 use entente_domain::egress::Allowed;

@@ -17,12 +17,12 @@ use actix_web::dev::ServerHandle;
 use actix_web::web;
 use entente_aee::envelope_keys::KeyCache;
 use entente_aee::ingest::Ingest;
-use entente_aee::policy_snapshot::PolicyCache;
+use entente_aee::policy::snapshot::PolicyCache;
 use entente_aee::quotas::Quotas;
 use entente_api::http::hooks;
+use entente_api::http::login_throttle::LoginThrottle;
 use entente_api::http::middleware::RequestIds;
 use entente_api::http::{ApiState, Checkup, Connections, Pace};
-use entente_api::web::pace::Pace as Logins;
 use entente_arcp::jobs::JobWriter;
 use entente_bridges::{ArcpJobs, Ctx, States};
 use entente_domain::clock::Clock;
@@ -201,13 +201,13 @@ impl Server {
         let (webhook_sender, federation_sender) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
         if background {
-            background::start(&ctx, &sweeping, node, (&webhook_sender, &federation_sender), &tasks);
+            background::start(&ctx, &sweeping, node, &webhook_sender, &federation_sender, &tasks);
         }
         let spans = spans(&config, &ctx)?;
-        let writers = write(&config, (&ctx, node), &messages, &tasks);
+        let writers = write(&config, &ctx, node, &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
         let api_ctx = ctx.with_pool(api.clone());
-        let api_of = share(&config, api_ctx, (writers, tools), &tasks);
+        let api_of = share(&config, api_ctx, writers, tools, &tasks);
         let shared = web::Data::new(ApiState { spans: spans.clone(), ..api_of });
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
@@ -325,7 +325,7 @@ fn states(config: &Config, chance: &Arc<dyn Chance>) -> Result<States, StartErro
 
 /// Creates the runner of the bridges, which submits through the shared writers.
 fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<Bridging> {
-    let bridging = Arc::new(Bridging::new(ctx, &writers.0, &writers.1));
+    let bridging = Arc::new(Bridging::new(ctx, &writers.messages, &writers.jobs));
     if background {
         let (carrying, stopping) = (Arc::clone(&bridging), tasks.stopping().clone());
         tasks.keep("bridges", move || Arc::clone(&carrying).drive(stopping.clone()));
@@ -333,31 +333,33 @@ fn bridge(ctx: &Ctx, writers: &Writers, background: bool, tasks: &Tasks) -> Arc<
     bridging
 }
 
-/// The writers of messages, jobs and envelopes.
-type Writers = (Arc<MessageWriter>, Arc<JobWriter>, Ingest);
-
-/// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
-fn write(config: &Config, (ctx, node): (&Ctx, NodeId), messages: &PgPool, tasks: &Tasks) -> Writers {
-    let each = config.commit_writers;
-    let sending = ctx.with_pool(messages.clone()).openintent;
-    let (message_writer, job_writer) =
-        (MessageWriter::start(&sending, node, each, tasks), JobWriter::start(&ctx.arcp, node, each, tasks));
-    (Arc::new(message_writer), Arc::new(job_writer), Ingest::start(&ctx.aee, node, each, tasks))
+/// The writers, which commit in groups.
+struct Writers {
+    messages: Arc<MessageWriter>,
+    jobs: Arc<JobWriter>,
+    envelopes: Ingest,
 }
 
-fn share(
-    config: &Config,
-    ctx: Ctx,
-    ((message_writer, job_writer, ingest), tools): (Writers, CallQueue),
-    tasks: &Tasks,
-) -> ApiState {
+/// Starts the writers: of messages with their own pool, of jobs, and of envelopes.
+fn write(config: &Config, ctx: &Ctx, node: NodeId, messages: &PgPool, tasks: &Tasks) -> Writers {
+    let each = config.commit_writers;
+    let sending = ctx.with_pool(messages.clone()).openintent;
+    Writers {
+        messages: Arc::new(MessageWriter::start(&sending, node, each, tasks)),
+        jobs: Arc::new(JobWriter::start(&ctx.arcp, node, each, tasks)),
+        envelopes: Ingest::start(&ctx.aee, node, each, tasks),
+    }
+}
+
+/// Assembles the state that all request handlers share.
+fn share(config: &Config, ctx: Ctx, writers: Writers, tools: CallQueue, tasks: &Tasks) -> ApiState {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
     ApiState {
         ctx,
-        message_writer,
-        job_writer,
-        ingest,
+        message_writer: writers.messages,
+        job_writer: writers.jobs,
+        ingest: writers.envelopes,
         tools,
         limits: limits::limits(config),
         started: Instant::now(),
@@ -369,7 +371,7 @@ fn share(
         request_ids: RequestIds::new(start),
         connections: Arc::default(),
         held: Semaphore::new(HELD),
-        logins: Logins::default(),
+        logins: LoginThrottle::default(),
         site: config.site.clone(),
     }
 }

@@ -41,7 +41,8 @@ pub fn start(
     ctx: &Ctx,
     sweeping: &PgPool,
     node: NodeId,
-    (webhook_sender, federation_sender): (&Arc<WebhookSender>, &Arc<FederationSender>),
+    webhook_sender: &Arc<WebhookSender>,
+    federation_sender: &Arc<FederationSender>,
     tasks: &Tasks,
 ) {
     feeding::start(ctx, tasks);

@@ -1,5 +1,5 @@
 //! Revokes due credentials at their upstreams, and records the outcomes
-//! (`kernel/src/credentials/revoking.rs`). No transaction is open during a request; an upstream that hangs
+//! (`crates/arcp/src/credentials/revoking.rs`). No transaction is open during a request; an upstream that hangs
 //! delays only its own revocations until all permits are in use.
 
 use std::sync::Arc;

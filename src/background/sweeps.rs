@@ -5,11 +5,11 @@ pub mod turns;
 
 use std::time::Duration;
 
-use entente_aee::{envelope_logs, envelopes, exchanges};
-use entente_arcp::{credentials, jobs, sessions, workers};
+use entente_aee::{envelope_logs, retention, timeouts};
+use entente_arcp::{jobs, sessions, workers};
 use entente_bridges::Ctx;
+use entente_kernel::audit::checkpoints;
 use entente_kernel::identity::{keys, people};
-use entente_kernel::log::checkpoints;
 use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::{Outcome, access, idempotency};
@@ -276,11 +276,11 @@ impl Sweep {
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, batch).await,
             Self::Webhooks => deliveries::tidy(ctx, batch).await,
-            Self::Credentials => credentials::tidy(&ctx.arcp, batch).await,
+            Self::Credentials => jobs::tidy_credentials(&ctx.arcp, batch).await,
             Self::Sessions => sessions::forget(&ctx.arcp, batch).await,
             Self::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, batch).await,
-            Self::Pairs => exchanges::time_out(&ctx.aee, batch).await,
-            Self::Envelopes => envelopes::forget(&ctx.aee, batch).await,
+            Self::Pairs => timeouts::time_out(&ctx.aee, batch).await,
+            Self::Envelopes => retention::forget(&ctx.aee, batch).await,
             Self::Moments => moments::expire_due(&ctx.moments, batch).await,
             Self::Suspensions => suspensions::expire_due(&ctx.openintent, batch).await,
             Self::Coordinators => coordinators::expire_due(&ctx.openintent, batch).await,

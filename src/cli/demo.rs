@@ -16,7 +16,7 @@ use clap::Args;
 use entente_client::remote::{Api, Failure as Refusal};
 use entente_client::tail::Frames;
 use entente_domain::egress::Allowed;
-use entente_domain::log::export::Export;
+use entente_domain::openintent::intents::export::Export;
 use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
 use serde_json::{Value, json};

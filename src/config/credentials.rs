@@ -9,7 +9,7 @@ use std::fmt;
 
 use entente_domain::arcp::capabilities::Namespace;
 use entente_domain::arcp::credentials::Rule;
-use entente_domain::arcp::globs::Glob;
+use entente_domain::globs::Glob;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

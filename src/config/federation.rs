@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use entente_domain::arcp::globs::Glob;
+use entente_domain::globs::Glob;
 use entente_domain::identity::principals::check_name;
 use entente_domain::limits::FEDERATION_PEERS;
 use entente_domain::openintent::federation::signing::parse_key;

@@ -8,12 +8,12 @@ mod traces;
 use std::time::Duration;
 
 use entente::background::sweeps::Sweep;
-use entente_aee::{envelope_logs, envelopes, exchanges};
-use entente_arcp::{credentials, jobs, sessions, workers};
+use entente_aee::{envelope_logs, retention, timeouts};
+use entente_arcp::{jobs, sessions, workers};
 use entente_bridges::Ctx;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
-use entente_kernel::log::checkpoints;
+use entente_kernel::audit::checkpoints;
 use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
 use entente_kernel::{access, idempotency};
@@ -231,14 +231,14 @@ async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
         Sweep::Drains => departures::finish_drains(&ctx.openintent, limit).await,
         Sweep::Idempotency => idempotency::forget(ctx, limit).await,
         Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
-        Sweep::Credentials => credentials::tidy(&ctx.arcp, limit).await,
+        Sweep::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
         Sweep::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
         Sweep::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
         Sweep::Workers => workers::tidy(&ctx.arcp, limit).await,
         Sweep::Sessions => sessions::forget(&ctx.arcp, limit).await,
         Sweep::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, limit).await,
-        Sweep::Pairs => exchanges::time_out(&ctx.aee, limit).await,
-        Sweep::Envelopes => envelopes::forget(&ctx.aee, limit).await,
+        Sweep::Pairs => timeouts::time_out(&ctx.aee, limit).await,
+        Sweep::Envelopes => retention::forget(&ctx.aee, limit).await,
         Sweep::Moments => moments::expire_due(&ctx.moments, limit).await,
         Sweep::Links => entente_kernel::identity::people::tidy(ctx, limit).await,
         Sweep::Memory => entente_openintent::memory::expire_due(&ctx.openintent, limit).await,

@@ -20,9 +20,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::Ctx;
-use crate::envelopes;
 use crate::envelopes::StoredEnvelope;
-use crate::policy_snapshot;
+use crate::parties;
+use crate::policy::snapshot;
 use crate::refutations::Refutation;
 use entente_kernel::{Caller, Outcome};
 
@@ -75,7 +75,7 @@ pub async fn answer(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) 
     let purpose = asked.purpose.as_str();
     let payload = asked.payload();
     if let Some(schema) = own(purpose) {
-        let faults = policy_snapshot::check(ctx, schema, payload, Schema::faults).await?;
+        let faults = snapshot::check(ctx, schema, payload, Schema::faults).await?;
         if !faults.is_empty() {
             let mut answer = Answer::error(
                 "E_INVALID_PAYLOAD",
@@ -243,7 +243,7 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
     let kind = text("type_hint").and_then(Subject::kind).unwrap_or(EnvelopeType::Task);
     let purpose = text("intent").unwrap_or_default();
     let given = payload.get("payload_to_validate").unwrap_or(&Value::Null);
-    let book = policy_snapshot::latest(ctx).await?;
+    let book = snapshot::latest(ctx).await?;
     let errors = match book.faults(ctx, purpose, kind, given).await? {
         Some(faults) => event_payload(&faults),
         None => json!([{
@@ -260,5 +260,5 @@ async fn validate(ctx: &Ctx, payload: &Value) -> Outcome<Answer> {
 /// many.
 async fn seen(ctx: &Ctx, asked: &Envelope, id: &str) -> Outcome<Option<StoredEnvelope>> {
     let mut connection = ctx.pool.acquire().await?;
-    envelopes::seen_by(&mut connection, |entity| entity == asked.sender, id).await
+    parties::seen_by(&mut connection, |entity| entity == asked.sender, id).await
 }

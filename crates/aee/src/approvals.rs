@@ -22,13 +22,13 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::envelopes;
-use crate::envelopes::StoredEnvelope;
+use crate::envelopes::{Disposition, PreparedEnvelope, StoredEnvelope};
 use crate::ingest;
-use crate::ingest::{Disposition, IngestResult, PreparedEnvelope};
+use crate::ingest::IngestResult;
 use crate::mailboxes;
 use crate::mailboxes::Item;
-use crate::policy_snapshot;
-use crate::policy_snapshot::PolicySnapshot;
+use crate::policy::snapshot::PolicySnapshot;
+use crate::policy::{snapshot, version};
 use crate::{envelope_keys, exchanges, redactions};
 use entente_kernel::identity::principals;
 use entente_kernel::{AppError, Caller, Outcome, not_found};
@@ -190,7 +190,7 @@ pub async fn decide(
         let message = format!("`reason` may have at most {TEXT_BYTES} bytes.");
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
     }
-    let book = policy_snapshot::latest(ctx).await?;
+    let book = snapshot::latest(ctx).await?;
     let mut tx = ctx.pool.begin().await?;
     // Same lock order as ingest: exchanges, then mailboxes.
     let pairs = exchanges::lock_task(&mut tx, id).await?;
@@ -208,12 +208,12 @@ pub async fn decide(
     let by = caller.principal();
     let put = match decision {
         Decision::Approve => {
-            exchanges::agree(&mut tx, id, (by, now), reason).await?;
-            hand_out(ctx, &mut tx, &book, (&task, &held), now).await?
+            exchanges::agree(&mut tx, id, by, now, reason).await?;
+            hand_out(ctx, &mut tx, &book, &task, &held, now).await?
         }
         Decision::Decline => {
             let prepared = declined(ctx, &task, reason, now)?;
-            exchanges::decline(&mut tx, id, &prepared.envelope.id, (by, now), reason).await?;
+            exchanges::decline(&mut tx, id, &prepared.envelope.id, by, now, reason).await?;
             ingest::put(ctx, &mut tx, &mut HashSet::new(), &[prepared], now).await?
         }
     };
@@ -230,12 +230,13 @@ async fn hand_out(
     ctx: &Ctx,
     conn: &mut PgConnection,
     book: &PolicySnapshot,
-    (task, held): (&StoredEnvelope, &[Pair]),
+    task: &StoredEnvelope,
+    held: &[Pair],
     now: Timestamp,
 ) -> Outcome<IngestResult> {
     let envelope = read(task.body.as_bytes())?;
-    policy_snapshot::hold(conn).await?;
-    if policy_snapshot::version(conn).await? != book.version {
+    version::hold(conn).await?;
+    if version::current(conn).await? != book.version {
         return Err(AppError::Overtaken);
     }
     if let Some(kid) = task.receipt.verified.kid.clone() {
@@ -245,11 +246,10 @@ async fn hand_out(
         }
     }
     let signed = task.receipt.verified.by == Voucher::Sig;
-    let link = (task.sender.as_str(), task.recipient.as_str());
-    let passage = ingest::passage(ctx, book, link, &task.purpose, signed)?;
-    let whole = (&envelope, &task.receipt);
+    let passage = ingest::passage(ctx, book, &task.sender, &task.recipient, &task.purpose, signed)?;
+    let receipt = &task.receipt;
     if !passage.redact.is_empty() {
-        let made = redactions::stand_in(ctx, whole, &task.recipient, &passage.redact, now)?;
+        let made = redactions::stand_in(ctx, &envelope, receipt, &task.recipient, &passage.redact, now)?;
         let mut put = ingest::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
         return match put.answers.pop() {
             Some(Err(refused)) => Err(refused),
@@ -262,14 +262,14 @@ async fn hand_out(
     for entity in respondents {
         // Rules are checked per listener of a bus. The exchange of a barred listener waits until its
         // deadline.
-        let link = (task.sender.as_str(), entity);
-        let Ok(passage) = ingest::passage(ctx, book, link, &task.purpose, signed) else { continue };
+        let passage = ingest::passage(ctx, book, &task.sender, entity, &task.purpose, signed);
+        let Ok(passage) = passage else { continue };
         if passage.redact.is_empty() {
             let end = ends.get(entity).copied().unwrap_or_default();
             let effective = passage.believed(task.receipt.effective_priority);
             items.push(Item::new(entity, end + 1, &task.id, effective, now));
         } else {
-            made.push(redactions::stand_in(ctx, whole, entity, &passage.redact, now)?);
+            made.push(redactions::stand_in(ctx, &envelope, receipt, entity, &passage.redact, now)?);
         }
     }
     mailboxes::put(conn, &items).await?;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use crate::policy_snapshot;
+use crate::policy::version;
 use entente_kernel::identity::entities::speaks_for;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, unknown};
@@ -83,7 +83,7 @@ pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str)
     let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let Some(revoked) = domain::revoke(&known, log.now()) else { return Ok(known) };
     // Waits for commits of envelopes that it signed; later ones find it revoked.
-    policy_snapshot::change(&mut tx).await?;
+    version::change(&mut tx).await?;
     end(&mut tx, &revoked).await?;
     log.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, event_payload(&revoked)));
     log.save(&mut tx).await?;

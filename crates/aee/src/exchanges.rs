@@ -1,18 +1,14 @@
 //! Exchanges of a task and its expected respondent (AEE §4). Table `aee_pairs`.
 //! `entente_domain::aee::envelopes::pairing` decides when an answer counts.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 
 use entente_domain::aee::envelopes::approvals::Decided;
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
-use entente_domain::aee::envelopes::{EnvelopeType, Priority, letters};
 use entente_domain::clock::Timestamp;
 use sqlx::PgConnection;
 
-use crate::Ctx;
-use crate::ingest;
-use crate::ingest::PreparedEnvelope;
-use entente_kernel::{AppError, Outcome, unknown};
+use entente_kernel::{AppError, Outcome};
 
 struct Row {
     task_id: String,
@@ -87,7 +83,8 @@ pub(crate) async fn lock_task(conn: &mut PgConnection, task: &str) -> Outcome<Ve
 pub(crate) async fn agree(
     conn: &mut PgConnection,
     task: &str,
-    (who, at): (&str, Timestamp),
+    who: &str,
+    at: Timestamp,
     reason: Option<&str>,
 ) -> Outcome<()> {
     sqlx::query!(
@@ -109,7 +106,8 @@ pub(crate) async fn decline(
     conn: &mut PgConnection,
     task: &str,
     ended_by: &str,
-    (who, at): (&str, Timestamp),
+    who: &str,
+    at: Timestamp,
     reason: Option<&str>,
 ) -> Outcome<()> {
     sqlx::query!(
@@ -187,13 +185,8 @@ pub async fn close(conn: &mut PgConnection, ended: &[(String, String, String)]) 
     Ok(())
 }
 
-/// Times out up to `limit` overdue exchanges, notifies their askers (AEE §11.6) and returns their number.
-///
-/// # Errors
-/// The database query fails.
-pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let now = ctx.now();
-    let mut tx = ctx.pool.begin().await?;
+/// Marks up to `limit` overdue exchanges as timed out, and returns them.
+pub(crate) async fn time_out(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<Pair>> {
     let due = sqlx::query_as!(
         Row,
         "-- aee_pairs::time_out
@@ -207,61 +200,9 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
         now,
         limit
     )
-    .fetch_all(&mut *tx)
-    .await?;
-    let done = due.len() as u64;
-    if done == 0 {
-        return Ok(0);
-    }
-    // Exchanges asked by the gateway on behalf of others are left out: the asker has one of its own.
-    let due = due.into_iter().filter(|row| row.asker != ctx.state.settings.entity);
-    let due = due.map(Row::pair).collect::<Outcome<Vec<Pair>>>()?;
-    let tasks: BTreeSet<&str> = due.iter().map(|pair| pair.task_id.as_str()).collect();
-    let tasks = headings(&mut tx, &tasks.into_iter().collect::<Vec<_>>()).await?;
-    let notices = due.iter().map(|pair| notice(ctx, tasks.get(&pair.task_id), pair, now));
-    let prepared_envelopes = notices.collect::<Outcome<Vec<PreparedEnvelope>>>()?;
-    let put = ingest::put(ctx, &mut tx, &mut HashSet::new(), &prepared_envelopes, now).await?;
-    tx.commit().await?;
-    put.announce(ctx);
-    // An asker without a mailbox cannot be notified.
-    for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
-        tracing::debug!(error = %refused, "a timeout was told to nobody");
-    }
-    Ok(done)
-}
-
-/// Purpose and effective priority of these tasks.
-async fn headings(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<HashMap<String, (String, Priority)>> {
-    let rows = sqlx::query!(
-        "-- aee_pairs::headings\n SELECT id, purpose, effective_priority FROM aee_envelopes WHERE id = ANY($1)",
-        tasks as &[&str]
-    )
     .fetch_all(conn)
     .await?;
-    let read = |word: &str| Priority::parse(word).ok_or_else(|| unknown("priority", word));
-    rows.into_iter().map(|row| Ok((row.id, (row.purpose, read(&row.effective_priority)?)))).collect()
-}
-
-/// The gateway's error to the asker.
-fn notice(
-    ctx: &Ctx,
-    task: Option<&(String, Priority)>,
-    pair: &Pair,
-    now: Timestamp,
-) -> Outcome<PreparedEnvelope> {
-    let message = format!("`{}` did not answer in time. Ask again, or somebody else.", pair.respondent);
-    let letter = letters::Letter {
-        kind: EnvelopeType::Error,
-        sender: &ctx.state.settings.entity,
-        recipient: &pair.asker,
-        purpose: task.map_or("entente.post.timeout", |(purpose, _)| purpose),
-        corr: &pair.corr,
-        reply_to: Some(&pair.task_id),
-        priority: task.map_or(Priority::Normal, |(_, effective)| *effective),
-        payload: letters::failure("E_TIMEOUT", &message, true),
-        trace: None,
-    };
-    PreparedEnvelope::own(letter.write(now, &*ctx.chance)?)
+    due.into_iter().map(Row::pair).collect()
 }
 
 /// Deletes the exchanges of deleted tasks.

@@ -7,8 +7,8 @@ use sqlx::PgConnection;
 
 use super::mailboxes;
 use crate::{Ctx, State};
-use entente_kernel::feed::WakeKey;
 use entente_kernel::hooks::{Hook, Reaction};
+use entente_kernel::wakeups::WakeKey;
 
 /// The hooks of AEE.
 pub struct Aee(pub Arc<State>);

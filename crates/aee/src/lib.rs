@@ -1,5 +1,6 @@
 //! AEE 1: accepting envelopes, mailboxes, buses, policies, schemas and approvals.
 
+pub mod acceptance;
 pub mod answers;
 pub mod approvals;
 pub mod buses;
@@ -10,12 +11,14 @@ pub mod exchanges;
 pub mod hooks;
 pub mod ingest;
 pub mod mailboxes;
-pub mod policy_snapshot;
+pub mod parties;
+pub mod policy;
 pub mod quotas;
 pub(crate) mod redactions;
 pub mod refutations;
-pub mod rules;
-pub mod schemas;
+pub mod retention;
+pub mod threads;
+pub mod timeouts;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,7 +29,7 @@ use entente_kernel::webhooks::Post;
 use crate::envelope_keys::KeyCache;
 use crate::ingest::IngestSettings;
 use crate::mailboxes::Letter;
-use crate::policy_snapshot::PolicyCache;
+use crate::policy::snapshot::PolicyCache;
 use crate::quotas::Quotas;
 
 /// Encoder of envelopes in an entity's mailbox for webhooks, provided by the API.

@@ -6,6 +6,7 @@
 
 mod rows;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use entente_domain::aee::envelopes::is_bus;
@@ -24,8 +25,8 @@ pub(crate) use crate::mailboxes::rows::{
     Item, forget, held_by, holders, lock, locked, open_row, put, versions,
 };
 use crate::mailboxes::rows::{after, lock_rows, mark, next};
-use entente_kernel::feed::WakeKey;
 use entente_kernel::identity::entities::speaks_for;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome, not_found};
 
 /// Maximum number of seconds that a picked item is held.
@@ -41,6 +42,9 @@ pub struct Mailbox {
     /// Every item up to this number is acknowledged.
     pub acked_seq: i64,
 }
+
+/// A writer's cache: the mailboxes known to exist, which are never deleted.
+pub type Known = HashSet<String>;
 
 /// An item with its envelope.
 #[derive(Debug, Clone)]

@@ -45,7 +45,8 @@ impl Quotas {
     /// [`Code::RateLimited`] if either has reached its total limit.
     pub fn admit(
         &self,
-        (principal, sender): (&str, &str),
+        principal: &str,
+        sender: &str,
         priority: Priority,
         since_start: Duration,
     ) -> Result<Priority, Refusal> {
@@ -60,7 +61,7 @@ impl Quotas {
     }
 
     /// Counts `others` further recipients of an envelope that was admitted.
-    pub fn charge(&self, (principal, sender): (&str, &str), others: u32, since_start: Duration) {
+    pub fn charge(&self, principal: &str, sender: &str, others: u32, since_start: Duration) {
         self.senders.charge(sender, others, since_start);
         if principal != sender {
             self.principals.charge(principal, others, since_start);

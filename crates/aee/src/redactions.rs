@@ -1,8 +1,8 @@
 //! Redacted envelopes: forwarding an envelope when a rule removes parts of it (AEE §11.5), and returning its answer.
 //!
-//! The form is in `entente_domain::aee::envelopes::redaction`, the rules are in `rules.rs`. Only the original's sender can
-//! read the original. Its recipients get a task, a result, … from the gateway and answer the gateway, which forwards
-//! the answer to the original sender. On both ends of the link, only the gateway has seen everything.
+//! The form is in `entente_domain::aee::envelopes::redaction`, the rules are in `policy/rules.rs`. Only the original's
+//! sender can read the original. Its recipients get a task, a result, … from the gateway and answer the gateway, which
+//! forwards the answer to the original sender. On both ends of the link, only the gateway has seen everything.
 
 use entente_domain::aee::envelopes::receipt::{Receipt, Voucher};
 use entente_domain::aee::envelopes::redaction::Instead;
@@ -11,8 +11,8 @@ use entente_domain::clock::Timestamp;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use crate::ingest::{Disposition, Original, PreparedEnvelope};
-use crate::policy_snapshot::PolicySnapshot;
+use crate::envelopes::{Disposition, Original, PreparedEnvelope};
+use crate::policy::snapshot::PolicySnapshot;
 use crate::{envelopes, exchanges};
 use entente_kernel::Outcome;
 
@@ -46,7 +46,8 @@ pub(crate) fn instead(
 /// Builds the redacted form of a task that was accepted earlier, for one recipient.
 pub(crate) fn stand_in(
     ctx: &Ctx,
-    (task, receipt): (&Envelope, &Receipt),
+    task: &Envelope,
+    receipt: &Receipt,
     recipient: &str,
     without: &[String],
     now: Timestamp,

@@ -1,7 +1,8 @@
 //! Client-facing interfaces: REST with server-sent events (`http`), ARCP over WebSocket and stdio (`arcp`),
 //! MCP (`mcp`) and the web pages (`web`). They parse, authenticate and shape responses; `entente_kernel` does
-//! the work.
+//! the work. `app` joins them into one application.
 
+pub mod app;
 pub mod arcp;
 pub mod http;
 pub mod mcp;

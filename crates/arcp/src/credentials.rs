@@ -35,7 +35,9 @@ pub use admin::{CredentialFilter, Listed, list, retry};
 pub use provisioners::{
     Answer, Minted, Order, Provisioner, ProvisionerError, Provisioners, Target, Upstream,
 };
-pub use revoking::{Due, claim, record, tidy};
+pub(crate) use reading::late;
+pub(crate) use revoking::tidy;
+pub use revoking::{Due, claim, record};
 pub(crate) use rotating::{Rotation, prior, renew, turn_over};
 
 /// Maximum size of a value in bytes; signed tokens have a few thousand.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::jobs;
 use crate::{Ctx, State};
-use entente_kernel::feed::WakeKey;
 use entente_kernel::hooks::{Hook, Reaction};
+use entente_kernel::wakeups::WakeKey;
 
 /// The hooks of ARCP.
 pub struct Arcp(pub Arc<State>);

@@ -15,7 +15,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use crate::jobs::rows::{column, number, on_lost};
+use crate::columns::{column, number, on_lost};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, Outcome};
 
@@ -182,7 +182,7 @@ pub async fn register(
     if is_default {
         undo_default(&mut tx, name).await?;
     }
-    save(&mut tx, (name, version), owner, is_default, &terms, log.now()).await?;
+    save(&mut tx, name, version, owner, is_default, &terms, log.now()).await?;
     let payload = json!({
         "agent": format!("{name}@{version}"), "owner": owner, "default": is_default, "on_lost": terms.on_lost,
         "max_attempts": terms.max_attempts, "max_runtime_sec": terms.max_runtime, "requires_model_use": terms.needs_model,
@@ -237,7 +237,8 @@ async fn undo_default(conn: &mut PgConnection, name: &str) -> Outcome<()> {
 
 async fn save(
     conn: &mut PgConnection,
-    (name, version): (&str, &str),
+    name: &str,
+    version: &str,
     owner: &str,
     is_default: bool,
     terms: &Terms,

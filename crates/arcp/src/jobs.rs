@@ -1,18 +1,20 @@
 //! Jobs (ARCP §7 to §10), from acceptance to their single end. `entente_domain::arcp::jobs` defines the valid
 //! transitions; this module checks callers and records the results.
 //!
-//! `writer.rs` commits submissions and reports in groups. `submit.rs` accepts jobs, `claims.rs` gives them to
-//! workers, `beats.rs` extends claims, `reports.rs` takes reports, `authority.rs` authorises operations,
-//! `delegation.rs` creates children, `cancel.rs` and `time.rs` end jobs, `reading.rs` reads them,
-//! `results.rs` reassembles streamed results. Changes of single jobs go through `locked.rs`. Tables: `jobs` and
-//! `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`; `job_budgets` and
-//! `job_reservations` in `budgets.rs`.
+//! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
+//! `preparing.rs` provides their credentials, `claims.rs` gives them to workers, `beats.rs` extends claims, `reports.rs`
+//! applies reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
+//! end jobs, `reading.rs` reads them, `results.rs` reassembles streamed results. Changes of single jobs go through
+//! `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`;
+//! `job_budgets` and `job_reservations` in `budgets.rs`.
 
+mod acceptance;
 mod authority;
 mod awaiting;
 mod beats;
 mod budgets;
 mod cancel;
+mod claim_tokens;
 mod claims;
 mod delegation;
 mod locked;
@@ -22,7 +24,7 @@ mod reading;
 mod reports;
 mod results;
 mod rotation;
-pub(crate) mod rows;
+mod rows;
 mod streaming;
 mod submit;
 mod time;
@@ -31,6 +33,7 @@ mod writes;
 
 use std::time::Duration;
 
+pub use acceptance::{Origin, Submitted};
 pub use authority::{Allowed, OperationAsk, authorize, settle};
 pub use awaiting::Waiting;
 pub use awaiting::worked_on;
@@ -39,17 +42,16 @@ pub use cancel::{Canceller, cancel};
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
-pub use log::Stored;
+pub use log::{JobEventPosition, Stored};
+pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};
 pub use reports::{Denied, End, EventAsk, Reported};
 pub use results::{Piece, Result, pieces, result};
 pub use rotation::{Rotated, rotate};
 pub(crate) use streaming::versions;
-pub use streaming::{JobEventPosition, everything, look_around, start_of_everything};
-pub use submit::{Origin, Submitted};
+pub use streaming::{everything, look_around, start_of_everything};
 pub use time::{expire_due, forget_keys};
 pub use writer::JobWriter;
-pub(crate) use writes::drop_preparing;
 
 /// Visibility of other principals' jobs (ARCP-W-10.9); defaults to one's own jobs only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

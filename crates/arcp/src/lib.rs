@@ -1,9 +1,11 @@
 //! ARCP 1.1: jobs, the workers that run them, client sessions and provisioned credentials.
 
+mod columns;
 pub mod credentials;
 pub mod hooks;
 pub mod inventory;
 pub mod jobs;
+mod session_rows;
 pub mod sessions;
 pub mod workers;
 

@@ -2,14 +2,14 @@
 //! events, can be resumed for a while, and is deleted only then.
 //!
 //! This file opens and resumes sessions. `keeping.rs` maintains and ends them, `follows.rs` subscribes to jobs,
-//! `frames.rs` reads the frames to send, `counters.rs` numbers the events of the job writers, `rows.rs` is the table.
+//! `frames.rs` reads the frames to send, `opener.rs` knows the credential that opened a session; `session_rows.rs` is the
+//! table, which the writers of jobs use as well.
 //! The conversation itself is in `entente_domain::arcp::sessions`, its connection in `api/src/arcp`.
 
-pub(crate) mod counters;
 mod follows;
 mod frames;
 mod keeping;
-mod rows;
+mod opener;
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ use tokio::time::sleep;
 
 use crate::Ctx;
 use crate::credentials;
-use crate::sessions::rows::Session;
-use entente_kernel::feed::WakeKey;
+use crate::session_rows::{self, Session};
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome, Tx, idempotency};
 
 pub use follows::{Followed, Since, follow, followed, observed, plan, unfollow};
 pub use frames::{Batch, after, press};
 pub use keeping::{acked, forget, is_idle, keep, leave};
-pub use rows::presented;
+pub use opener::presented;
 
 /// Time that a client with the previous token waits, because the holder of the current one may be about to show a
 /// sign of life.
@@ -87,6 +87,21 @@ pub struct Entered {
     pub acked: i64,
 }
 
+impl Entered {
+    /// Returns a session for its connection, with the token just created for it.
+    fn new(session: &Session, token: String) -> Self {
+        Self {
+            id: session.id,
+            connection: session.connection,
+            dialect: session.dialect,
+            features: session.features,
+            token,
+            lines: session.lines,
+            acked: session.acked_seq,
+        }
+    }
+}
+
 /// Opens a session.
 ///
 /// # Errors
@@ -111,11 +126,11 @@ pub async fn open(ctx: &Ctx, caller: &Caller, arrival: Arrival) -> Outcome<Enter
         client: arrival.client,
         expires_at: until(ctx, now),
         lines: arrival.lines,
-        opened_by: rows::opened_by(caller),
+        opened_by: opener::opened_by(caller),
     };
-    rows::insert(&mut tx, &session, now).await?;
+    session_rows::insert(&mut tx, &session, now).await?;
     tx.commit().await?;
-    Ok(session.entered(token))
+    Ok(Entered::new(&session, token))
 }
 
 /// Begins a transaction that connects a session of this principal; a lock makes concurrent ones count each other.
@@ -126,7 +141,7 @@ async fn begin(ctx: &Ctx, caller: &Caller) -> Outcome<Tx> {
 /// Requires that the principal may have one more session connected.
 async fn has_room(conn: &mut PgConnection, ctx: &Ctx, caller: &Caller, now: Timestamp) -> Outcome<()> {
     let most = ctx.state.sessions.per_principal;
-    if rows::attached(conn, &caller.agent, now).await? < i64::from(most) {
+    if session_rows::attached(conn, &caller.agent, now).await? < i64::from(most) {
         return Ok(());
     }
     let agent = &caller.agent;
@@ -163,18 +178,18 @@ pub async fn resume(ctx: &Ctx, caller: &Caller, said: &Resume, arrival: Arrival)
     session.expires_at = until(ctx, now);
     session.dialect = arrival.dialect.unwrap_or(session.dialect);
     session.features = arrival.features.map_or(session.features, |asked| counted_as(asked, session.features));
-    session.opened_by = rows::opened_by(caller);
-    rows::take_up(&mut tx, &session).await?;
+    session.opened_by = opener::opened_by(caller);
+    session_rows::take_up(&mut tx, &session).await?;
     tx.commit().await?;
     // The previous connection reads that it is no longer the current one.
     ctx.feed.wake(WakeKey::Session(id));
-    Ok(session.entered(token))
+    Ok(Entered::new(&session, token))
 }
 
 /// Locks and loads the requested session, if the caller's token opens it.
 async fn knock(ctx: &Ctx, caller: &Caller, said: &Resume, id: SessionId) -> Outcome<(Tx, Session)> {
     let mut tx = begin(ctx, caller).await?;
-    let session = rows::lock(&mut tx, id).await?;
+    let session = session_rows::lock(&mut tx, id).await?;
     let session = session.filter(|session| opens(session, &caller.agent, said, ctx.now()));
     Ok((tx, session.ok_or_else(lost)?))
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::Ctx;
 use crate::inventory;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome, not_found, unknown};
 
 /// Maximum number of jobs that one worker may hold at once.

@@ -13,6 +13,7 @@ mod finds;
 mod jobs;
 mod mirrors;
 pub mod rows;
+mod run;
 
 use entente_domain::bridges::{self as domain, Bridge, Export, Jobs, Mirror};
 use entente_domain::clock::Timestamp;

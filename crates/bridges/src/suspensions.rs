@@ -21,9 +21,9 @@ use entente_domain::ids::{IntentId, MomentId, SuspensionId};
 use entente_domain::limits::{MOMENT_LEAST_SECONDS, MOMENT_MOST_SECONDS};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::{MomentAsk, ValidWhile};
-use entente_domain::openintent::intents::{Intent, IntentStatus, moved_payload, patched_payload};
+use entente_domain::openintent::intents::{Intent, IntentStatus, SUSPENSION, moved_payload, patched_payload};
 use entente_domain::openintent::patch::{Change, Op, Patch};
-use entente_domain::openintent::suspensions::{Asked, End, MEMBER, Suspension, check_room, question_in};
+use entente_domain::openintent::suspensions::{Asked, End, Suspension, check_room, question_in};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
@@ -96,17 +96,16 @@ pub async fn suspend(
     }
     let now = work.now;
     record.insert("suspended_at".to_owned(), json!(entente_domain::clock::naive(now)));
-    let suspension = Suspension::new(&asked, (intent_id, 0), (&caller.agent, caller.principal()), now);
+    let suspension = Suspension::new(&asked, intent_id, 0, caller.author(), now);
     if let Some(at) = suspension.expires_at {
         record.insert("expires_at".to_owned(), json!(entente_domain::clock::naive(at)));
     }
-    let patch = Patch { op: Op::Set, path: MEMBER.to_owned(), value: Value::Object(record) };
+    let patch = Patch { op: Op::Set, path: SUSPENSION.to_owned(), value: Value::Object(record) };
     let change = Change::Patches { patches: vec![patch] };
     let patched = intent.patched(&change, now)?;
     let (tx, log) = work.parts(intent_id)?;
     leases::guard(tx, log, &caller.agent, &change, None).await?;
-    let (_, suspension) =
-        Box::pin(open(ctx, caller, &mut work, (&patched, &change), &asked, &asking)).await?;
+    let (_, suspension) = Box::pin(open(ctx, caller, &mut work, &patched, &change, &asked, &asking)).await?;
     idempotency::keep(&mut work.tx, caller, once, &suspension.id, now).await?;
     work.conclude(&ctx.moments).await?;
     let record = ends::record(&patched, &suspension.id);
@@ -140,19 +139,19 @@ pub async fn put(
     intent.require_version(seen)?;
     if intent.status != IntentStatus::SuspendedAwaitingInput {
         let message = format!(
-            "`{MEMBER}` is where a suspended intent has its question. Give it the status `suspended_awaiting_input` first, or \
+            "`{SUSPENSION}` is where a suspended intent has its question. Give it the status `suspended_awaiting_input` first, or \
              use POST …/suspend, which does both."
         );
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
     let patched = intent.patched(&change, work.now)?;
-    if patched.state.get(MEMBER).and_then(Value::as_object) != Some(&record) {
-        let message = format!("Put a question under `{MEMBER}` with one patch, as a whole.");
+    if patched.state.get(SUSPENSION).and_then(Value::as_object) != Some(&record) {
+        let message = format!("Put a question under `{SUSPENSION}` with one patch, as a whole.");
         return Err(Refusal::field(Code::Unprocessable, "patches", "path", message).into());
     }
     let (tx, log) = work.parts(intent_id)?;
     leases::guard(tx, log, &caller.agent, &change, fencing_token).await?;
-    let (intent, _) = Box::pin(open(ctx, caller, &mut work, (&patched, &change), &asked, &asking)).await?;
+    let (intent, _) = Box::pin(open(ctx, caller, &mut work, &patched, &change, &asked, &asking)).await?;
     work.conclude(&ctx.moments).await?;
     Ok(intent)
 }
@@ -264,7 +263,8 @@ async fn open(
     ctx: &Ctx,
     caller: &Caller,
     work: &mut MomentTx,
-    (patched, change): (&Intent, &Change),
+    patched: &Intent,
+    change: &Change,
     asked: &Asked,
     asking: &Asking,
 ) -> Outcome<(Intent, Suspension)> {
@@ -284,8 +284,8 @@ async fn open(
         intents::update(tx, &intent).await?;
         log.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(patched, &intent, None)));
     }
-    let mut one = Suspension::new(asked, (id, n), (&caller.agent, caller.principal()), log.now());
-    let refused = match put_before(ctx, caller, work, (&intent, asked), asking, one.expires_at).await {
+    let mut one = Suspension::new(asked, id, n, caller.author(), log.now());
+    let refused = match put_before(ctx, caller, work, &intent, asked, asking, one.expires_at).await {
         Ok(Ok(moment)) => {
             one.moment_id = Some(moment);
             None
@@ -313,7 +313,8 @@ async fn open(
             tx,
             &ctx.openintent,
             log,
-            (&intent, &one),
+            &intent,
+            &one,
             off,
             entente_domain::identity::principals::SYSTEM,
         )
@@ -327,7 +328,8 @@ async fn put_before(
     ctx: &Ctx,
     caller: &Caller,
     work: &mut MomentTx,
-    (intent, asked): (&Intent, &Asked),
+    intent: &Intent,
+    asked: &Asked,
     asking: &Asking,
     until: Option<Timestamp>,
 ) -> Outcome<Result<MomentId, &'static str>> {

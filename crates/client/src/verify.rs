@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use entente_domain::identity::signatures::PublicKey;
-use entente_domain::log::export::{Export, Report};
+use entente_domain::openintent::intents::export::{Export, Report};
 
 use super::Done;
 use super::output::print_json;

@@ -5,7 +5,6 @@ pub mod capabilities;
 pub mod chunks;
 pub mod credentials;
 pub mod faults;
-pub mod globs;
 pub mod jobs;
 pub mod sessions;
 pub mod versions;

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 use uuid::Uuid;
 
-use crate::canonical::Digest;
 use crate::clock::Timestamp;
 
 /// A source of unpredictable bits: the operating system in the server, a seeded sequence in tests.
@@ -217,9 +216,10 @@ pub fn letter(at: Timestamp, chance: &dyn Chance) -> String {
     Ulid::from_bytes(mint(at, chance).into_bytes()).to_string()
 }
 
-/// Returns the id of an envelope derived from something else: the same for the same source, sorted by age.
+/// Returns the id of an envelope derived from something else, given the SHA-256 of its source: the same for the same
+/// source, sorted by age.
 #[must_use]
-pub fn derived(at: Timestamp, digest: &Digest) -> String {
+pub fn derived(at: Timestamp, digest: &[u8; 32]) -> String {
     let tail = digest.iter().take(10).fold(0, |tail, byte| (tail << 8) | u128::from(*byte));
     Ulid::from_parts(millis(at), tail).to_string()
 }

@@ -14,6 +14,7 @@ pub mod canonical;
 pub mod clock;
 pub mod cursors;
 pub mod egress;
+pub mod globs;
 pub mod idempotency;
 pub mod identity;
 pub mod ids;

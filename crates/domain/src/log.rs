@@ -3,7 +3,6 @@
 pub mod chains;
 pub mod checkpoints;
 pub mod events;
-pub mod export;
 pub mod kinds;
 pub mod merkle;
 pub mod proofs;

@@ -4,18 +4,18 @@
 //! A question is a [`Brief`] (`moments/brief.rs`), checked for style by `lints.rs`; an answer is a [`Resolution`]
 //! (`resolution.rs`). A [`Moment`] is one question or one deliberation with its current state; `asking.rs` creates it and
 //! `course.rs` has its state transitions. `veto.rs` restricts questions after a refusal, `rates.rs` measures how well an
-//! agent asks, `text.rs` renders a question as plain text. Keys and notifications are the server's responsibility.
+//! agent asks, `text.rs` renders a question as plain text, `suspensions.rs` converts the questions of suspended intents. Keys and notifications are the server's responsibility.
 
 pub mod answering;
 mod asking;
 pub mod brief;
-mod carried;
 pub mod course;
 pub mod lints;
 mod phrases;
 pub mod rates;
 mod reading;
 pub mod resolution;
+pub mod suspensions;
 pub mod text;
 pub mod veto;
 mod words;
@@ -30,7 +30,6 @@ use crate::ids::{IntentId, JobId, KeyId, MomentId};
 pub use self::answering::{Answered, Circumstances};
 pub use self::asking::check_room;
 pub use self::brief::{Brief, Choice, Hatches, Malformed, Meta, Question};
-pub use self::carried::carries_question;
 pub use self::course::{Speaker, WordKind};
 pub use self::lints::{Level, Lint, lint};
 pub use self::resolution::{Resolution, ResolutionKind, check_text};

@@ -3,6 +3,8 @@
 //! A payload is never re-serialised between sender and reader, which keeps it exact and the hot path cheap. Code that
 //! needs the contents (state, event payloads) uses `serde_json` values instead; see [`crate::canonical`].
 
+pub mod questions;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -1,14 +1,15 @@
 //! Refusals: the closed list of error codes, and the details of a refusal.
 //!
-//! A refusal states the fault, its reason and the next step. It does not know HTTP statuses;
-//! `crates/api/src/http/error.rs` maps codes to statuses.
+//! A refusal states the fault, its reason and the next step. It names no type of the protocols, so that each of them can
+//! refuse. It does not know HTTP statuses; `crates/api/src/http/error.rs` maps codes to statuses.
+
+pub mod held_lease;
+pub mod violation;
 
 use serde::Serialize;
 
-use crate::aee::envelopes::receipt::Receipt;
-use crate::arcp::faults::Fault;
-use crate::openintent::governance::Violation;
-use crate::openintent::leases::Lease;
+use crate::refusal::held_lease::HeldLease;
+use crate::refusal::violation::Violation;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $wire:tt;)+) => {
@@ -204,40 +205,6 @@ codes! {
     Internal = "internal";
 }
 
-impl Code {
-    /// Returns the equivalent ARCP code (§12): clients of its sockets drop all other codes (ARCP-W-3.9).
-    #[must_use]
-    pub fn fault(self) -> Fault {
-        match self {
-            Self::Unauthenticated => Fault::Unauthenticated,
-            Self::ScopeMissing
-            | Self::MayNotActAs
-            | Self::Forbidden
-            | Self::AccessClosed
-            | Self::NotAMember
-            | Self::TooManyStreams
-            | Self::NotThePrincipal
-            | Self::GovernanceViolation
-            | Self::PermissionDenied => Fault::PermissionDenied,
-            Self::NotFound | Self::JobNotFound => Fault::JobNotFound,
-            Self::DuplicateKey | Self::IdempotencyMismatch => Fault::DuplicateKey,
-            Self::LeaseSubsetViolation => Fault::LeaseSubsetViolation,
-            Self::AgentNotAvailable => Fault::AgentNotAvailable,
-            Self::AgentVersionNotAvailable => Fault::AgentVersionNotAvailable,
-            Self::Cancelled => Fault::Cancelled,
-            Self::LeaseExpired => Fault::LeaseExpired,
-            Self::BudgetExhausted => Fault::BudgetExhausted,
-            Self::ResumeWindowExpired => Fault::ResumeWindowExpired,
-            Self::RateLimited
-            | Self::RequestTimeout
-            | Self::Unavailable
-            | Self::Internal
-            | Self::ResultTooLarge => Fault::InternalError,
-            _ => Fault::InvalidRequest,
-        }
-    }
-}
-
 /// One fault in a body: its location, its kind, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "ShownError")]
@@ -305,11 +272,11 @@ pub struct Refusal {
     /// Current version, on a [`Code::VersionConflict`].
     pub current_version: Option<i64>,
     /// Conflicting lease, on a [`Code::LeaseHeld`].
-    pub existing_lease: Option<Box<Lease>>,
+    pub existing_lease: Option<Box<HeldLease>>,
     /// Seconds after which a retry makes sense, on a [`Code::RateLimited`] by the domain rules.
     pub retry_after_seconds: Option<u64>,
-    /// The first receipt, on a [`Code::DuplicateId`] of the same envelope.
-    pub receipt: Option<Box<Receipt>>,
+    /// The first receipt as JSON text, on a [`Code::DuplicateId`] of the same envelope.
+    pub receipt: Option<Box<str>>,
     /// Details of the violation, on a [`Code::GovernanceViolation`].
     pub violation: Option<Box<Violation>>,
 }

@@ -9,7 +9,7 @@ use ulid::Ulid;
 
 use crate::canonical::sha256;
 use crate::clock::Timestamp;
-use crate::identity::keys::glob_matches;
+use crate::globs::glob_matches;
 use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use crate::limits::LIST_ITEMS;

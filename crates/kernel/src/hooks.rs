@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
-use crate::feed::WakeKey;
 use crate::log::writer::IntentLog;
+use crate::wakeups::WakeKey;
 use crate::{Ctx, Outcome};
 
 /// Result of a hook.

@@ -8,20 +8,35 @@ use sqlx::PgConnection;
 
 use crate::{AppError, Outcome, unknown};
 
+/// A row of the table `intents`.
 pub struct Row {
+    /// The intent's id.
     pub id: uuid::Uuid,
+    /// The title.
     pub title: String,
+    /// The description.
     pub description: String,
+    /// The agent that created the intent.
     pub created_by: String,
+    /// The parent intent (RFC-0002).
     pub parent_id: Option<uuid::Uuid>,
+    /// The intents that this one depends on (RFC-0002).
     pub depends_on: Vec<uuid::Uuid>,
+    /// The constraints, as JSON.
     pub constraints: String,
+    /// The state, as JSON.
     pub state: String,
+    /// The word of the status.
     pub status: String,
+    /// The confidence.
     pub confidence: f64,
+    /// The version, which rises by one with each change.
     pub version: i64,
+    /// The governance policy (RFC-0013), as JSON.
     pub governance_policy: Option<String>,
+    /// Time at which the intent was created.
     pub created_at: Timestamp,
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 

@@ -6,6 +6,7 @@
 //! connection and never begin or commit. Nothing here knows HTTP.
 
 pub mod access;
+pub mod audit;
 pub mod channels;
 pub mod costs;
 pub mod diagnosis;
@@ -24,6 +25,7 @@ pub mod overview;
 pub mod pages;
 pub mod refused;
 pub mod shares;
+pub mod wakeups;
 pub mod webhooks;
 
 use std::collections::HashSet;
@@ -50,6 +52,7 @@ pub use identity::authentication::TokenSecret;
 pub use identity::caller::{Caller, Grant, Grants};
 pub use identity::server_keys::ServerKeys;
 pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
+pub use log::intent_tx::IntentTx;
 pub use webhooks::{WebhookSettings, Webhooks};
 
 /// Configuration used by the operations.

@@ -1,12 +1,13 @@
-//! The log of each intent and of the system: writing and reading it, and the proofs that it is complete (RFC-0001, RFC-0019).
+//! The log of each intent and of the system (RFC-0001): appending to it, its records and their positions.
+//!
+//! Reading and proving logs is in `audit`, following them in `feed`.
 
-pub mod audit;
-pub mod chains;
-pub mod checkpoints;
-pub mod events;
-pub mod exports;
 pub mod guarded_write;
-pub mod proofs;
-pub mod reader;
-pub mod traces;
+pub mod intent_tx;
 pub mod writer;
+
+mod position;
+mod record;
+
+pub use position::GlobalPosition;
+pub use record::Record;

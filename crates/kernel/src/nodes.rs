@@ -10,7 +10,7 @@ use entente_domain::ids::NodeId;
 use entente_runtime::deadlines::within;
 
 use super::{Ctx, Outcome};
-use crate::feed::WakeKey;
+use crate::wakeups::WakeKey;
 
 /// PostgreSQL channel on which servers wake each other.
 pub const TOPIC: &str = "entente";

@@ -13,7 +13,7 @@ use entente_domain::egress::Allowed;
 use entente_domain::ids::{ChannelId, IntentId};
 use tokio::sync::{Mutex, Notify};
 
-use crate::feed::Record;
+use crate::log::Record;
 use crate::webhooks::endpoints::Audience;
 
 /// The operator's settings for webhooks.

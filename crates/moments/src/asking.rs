@@ -128,7 +128,7 @@ async fn place(
     let lints = lints.into_iter().map(Remark::from).collect();
     let Setting { ask, addressee, second, around, .. } = setting;
     let id = MomentId::mint(work.now, &*ctx.chance);
-    let mut moment = Moment::ask(ask, brief, (addressee, second), id, work.now)?;
+    let mut moment = Moment::ask(ask, brief, addressee, second, id, work.now)?;
     moment.expires_at = until.or(moment.expires_at);
     let warnings = late(&moment, &around);
     let mut kept = StoredMoment::new(moment, lints, near_duplicate, around);

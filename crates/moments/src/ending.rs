@@ -19,8 +19,8 @@ use super::tx::resume;
 use super::{MomentTx, MomentView, due_at, event_payload, kind_of_end, passed, words};
 use crate::Ctx;
 use crate::jobs::WaitingJobs;
-use entente_kernel::feed::WakeKey;
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 
 /// Withdraws a question; repeating it, as after a lost reply, changes nothing.

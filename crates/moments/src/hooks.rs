@@ -7,8 +7,8 @@ use entente_domain::openintent::intents::IntentStatus;
 
 use super::{ending, reading};
 use crate::{Ctx, State};
-use entente_kernel::feed::WakeKey;
 use entente_kernel::hooks::{AfterCommit, Hook, IntentChange, Reaction};
+use entente_kernel::wakeups::WakeKey;
 
 /// The hooks of binding moments.
 pub struct Moments(pub Arc<State>);

@@ -12,7 +12,7 @@ use super::rows::{self, StoredMoment, select};
 use super::visible::{Seen, seen};
 use super::{MomentView, words};
 use crate::Ctx;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome, not_found};
 
 /// Byte limit of the words in one page of changes; the first moment is always complete.

@@ -32,11 +32,16 @@ pub struct Around {
 /// A stored moment with related data.
 #[derive(Debug, Clone)]
 pub struct StoredMoment {
+    /// The moment, without due effects that are not written yet.
     pub moment: Moment,
-    pub lints: Vec<Remark>,
-    pub near_duplicate: bool,
-    pub around: Around,
-    pub changed_seq: i64,
+    /// Remarks about the question.
+    pub(crate) lints: Vec<Remark>,
+    /// Whether the question nearly repeats one that was refused.
+    pub(crate) near_duplicate: bool,
+    /// State of its job and intent.
+    pub(crate) around: Around,
+    /// Number of its last change among all moments.
+    pub(crate) changed_seq: i64,
     /// The stored version.
     pub stored: i64,
     /// Why the stored question cannot be read, if so.

@@ -22,9 +22,9 @@ use super::rows::{self, StoredMoment};
 use super::{MomentView, due_at, event_payload, kind_of_end, line_of, passed, role, words};
 use crate::Ctx;
 use crate::jobs::WaitingJobs;
-use entente_kernel::feed::WakeKey;
 use entente_kernel::hooks::{Given, IntentChange};
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, lock_key, not_found};
 
 /// Advisory lock of an agent and a person: it serialises questions and refusals between them, so that each
@@ -99,11 +99,14 @@ fn followed(moment: &Moment) -> Option<MomentId> {
 
 /// A transaction in which moments change.
 pub struct MomentTx {
+    /// The database transaction.
     pub tx: Tx,
+    /// The time of the change: at least the time of the last event in each locked log.
     pub now: Timestamp,
     reached: BTreeSet<MomentId>,
     logs: BTreeMap<IntentId, IntentLog>,
-    pub jobs: Box<dyn WaitingJobs>,
+    /// The locked jobs, which wait for decisions.
+    pub(crate) jobs: Box<dyn WaitingJobs>,
     /// Jobs with an ended question, and the last such question.
     answered: BTreeMap<JobId, MomentId>,
     touches: BTreeSet<String>,

@@ -46,7 +46,7 @@ pub async fn request(
     let now = log.now();
     let waiting = count_open(&mut tx, intent_id).await?;
     let id = ApprovalId::mint(now, &*ctx.chance);
-    let approval = domain::request(ask, intent_id, (&caller.agent, caller.principal()), id, waiting, now)?;
+    let approval = domain::request(ask, intent_id, caller.author(), id, waiting, now)?;
     insert(&mut tx, &approval).await?;
     let payload = json!({
         "about": "approval", "approval_id": approval.id, "action": approval.action, "reason": approval.reason,
@@ -117,7 +117,8 @@ pub enum Verdict {
 pub async fn decide(
     ctx: &Ctx,
     caller: &Caller,
-    (intent_id, id): (IntentId, ApprovalId),
+    intent_id: IntentId,
+    id: ApprovalId,
     verdict: Verdict,
     notes: Option<String>,
     once: Option<&Idempotency>,

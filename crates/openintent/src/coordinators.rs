@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::Ctx;
+use entente_kernel::access::assignments::Appointment;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::{assignments, membership};
@@ -97,7 +98,8 @@ pub async fn appoint(
         &mut tx,
         ctx,
         &mut log,
-        (&made.agent_id, &made.role),
+        &made.agent_id,
+        &made.role,
         &caller.agent,
         event_payload(&made),
     )
@@ -316,9 +318,10 @@ async fn lay_down(
     over: &Coordinator,
     actor: &str,
 ) -> Outcome<()> {
-    let before = over.role_before.as_deref();
+    let role_before = over.role_before.as_deref();
+    let appointment = Appointment { agent_id: &over.agent_id, role: &over.role, role_before };
     let more = json!({ "coordinator_id": over.id, "reason": "coordinator_ended" });
-    assignments::lay_down(conn, ctx, log, (&over.agent_id, &over.role, before), actor, more).await
+    assignments::lay_down(conn, ctx, log, appointment, actor, more).await
 }
 
 /// Builds the payload of events about an appointment.

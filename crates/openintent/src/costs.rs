@@ -43,7 +43,7 @@ pub async fn record(
     let now = log.now();
     let made = domain::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
     let spent = spent(&mut tx, &made).await?;
-    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, (spent, made.amount)).await?;
+    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, spent, made.amount).await?;
     write(ctx, &mut tx, &mut log, &made).await?;
     log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &made, now).await?;

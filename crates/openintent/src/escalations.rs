@@ -57,8 +57,7 @@ pub async fn escalate(
     let now = log.now();
     let waiting = waiting(&mut tx, intent_id).await?;
     let id = EscalationId::mint(now, &*ctx.chance);
-    let by = (caller.agent.as_str(), caller.principal());
-    let made = domain::escalate(ask, intent_id, by, id, waiting, now)?;
+    let made = domain::escalate(ask, intent_id, caller.author(), id, waiting, now)?;
     insert(&mut tx, &made).await?;
     let payload = json!({
         "about": "escalation", "escalation_id": made.id, "reason": made.reason, "priority": made.priority,

@@ -1,24 +1,26 @@
-//! Failed attempts at intents (RFC-0010), and the retries that they cause. Table `failures`; the rules are
-//! `retry_policies.rs`.
+//! Failed attempts at intents (RFC-0010), and the retries that they cause. The rows are in `failures/rows.rs`, the
+//! rules of retries in `failures/retry_policies.rs`.
 //!
 //! A due retry is announced to its agent as an assignment, which is what agents act on (OI-11.5.2). Each
 //! agent has at most one pending retry per intent, so many failures do not cause many retries.
 
+pub mod retry_policies;
+mod rows;
+
 use entente_domain::access::Level;
-use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::clock::rfc3339;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{FailureId, IntentId};
-use entente_domain::limits::RETRIES;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::failures as domain;
 use entente_domain::openintent::failures::{Case, Failure, FailureAsk, Next};
-use entente_domain::openintent::intents::IntentStatus;
 use serde_json::{Value, json};
-use sqlx::PgConnection;
+
+pub(crate) use rows::end_of_intent;
 
 use crate::Ctx;
-use crate::retry_policies;
+use crate::failures::rows::{Due, announced, call_off, count, insert, load, take_due};
 use entente_kernel::access::assignments;
 use entente_kernel::access::assignments::Retry;
 use entente_kernel::access::governance;
@@ -26,7 +28,7 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::due::run_each;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency};
+use entente_kernel::{Caller, Outcome, idempotency};
 
 /// Records a failed attempt of the caller, and decides on the next step by the intent's policy.
 ///
@@ -150,16 +152,8 @@ pub async fn list(
 /// # Errors
 /// A database error.
 pub async fn retry_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let intents = sqlx::query_scalar!(
-        r#"-- failures::due
-         SELECT DISTINCT intent_id FROM (
-             SELECT intent_id FROM failures WHERE due_at <= $1 ORDER BY due_at LIMIT $2) AS due"#,
-        ctx.now(),
-        limit
-    )
-    .fetch_all(&ctx.pool)
-    .await?;
-    run_each(intents.into_iter().map(|intent_id| retry_on(ctx, intent_id.into(), limit))).await
+    let intents = rows::due(&ctx.pool, ctx.now(), limit).await?;
+    run_each(intents.into_iter().map(|intent_id| retry_on(ctx, intent_id, limit))).await
 }
 
 /// Announces the due retries of one intent; checked again under the lock, because another server may have
@@ -197,185 +191,4 @@ async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
         ctx.feed.notify_committed(intent_id);
     }
     Ok(due.len() as u64)
-}
-
-/// Cancels the pending retries of an intent that ends, within that operation; completion also resolves its
-/// failures.
-pub(crate) async fn end_of_intent(
-    conn: &mut PgConnection,
-    intent_id: IntentId,
-    status: IntentStatus,
-    now: Timestamp,
-) -> Outcome<()> {
-    let settled = (status == IntentStatus::Completed).then_some(now);
-    sqlx::query!(
-        "-- failures::end_of_intent
-         UPDATE failures SET due_at = NULL, due_attempt = NULL, resolved_at = $2
-         WHERE intent_id = $1 AND resolved_at IS NULL AND (due_at IS NOT NULL OR $2::timestamptz IS NOT NULL)",
-        intent_id.uuid(),
-        settled
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-struct Row {
-    id: uuid::Uuid,
-    intent_id: uuid::Uuid,
-    seq: i64,
-    agent_id: String,
-    attempt_number: i64,
-    error_code: Option<String>,
-    error_message: Option<String>,
-    recoverable: bool,
-    metadata: String,
-    next: String,
-    announced_at: Option<Timestamp>,
-    resolved_at: Option<Timestamp>,
-    created_at: Timestamp,
-}
-
-impl TryFrom<Row> for Failure {
-    type Error = AppError;
-
-    fn try_from(row: Row) -> Outcome<Self> {
-        Ok(Self {
-            id: row.id.into(),
-            intent_id: row.intent_id.into(),
-            agent_id: row.agent_id,
-            attempt_number: u32::try_from(row.attempt_number)
-                .map_err(|e| AppError::Inconsistent(e.to_string()))?,
-            error_code: row.error_code,
-            error_message: row.error_message,
-            recoverable: row.recoverable,
-            metadata: serde_json::from_str(&row.metadata)?,
-            next: serde_json::from_str(&row.next)?,
-            announced_at: row.announced_at,
-            resolved_at: row.resolved_at,
-            created_at: row.created_at,
-        })
-    }
-}
-
-async fn load(conn: &mut PgConnection, intent_id: IntentId, after: i64, limit: i64) -> Outcome<Vec<Row>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- failures::load
-         SELECT id, intent_id, seq, agent_id, attempt_number, error_code, error_message, recoverable, metadata, next,
-                announced_at, resolved_at, created_at
-         FROM failures WHERE intent_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-        intent_id.uuid(),
-        after,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows)
-}
-
-/// Counts an agent's failures after a position in the intent's log; stops beyond the most retries that any
-/// policy allows.
-async fn count(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str, since: i64) -> Outcome<u32> {
-    let count = sqlx::query_scalar!(
-        r#"-- failures::count
-         SELECT count(*) AS "count!" FROM (
-             SELECT 1 FROM failures WHERE intent_id = $1 AND agent_id = $2 AND seq > $3 LIMIT $4) AS there"#,
-        intent_id.uuid(),
-        agent_id,
-        since,
-        i64::from(RETRIES) + 1
-    )
-    .fetch_one(conn)
-    .await?;
-    u32::try_from(count).map_err(|e| AppError::Inconsistent(e.to_string()))
-}
-
-/// Cancels an agent's pending retry, because it has failed again.
-async fn call_off(conn: &mut PgConnection, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
-    sqlx::query!(
-        "-- failures::call_off
-         UPDATE failures SET due_at = NULL, due_attempt = NULL
-         WHERE intent_id = $1 AND agent_id = $2 AND due_at IS NOT NULL",
-        intent_id.uuid(),
-        agent_id
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-struct Due {
-    id: uuid::Uuid,
-    agent_id: String,
-    attempt: i32,
-    error_code: Option<String>,
-    error_message: Option<String>,
-}
-
-/// Takes the due retries of an intent, under its lock.
-async fn take_due(
-    conn: &mut PgConnection,
-    intent_id: IntentId,
-    now: Timestamp,
-    limit: i64,
-) -> Outcome<Vec<Due>> {
-    let due = sqlx::query_as!(
-        Due,
-        r#"-- failures::take_due
-         WITH due AS (
-             SELECT id, due_attempt FROM failures WHERE intent_id = $1 AND due_at IS NOT NULL AND due_at <= $2
-             ORDER BY due_at LIMIT $3)
-         UPDATE failures f SET due_at = NULL, due_attempt = NULL FROM due WHERE f.id = due.id
-         RETURNING f.id, f.agent_id, due.due_attempt AS "attempt!", f.error_code, f.error_message"#,
-        intent_id.uuid(),
-        now,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(due)
-}
-
-async fn announced(conn: &mut PgConnection, ids: &[uuid::Uuid], now: Timestamp) -> Outcome<()> {
-    sqlx::query!(
-        "-- failures::announced
-         UPDATE failures SET announced_at = $2 WHERE id = ANY($1)",
-        ids,
-        now
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-async fn insert(
-    conn: &mut PgConnection,
-    made: &Failure,
-    seq: i64,
-    due: Option<(u32, Timestamp)>,
-) -> Outcome<()> {
-    sqlx::query!(
-        "-- failures::insert
-         INSERT INTO failures (id, intent_id, seq, agent_id, attempt_number, error_code, error_message, recoverable, metadata,
-                               next, due_attempt, due_at, announced_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-        made.id.uuid(),
-        made.intent_id.uuid(),
-        seq,
-        made.agent_id,
-        i64::from(made.attempt_number),
-        made.error_code,
-        made.error_message,
-        made.recoverable,
-        serde_json::to_string(&made.metadata)?,
-        serde_json::to_string(&made.next)?,
-        due.map(|(attempt, _)| i32::try_from(attempt).unwrap_or(i32::MAX)),
-        due.map(|(_, at)| at),
-        made.announced_at,
-        made.created_at
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }

@@ -7,7 +7,8 @@ use entente_domain::moments::Moment;
 use entente_domain::openintent::intents::IntentStatus;
 
 use crate::{
-    approvals, coordinators, escalations, failures, federation, leases, memory, suspensions, tasks, triggers,
+    approvals, coordinators, escalations, failures, federation, leases, memory_entries, suspensions, tasks,
+    triggers,
 };
 use entente_kernel::channels;
 use entente_kernel::hooks::{AfterCommit, Given, Hook, IntentChange, Reaction};
@@ -48,7 +49,7 @@ impl Hook for OpenIntent {
             channels::close_of_intent(conn, ctx, log, actor).await?;
             tasks::end_of_intent(conn, ctx, log, actor).await?;
             failures::end_of_intent(conn, id, status, log.now()).await?;
-            memory::end_of_intent(conn, ctx, log, actor).await?;
+            memory_entries::end_of_intent(conn, ctx, log, actor).await?;
             approvals::end_of_intent(conn, id).await?;
             escalations::end_of_intent(conn, id).await?;
             triggers::end_of_intent(conn, id).await?;

@@ -47,7 +47,7 @@ pub async fn create(
         return Ok(done);
     }
     let mut log = IntentLog::fresh(id, caller.trace, now);
-    let intent = make(&mut tx, ctx, &mut log, created_by, ask, (None, &[])).await?;
+    let intent = make(&mut tx, ctx, &mut log, created_by, ask, None, &[]).await?;
     log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &intent, now).await?;
     tx.commit().await?;
@@ -65,7 +65,8 @@ pub(crate) async fn make(
     log: &mut IntentLog,
     created_by: &str,
     ask: IntentAsk,
-    (lineage, assigned): (Option<Value>, &[&str]),
+    lineage: Option<Value>,
+    assigned: &[&str],
 ) -> Outcome<Intent> {
     domain::check_dependencies(&ask.depends_on)?;
     check_relations(conn, &ask, created_by, log.now()).await?;

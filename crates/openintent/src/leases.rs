@@ -14,7 +14,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::leases as domain;
-use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus};
+use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus, NewLease};
 use entente_domain::openintent::patch::Change;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
@@ -59,8 +59,9 @@ pub async fn acquire(
     let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
     let (now, held) = (log.now(), settle(&mut tx, ctx, &mut log).await?);
     // Number of the lease's event: it grows along the log, so the token grows with every holder.
-    let named = (intent_id, LeaseId::mint(now, &*ctx.chance), log.tail.seq + 1);
-    let lease = domain::acquire(&ask, claimant(caller, &membership), &held, named, now)?;
+    let fencing_token = log.tail.seq + 1;
+    let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id, fencing_token };
+    let lease = domain::acquire(&ask, claimant(caller, &membership), &held, new, now)?;
     insert(&mut tx, &lease).await?;
     log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
     log.save(&mut tx).await?;

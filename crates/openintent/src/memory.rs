@@ -1,13 +1,12 @@
-//! Agents' memory (RFC-0015): creating, finding, changing and deleting entries. Table `memory_entries`, in
-//! `memory/rows.rs`. Lists are in `memory/lists.rs`, totals and history in `memory/store.rs`, automatic ends
-//! in `memory/ends.rs`.
+//! Agents' memory (RFC-0015): creating, finding, changing and deleting entries. The entries' rows and the ends of
+//! working memory are in `memory_entries.rs`, lists in `memory/lists.rs`, totals and history in `memory/store.rs`,
+//! expiry in `memory/expiry.rs`.
 //!
 //! An agent's memory is its own. Agents that can read an intent also see the entries for it, unless
 //! restricted; to all others an entry counts as missing.
 
-mod ends;
+mod expiry;
 mod lists;
-mod rows;
 mod space;
 mod store;
 mod tx;
@@ -27,14 +26,14 @@ use entente_domain::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
-pub use ends::expire_due;
-pub(crate) use ends::{end_of_intent, end_of_tasks};
+pub use expiry::expire_due;
 pub use lists::{MemoryFilter, MemoryPage};
 pub use store::{Change, Version};
 
 use crate::Ctx;
 use crate::memory::lists::Look;
 use crate::memory::tx::MemoryTx;
+use crate::memory_entries::rows;
 use crate::tasks;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
@@ -136,7 +135,7 @@ async fn create_under(
     let policy = space::require_open(&mut work, membership.as_ref(), ask.memory_type, home).await?;
     let now = work.now;
     let id = MemoryId::mint(now, &*ctx.chance);
-    let entry = domain::create(ask, &caller.agent, (home.intent_id, home.task_id), id, now)?;
+    let entry = domain::create(ask, &caller.agent, home.intent_id, home.task_id, id, now)?;
     let there = rows::under(&mut work.tx, &entry.agent_id, &entry.namespace, &entry.key).await?;
     if let Some(there) = there {
         if !there.is_due(now) {

@@ -7,7 +7,7 @@ pub mod writer;
 use entente_domain::cursors::after;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, MessageId};
-use entente_domain::log::receipts::{Receipt, ReceiptKind, require_recipient};
+use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
 
 use crate::Ctx;
@@ -49,8 +49,7 @@ pub async fn list(
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
     let mut measure = Measure::of(caller);
-    let within = (now, &mut measure);
-    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, within).await?;
+    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, now, &mut measure).await?;
     let cut = measure.cut();
     // A cut page of the newest messages leaves out older ones, so nothing after it is missing.
     let full = cut && filter.since.is_some()
@@ -122,7 +121,7 @@ pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: Me
     let message = rows::find(&mut tx, &visit.channel, id, now).await?;
     let mut message =
         message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
-    require_recipient(&message, &viewer)?;
+    message.may_be_marked_read(&viewer)?;
     if rows::has_read(&mut tx, channel_id, id, &caller.agent).await? {
         return Ok(message);
     }

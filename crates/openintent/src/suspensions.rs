@@ -7,9 +7,10 @@ use entente_domain::clock::naive;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
+use entente_domain::moments::suspensions::Answer;
 use entente_domain::moments::{Moment, MomentState};
-use entente_domain::openintent::intents::{Intent, IntentStatus, moved_payload, patched_payload};
-use entente_domain::openintent::suspensions::{Answer, Asked, End, MEMBER, Suspension, waits};
+use entente_domain::openintent::intents::{Intent, IntentStatus, SUSPENSION, moved_payload, patched_payload};
+use entente_domain::openintent::suspensions::{Asked, End, Suspension, waits};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -28,7 +29,7 @@ pub async fn open(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Optio
 
 /// Parses the question in the intent's state.
 pub fn asked(intent: &Intent) -> Outcome<Asked> {
-    let record = intent.state.get(MEMBER).and_then(Value::as_object).cloned().unwrap_or_default();
+    let record = intent.state.get(SUSPENSION).and_then(Value::as_object).cloned().unwrap_or_default();
     // Only the server changes it while it is open, and it was parsed when it was put there.
     Asked::read(&record).map_err(|fault| {
         AppError::Inconsistent(format!("the question of {} cannot be read: {}", intent.id, fault.message))
@@ -40,7 +41,8 @@ pub async fn end(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
-    (intent, one): (&Intent, &Suspension),
+    intent: &Intent,
+    one: &Suspension,
     end: End,
     actor: &str,
 ) -> Outcome<Intent> {
@@ -111,7 +113,7 @@ pub async fn moment_ended(
         // The moment has lapsed before the question: the intent's admins can still answer.
         _ => return Ok(()),
     };
-    end(conn, ctx, log, (&intent, &one), how, actor).await?;
+    end(conn, ctx, log, &intent, &one, how, actor).await?;
     Ok(())
 }
 
@@ -126,7 +128,7 @@ pub async fn settle(
         return Ok(intent);
     }
     match open(conn, intent.id).await?.filter(|one| one.is_due(log.now())) {
-        Some(one) => end(conn, ctx, log, (&intent, &one), End::Expired, SYSTEM).await,
+        Some(one) => end(conn, ctx, log, &intent, &one, End::Expired, SYSTEM).await,
         None => Ok(intent),
     }
 }
@@ -160,7 +162,7 @@ pub async fn call_off(
         return Err(Refusal::new(Code::NotThePrincipal, message).into());
     }
     let actor = &caller.agent;
-    let intent = end(conn, ctx, log, (&intent, &one), End::Overtaken, actor).await?;
+    let intent = end(conn, ctx, log, &intent, &one, End::Overtaken, actor).await?;
     let Some(moment) = one.moment_id else { return Ok(intent) };
     let mut change = IntentChange { ctx, conn, log, actor };
     ctx.hooks.suspension_ended(&mut change, moment, after).await?;
@@ -183,7 +185,7 @@ async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
     // Another server may have ended it already.
     let Some(one) = due else { return Ok(0) };
     let Some(intent) = intents::load(&mut tx, intent_id).await? else { return Ok(0) };
-    end(&mut tx, ctx, &mut log, (&intent, &one), End::Expired, SYSTEM).await?;
+    end(&mut tx, ctx, &mut log, &intent, &one, End::Expired, SYSTEM).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.notify_committed(intent_id);
@@ -207,6 +209,6 @@ pub async fn seen(conn: &mut PgConnection, ctx: &Ctx, found: Vec<Intent>) -> Out
 
 /// Returns the record of a question with its outcome from the intent's state, if it is still there.
 pub fn record(intent: &Intent, id: &str) -> Option<Map<String, Value>> {
-    let record = intent.state.get(MEMBER)?.as_object()?;
+    let record = intent.state.get(SUSPENSION)?.as_object()?;
     (record.get("id").and_then(Value::as_str) == Some(id)).then(|| record.clone())
 }

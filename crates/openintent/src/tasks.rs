@@ -1,10 +1,13 @@
 //! Tasks (RFC-0012): creating, reading and changing them. Table `tasks`.
 //!
 //! The rows are in `tasks/rows.rs`, and relations between tasks in `tasks/links.rs`. The consequences of a task's
-//! end, of an agent's departure and of time are in `tasks/ends.rs`; plans are in `plans.rs`.
+//! end, of an agent's departure and of time are in `tasks/ends.rs`; plans are in `tasks/plans.rs`.
 
+mod checks;
 mod ends;
 mod links;
+mod plan_rows;
+pub mod plans;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -22,16 +25,15 @@ use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
 use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+pub(crate) use checks::{no_task, require_unresolved, visit};
 pub use ends::expire_due;
 pub(crate) use ends::{
-    agent_left, begin_with_agent, end_of_intent, intents_of_agent, record, settle, take_from,
-    take_without_access,
+    agent_left, begin_with_agent, end_of_intent, intents_of_agent, take_from, take_without_access,
 };
-pub(crate) use links::of_plans;
-pub(crate) use rows::{among, load_all, set_plan};
+use ends::{record, settle};
+pub(crate) use rows::{among, load_all};
 
 use crate::Ctx;
-use crate::plans;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
@@ -78,7 +80,7 @@ pub async fn create(
     let now = log.now();
     let task = domain::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
     if let Some(plan) = task.plan_id {
-        plans::require_joinable(&mut tx, intent_id, plan).await?;
+        checks::require_joinable(&mut tx, intent_id, plan).await?;
     }
     let parent: Vec<TaskId> = task.parent_task_id.into_iter().collect();
     wait_for(&mut tx, intent_id, "parent_task_id", &parent).await?;
@@ -93,16 +95,6 @@ pub async fn create(
     tx.commit().await?;
     ctx.feed.notify_committed(intent_id);
     Ok(answer)
-}
-
-/// Requires that the intent is not resolved, because no work may begin on a resolved one.
-pub(crate) fn require_unresolved(membership: &Membership) -> Outcome<()> {
-    if !membership.status.is_terminal() {
-        return Ok(());
-    }
-    let message =
-        format!("The intent is {}; no work can be begun on it any more.", membership.status.as_str());
-    Err(Refusal::new(Code::IntentResolved, message).into())
 }
 
 /// Returns the state of these dependencies; each must be a task of the intent.
@@ -122,12 +114,6 @@ async fn wait_for(
     Ok(Wait::of(&found.into_iter().map(|(id, status, _)| (id, status)).collect::<Vec<_>>()))
 }
 
-/// Builds the refusal of a name that is not a task of this intent.
-pub(crate) fn no_task(member: &str, named: &str) -> Refusal {
-    let message = format!("`{member}` names {named}, which is no task of this intent.");
-    Refusal::field(Code::Unprocessable, member, "unknown", message)
-}
-
 /// Returns one task.
 ///
 /// # Errors
@@ -139,18 +125,6 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<TaskView> {
     let task = rows::load(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
     visit(&mut connection, ctx, caller, task.intent_id, "task").await?;
     shown(&mut connection, vec![task.at(now)]).await?.pop().ok_or_else(|| not_found("task"))
-}
-
-/// Loads the caller's membership in the intent of a task or a plan; without read access it is not found.
-pub(crate) async fn visit(
-    conn: &mut PgConnection,
-    ctx: &Ctx,
-    caller: &Caller,
-    intent_id: IntentId,
-    noun: &str,
-) -> Outcome<Membership> {
-    let membership = membership::find(conn, &caller.agent, intent_id, ctx.now()).await?;
-    membership.filter(|membership| membership.access.reaches(Level::Read)).ok_or_else(|| not_found(noun))
 }
 
 async fn shown(conn: &mut PgConnection, tasks: Vec<Task>) -> Outcome<Vec<TaskView>> {
@@ -247,7 +221,7 @@ impl Locked {
             agents::hold(&mut self.tx, claimer).await?;
             record = agents::find(&mut self.tx, claimer).await?.map(|agent| agents::shown(ctx, agent));
             if let Some(id) = self.course.task.plan_id {
-                plan = plans::load(&mut self.tx, id).await?;
+                plan = plan_rows::load(&mut self.tx, id).await?;
             }
         }
         let by = By {

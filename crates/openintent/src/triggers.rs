@@ -14,6 +14,7 @@ mod tx;
 
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::Author;
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::limits::TRIGGERS;
 use entente_domain::log::events::{Draft, Kind};
@@ -60,7 +61,9 @@ pub async fn create(
     ctx: &Ctx,
     caller: &Caller,
     agent_id: &str,
-    (kind, ask, secret): (TriggerKind, TriggerAsk, Option<String>),
+    kind: TriggerKind,
+    ask: TriggerAsk,
+    secret: Option<String>,
     once: Option<&Idempotency>,
 ) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
@@ -75,7 +78,8 @@ pub async fn create(
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
     let id = TriggerId::mint(now, &*ctx.chance);
-    let trigger = Trigger::create(kind, ask, id, (caller.principal(), agent_id), now)?;
+    let owner = Author { agent: agent_id, principal: caller.principal() };
+    let trigger = Trigger::create(kind, ask, id, owner, now)?;
     let secret = match (kind, secret) {
         (TriggerKind::Webhook, Some(given)) => Some(hooks::given(&given, verify_of(&trigger))?),
         (TriggerKind::Webhook, None) => Some(hooks::fresh(verify_of(&trigger), &*ctx.chance)),
@@ -115,7 +119,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &TriggerFilter) -> Outcome
     let mut conn = ctx.pool.acquire().await?;
     let whose = (!caller.has(Scope::Admin)).then(|| caller.principal());
     let names = whose.map(|_own| covered(caller));
-    let found = rows::list(&mut conn, (whose, names.as_deref()), filter).await?;
+    let found = rows::list(&mut conn, whose, names.as_deref(), filter).await?;
     let found = found.into_iter().map(|stored| stored.trigger);
     Ok(found.filter(|trigger| may_see(caller, trigger)).collect())
 }
@@ -142,7 +146,8 @@ pub async fn change(
     caller: &Caller,
     id: TriggerId,
     seen: i64,
-    (ask, secret): (TriggerAsk, Option<String>),
+    ask: TriggerAsk,
+    secret: Option<String>,
 ) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
     let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
@@ -273,7 +278,7 @@ pub async fn fire(
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
     let firing_id = FiringId::mint(work.system_log.now(), &*ctx.chance);
-    let mut firing = Firing::new(firing_id, id, (Cause::Hand, firing_id.to_string()), work.system_log.now());
+    let mut firing = Firing::new(firing_id, id, Cause::Hand, firing_id.to_string(), work.system_log.now());
     firing.fired_by = Some(caller.agent.clone());
     let firing = work.pull(ctx, &mut stored, firing, &brought).await?;
     let done = (firing, stored.trigger.fire_count);

@@ -118,7 +118,7 @@ impl Calling {
         }
         let (token, answer) = self.ask(started, &secret).await?;
         scrubber.add(&token);
-        self.keep((&credential, &secret), &token, answer, scrubber).await;
+        self.keep(&credential, &secret, &token, answer, scrubber).await;
         Ok(token)
     }
 
@@ -149,7 +149,8 @@ impl Calling {
     /// it stays in memory.
     async fn keep(
         &self,
-        (credential, secret): (&ToolCredential, &ToolSecret),
+        credential: &ToolCredential,
+        secret: &ToolSecret,
         token: &Zeroizing<String>,
         mut answer: Map<String, Value>,
         scrubber: &mut Scrubber,

@@ -18,7 +18,8 @@ const PURPOSE: &str = "data.rows.count";
 /// Builds an unsigned envelope.
 fn written(
     kind: EnvelopeType,
-    (sender, recipient): (&str, &str),
+    sender: &str,
+    recipient: &str,
     corr: &str,
     reply_to: Option<&str>,
     payload: Value,
@@ -41,8 +42,9 @@ impl Stage {
             json!({ "kid": "demo", "algorithm": "ed25519", "public_key": signer.public_key().to_string() });
         self.researcher.post("/aee/keys", &key).await?;
         let corr = letter(SystemClock.now(), &chance);
-        let between = ("agent.researcher", "agent.data");
-        let mut task = written(EnvelopeType::Task, between, &corr, None, json!({ "table": "visits" }))?;
+        let (researcher, data) = ("agent.researcher", "agent.data");
+        let mut task =
+            written(EnvelopeType::Task, researcher, data, &corr, None, json!({ "table": "visits" }))?;
         sign(&mut task, "demo", &SigningKey::Ed25519(Box::new(signer)))?;
         let task = Value::Object(task);
         let receipt = self.researcher.post("/aee/envelopes", &task).await?;
@@ -55,9 +57,9 @@ impl Stage {
         let item = &page["items"][0];
         hold(item["envelope"] == task, "what lies in the mailbox is not what was sent")?;
         say(&format!("  agent.data takes out {} and answers", text(&item["envelope"], "id")?))?;
-        let back = ("agent.data", "agent.researcher");
         let asked = Some(text(&task, "id")?);
-        let answer = written(EnvelopeType::Result, back, &corr, asked, json!({ "rows": 48_211 }))?;
+        let answer =
+            written(EnvelopeType::Result, data, researcher, &corr, asked, json!({ "rows": 48_211 }))?;
         let answer = Value::Object(answer);
         self.data.post("/aee/envelopes", &answer).await?;
         self.data.post("/aee/mailboxes/agent.data/ack", &json!({ "up_to": item["seq"] })).await?;

@@ -23,67 +23,65 @@ fn one_senders_flood_costs_the_others_nothing() {
     use Priority::{High, Normal, Urgent};
     let quotas = quotas(2, 3, 0);
     let went: Vec<Priority> =
-        (0..7).map(|_| quotas.admit(("agent.flood", "agent.flood"), Urgent, second(1)).unwrap()).collect();
+        (0..7).map(|_| quotas.admit("agent.flood", "agent.flood", Urgent, second(1)).unwrap()).collect();
     assert_eq!(went, [Urgent, Urgent, High, High, High, Normal, Normal]);
-    assert_eq!(quotas.admit(("agent.calm", "agent.calm"), Urgent, second(1)), Ok(Urgent));
+    assert_eq!(quotas.admit("agent.calm", "agent.calm", Urgent, second(1)), Ok(Urgent));
     assert_eq!(
-        quotas.admit(("agent.flood", "agent.flood"), Urgent, second(31)),
+        quotas.admit("agent.flood", "agent.flood", Urgent, second(31)),
         Ok(Urgent),
         "half a minute is one of two"
     );
-    assert_eq!(quotas.admit(("agent.flood", "agent.flood"), Urgent, second(31)), Ok(High));
+    assert_eq!(quotas.admit("agent.flood", "agent.flood", Urgent, second(31)), Ok(High));
 }
 
 #[test]
 fn who_is_over_the_total_is_told_when_to_come_back() {
     let quotas = quotas(60, 600, 4);
     for _ in 0..4 {
-        assert_eq!(quotas.admit(("agent.ada", "agent.ada"), Priority::Low, second(5)), Ok(Priority::Low));
+        assert_eq!(quotas.admit("agent.ada", "agent.ada", Priority::Low, second(5)), Ok(Priority::Low));
     }
-    let refusal = quotas.admit(("agent.ada", "agent.ada"), Priority::Low, second(6)).unwrap_err();
+    let refusal = quotas.admit("agent.ada", "agent.ada", Priority::Low, second(6)).unwrap_err();
     assert_eq!((refusal.code, refusal.retry_after_seconds), (Code::RateLimited, Some(14)));
     assert!(refusal.message.contains("4 envelopes a minute"), "{}", refusal.message);
-    assert!(quotas.admit(("agent.ada", "agent.ada"), Priority::Low, second(19)).is_err());
-    assert!(quotas.admit(("agent.ada", "agent.ada"), Priority::Low, second(20)).is_ok());
+    assert!(quotas.admit("agent.ada", "agent.ada", Priority::Low, second(19)).is_err());
+    assert!(quotas.admit("agent.ada", "agent.ada", Priority::Low, second(20)).is_ok());
 }
 
 #[test]
 fn names_of_ones_own_invention_have_no_more_than_their_principal() {
     use Priority::{High, Normal, Urgent};
     let quotas = quotas(1, 1, 0);
-    let invented =
-        |n: usize| quotas.admit(("service.any", &format!("agent.{n}")), Urgent, second(1)).unwrap();
+    let invented = |n: usize| quotas.admit("service.any", &format!("agent.{n}"), Urgent, second(1)).unwrap();
     let went: Vec<Priority> = (0..21).map(invented).collect();
     assert_eq!(went[..10], [Urgent; 10], "ten times what one sender has");
     assert_eq!((&went[10..20], went[20]), (&[High; 10][..], Normal));
-    assert_eq!(quotas.admit(("agent.calm", "agent.calm"), Urgent, second(1)), Ok(Urgent));
+    assert_eq!(quotas.admit("agent.calm", "agent.calm", Urgent, second(1)), Ok(Urgent));
 }
 
 #[test]
 fn what_goes_to_many_counts_for_each() {
     let quotas = quotas(60, 60, 60);
-    let ada = ("service.any", "agent.ada");
-    quotas.admit(ada, Priority::Low, second(1)).unwrap();
-    quotas.charge(ada, 89, second(1));
-    let refusal = quotas.admit(ada, Priority::Low, second(1)).unwrap_err();
+    let (any, ada, bob) = ("service.any", "agent.ada", "agent.bob");
+    quotas.admit(any, ada, Priority::Low, second(1)).unwrap();
+    quotas.charge(any, ada, 89, second(1));
+    let refusal = quotas.admit(any, ada, Priority::Low, second(1)).unwrap_err();
     assert_eq!((refusal.code, refusal.retry_after_seconds), (Code::RateLimited, Some(31)));
-    assert_eq!(quotas.admit(ada, Priority::Low, second(32)), Ok(Priority::Low));
-    let other = ("service.any", "agent.bob");
-    assert_eq!(quotas.admit(other, Priority::Low, second(32)), Ok(Priority::Low));
+    assert_eq!(quotas.admit(any, ada, Priority::Low, second(32)), Ok(Priority::Low));
+    assert_eq!(quotas.admit(any, bob, Priority::Low, second(32)), Ok(Priority::Low));
 }
 
 #[test]
 fn memory_is_bounded_and_the_busiest_are_the_last_to_be_forgotten() {
     let quotas = quotas(2, 0, 0);
     for _ in 0..2 {
-        quotas.admit(("agent.flood", "agent.flood"), Priority::Urgent, second(1)).unwrap();
+        quotas.admit("agent.flood", "agent.flood", Priority::Urgent, second(1)).unwrap();
     }
     for n in 0..45_000 {
-        quotas.admit(("any", &format!("agent.{n}")), Priority::Urgent, second(1)).unwrap();
+        quotas.admit("any", &format!("agent.{n}"), Priority::Urgent, second(1)).unwrap();
         assert!(quotas.remembered() <= 20_000);
     }
     assert_eq!(
-        quotas.admit(("agent.flood", "agent.flood"), Priority::Urgent, second(1)),
+        quotas.admit("agent.flood", "agent.flood", Priority::Urgent, second(1)),
         Ok(Priority::High),
         "it is not forgotten"
     );
@@ -91,11 +89,11 @@ fn memory_is_bounded_and_the_busiest_are_the_last_to_be_forgotten() {
     let before = quotas.remembered();
     assert!(before > 5_000, "{before}");
     for n in 0..20_000 {
-        quotas.admit(("any", &format!("later.{n}")), Priority::Urgent, second(100)).unwrap();
+        quotas.admit("any", &format!("later.{n}"), Priority::Urgent, second(100)).unwrap();
     }
     assert!(quotas.remembered() <= 20_000);
     assert_eq!(
-        quotas.admit(("agent.flood", "agent.flood"), Priority::Urgent, second(100)),
+        quotas.admit("agent.flood", "agent.flood", Priority::Urgent, second(100)),
         Ok(Priority::Urgent)
     );
 }
@@ -105,7 +103,7 @@ async fn the_rates_are_settings() {
     let settings = vec![("ENTENTE_AEE_URGENT_PER_MINUTE", "1"), ("ENTENTE_AEE_PER_MINUTE", "3")];
     let world = World::with(Setup { settings, live: false }).await;
     let quotas = &world.ctx().aee.state.quotas;
-    let send = || quotas.admit(("agent.ada", "agent.ada"), Priority::Urgent, second(1));
+    let send = || quotas.admit("agent.ada", "agent.ada", Priority::Urgent, second(1));
     assert_eq!((send(), send(), send()), (Ok(Priority::Urgent), Ok(Priority::High), Ok(Priority::High)));
     assert_eq!(send().unwrap_err().code, Code::RateLimited);
     world.end().await;

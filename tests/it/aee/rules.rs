@@ -1,7 +1,7 @@
 //! Policy rules between entities (AEE §11.5): who sets them, which are valid, and that a server's snapshot of them
 //! is right.
 
-use entente_aee::policy_snapshot;
+use entente_aee::policy::{snapshot, version};
 use entente_domain::aee::envelopes;
 use entente_domain::aee::envelopes::Envelope;
 use entente_domain::aee::envelopes::policy::judge;
@@ -74,15 +74,15 @@ async fn the_book_has_what_another_server_committed() {
     let world = World::start().await;
     let other = World::on(Setup::default(), world.database.clone()).await;
     let admin = world.admin().await;
-    let before = policy_snapshot::latest(&other.ctx().aee).await.unwrap();
+    let before = snapshot::latest(&other.ctx().aee).await.unwrap();
     assert!(before.rules.is_empty());
     admin.put("/aee/rules/none", json!({ "deny": ["ops.**"] })).await.ok();
     // The snapshot is old: its version shows that, and the latest one is right.
     let remembered = other.ctx().aee.state.policies.book().unwrap();
     let mut connection = other.ctx().pool.acquire().await.unwrap();
-    assert!(policy_snapshot::version(&mut connection).await.unwrap() > remembered.version);
+    assert!(version::current(&mut connection).await.unwrap() > remembered.version);
     drop(connection);
-    let latest = policy_snapshot::latest(&other.ctx().aee).await.unwrap();
+    let latest = snapshot::latest(&other.ctx().aee).await.unwrap();
     let refusal = judge(&latest.rules, &envelope("task", "ops.backup", json!({})), false).unwrap_err();
     assert_eq!(refusal.code, Code::IntentNotAllowed);
     assert_eq!(other.ctx().aee.state.policies.book().unwrap().version, latest.version);

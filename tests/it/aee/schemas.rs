@@ -1,6 +1,6 @@
 //! Payload schemas (AEE §6.4, §9.3): publishing, reading, removing and validation.
 
-use entente_aee::policy_snapshot;
+use entente_aee::policy::snapshot;
 use entente_domain::aee::envelopes::Warning;
 use entente_domain::refusal::Code;
 use entente_kernel::AppError;
@@ -114,7 +114,7 @@ async fn a_payload_is_judged_by_the_schema_of_its_type() {
     let good = envelope("task", "ops.backup.check", json!({ "cluster": "x" }));
     let result = envelope("result", "ops.backup.check", json!({ "cluster": 1 }));
     let fits = async |envelope| {
-        let book = policy_snapshot::latest(&world.ctx().aee).await.unwrap();
+        let book = snapshot::latest(&world.ctx().aee).await.unwrap();
         book.fits(&world.ctx().aee, envelope).await.map_err(|failure| match failure {
             AppError::Refused(refusal) => refusal,
             failure => panic!("{failure}"),
@@ -161,7 +161,7 @@ async fn a_change_has_only_what_was_changed_read_again() {
     publish(&owner, "warn").await;
     let bad = json!({ "cluster": 7 });
     let faults = async || {
-        let book = policy_snapshot::latest(&world.ctx().aee).await.unwrap();
+        let book = snapshot::latest(&world.ctx().aee).await.unwrap();
         let kind = entente_domain::aee::envelopes::EnvelopeType::Task;
         book.faults(&world.ctx().aee, "ops.backup.check", kind, &bad).await.unwrap().unwrap().len()
     };

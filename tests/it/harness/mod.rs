@@ -266,7 +266,7 @@ impl World {
     }
 
     async fn check_log(&self, intent: IntentId) {
-        let events = entente_kernel::log::events::whole_log(self.ctx(), intent).await.unwrap();
+        let events = entente_kernel::audit::events::whole_log(self.ctx(), intent).await.unwrap();
         let sealed: Vec<Sealed> = events.iter().map(Sealed::from).collect();
         assert_eq!(verify(&sealed, 1, None), [], "the log of {intent} is not whole");
     }

@@ -30,7 +30,7 @@ const ENDINGS: [&str; 6] = ["rs", "md", "py", "sh", "sql", "example"];
 const MARKS: [&str; 7] = ["//", "///", "//!", "#", ">", "-", "--"];
 
 /// Returns every file that may cite: its path from the root, and its text.
-fn texts() -> Vec<(String, String)> {
+pub(super) fn texts() -> Vec<(String, String)> {
     let mut left: Vec<PathBuf> = FOLDERS.iter().map(|folder| root().join(folder)).collect();
     let mut files: Vec<PathBuf> = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path()).collect();
     while let Some(dir) = left.pop() {

@@ -1,6 +1,6 @@
 //! Tampering is detected and located (RFC-0019): in an export, with nothing but the file, and in the database.
 
-use entente_domain::log::export::{Export, Report};
+use entente_domain::openintent::intents::export::{Export, Report};
 use serde_json::Map;
 
 use crate::harness::{Client, Value, World, json};

@@ -6,7 +6,7 @@ use entente_domain::identity::signatures::statement;
 use entente_domain::ids::IntentId;
 use entente_domain::log::checkpoints::Checkpoint;
 use entente_domain::log::events::{Event, hash};
-use entente_domain::log::export::Export;
+use entente_domain::openintent::intents::export::Export;
 use sqlx::AssertSqlSafe;
 
 use crate::harness::{Client, Setup, Value, World, json};
@@ -181,7 +181,7 @@ async fn a_checkpoint_that_another_signed_is_neither_trusted_nor_signed_again() 
 
 /// Changes an event's payload and consistently rewrites the log from there, including its stored tail.
 async fn rewrite(world: &World, intent: IntentId, sequence: i64) {
-    let mut log: Vec<Event> = entente_kernel::log::events::whole_log(world.ctx(), intent).await.unwrap();
+    let mut log: Vec<Event> = entente_kernel::audit::events::whole_log(world.ctx(), intent).await.unwrap();
     let mut previous = None;
     for event in &mut log {
         if event.sequence == sequence {

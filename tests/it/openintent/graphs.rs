@@ -3,7 +3,7 @@
 
 mod racing;
 
-use entente_domain::log::export::Export;
+use entente_domain::openintent::intents::export::Export;
 
 use crate::harness::{Client, Setup, Sse, Value, World, ids, json};
 

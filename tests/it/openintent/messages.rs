@@ -1,8 +1,9 @@
-//! Messages (RFC-0021 §2 to §4): types, addressing, visibility, statuses. `reading.rs` covers cursors and eviction,
-//! `batches.rs` batches.
+//! Messages (RFC-0021 §2 to §4): types, addressing, visibility, statuses. `messages/reading.rs` covers
+//! cursors and eviction, `messages/batches.rs` batches.
 
 pub(crate) mod asks;
 pub(crate) mod batches;
+mod reading;
 
 use crate::harness::{Setup, Value, World, ids, json, send, talk};
 

@@ -1,4 +1,4 @@
-//! Rows of the table `aee_envelopes`. Access to them is checked in `envelopes.rs`.
+//! Rows of the table `aee_envelopes`. Access to them is checked in `parties.rs`.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use entente_domain::clock::Timestamp;
 use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
-use crate::ingest::PreparedEnvelope;
+use super::prepared::PreparedEnvelope;
 use entente_kernel::{AppError, Outcome};
 
 /// The facts about an accepted envelope that detect duplicates.
@@ -39,7 +39,7 @@ impl Stub {
         if self.digest == prepared.digest && self.principal == prepared.principal {
             let message =
                 "This envelope was taken in before; `receipt` is its first one. Nothing was done again.";
-            let receipt = Some(Box::new(self.receipt.clone()));
+            let receipt = Some(self.receipt.json());
             return Refusal { receipt, ..Refusal::new(Code::DuplicateId, message) };
         }
         Self::spent()

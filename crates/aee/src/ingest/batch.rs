@@ -14,15 +14,15 @@ use entente_domain::clock::Timestamp;
 use entente_domain::refusal::{Code, Refusal};
 use sqlx::PgConnection;
 
+use super::IngestResult;
 use super::context::IngestContext;
 use super::links::{self, Link, Links};
 use super::push::push;
-use super::{Disposition, IngestResult, Known, PreparedEnvelope};
 use crate::Ctx;
 use crate::envelopes;
-use crate::envelopes::{StoredEnvelope, Stub};
+use crate::envelopes::{Disposition, PreparedEnvelope, StoredEnvelope, Stub};
 use crate::mailboxes;
-use crate::mailboxes::Item;
+use crate::mailboxes::{Item, Known};
 use crate::{exchanges, refutations};
 use entente_kernel::{AppError, Outcome};
 
@@ -37,7 +37,7 @@ pub async fn put(
     prepared_envelopes: &[impl Borrow<PreparedEnvelope>],
     now: Timestamp,
 ) -> Outcome<IngestResult> {
-    put_beside(ctx, conn, known, (prepared_envelopes, &[]), now).await
+    put_beside(ctx, conn, known, prepared_envelopes, &[], now).await
 }
 
 /// Like [`put`], for a caller that works with the mailboxes `beside` in the same transaction.
@@ -47,12 +47,13 @@ pub async fn put_beside(
     ctx: &Ctx,
     conn: &mut PgConnection,
     known: &mut Known,
-    (prepared_envelopes, beside): (&[impl Borrow<PreparedEnvelope>], &[&str]),
+    prepared_envelopes: &[impl Borrow<PreparedEnvelope>],
+    beside: &[&str],
     now: Timestamp,
 ) -> Outcome<IngestResult> {
     let handed: Vec<&PreparedEnvelope> = prepared_envelopes.iter().map(Borrow::borrow).collect();
     let said: Vec<&PreparedEnvelope> = handed.iter().copied().flat_map(with_made).collect();
-    let mut context = IngestContext::prepare(conn, known, (&said, beside), now).await?;
+    let mut context = IngestContext::prepare(conn, known, &said, beside, now).await?;
     // Decided by the rules of the locked policy, which cannot change before the commit.
     let (links, none) = (links::ask(ctx, conn, &handed, &context.listeners).await?, Links::default());
     let (mut all, mut each) = (Vec::new(), Vec::new());
@@ -65,7 +66,7 @@ pub async fn put_beside(
         all.extend(&links.made);
         each.extend(links.made.iter().map(|_| &none));
     }
-    let strict = ctx.state.settings.strict_references;
+    let (strict, strict_references) = (ctx.settings.strict, ctx.state.settings.strict_references);
     let mut receipts: Vec<Outcome<Receipt>> = Vec::with_capacity(all.len());
     for (index, (prepared, links)) in all.iter().zip(each).enumerate() {
         let judged = if prepared.judged.is_some_and(|version| version != context.version) {
@@ -73,7 +74,7 @@ pub async fn put_beside(
         } else if let Some(fault) = &links.fault {
             Err(AppError::Refused(fault.clone()))
         } else {
-            context.judge(prepared, links, (ctx.settings.strict, strict), now).map_err(AppError::Refused)
+            context.judge(prepared, links, strict, strict_references, now).map_err(AppError::Refused)
         };
         if let Ok(receipt) = &judged {
             context.stubs.insert(receipt.id.clone(), Stub::of(prepared, receipt));
@@ -138,7 +139,8 @@ impl IngestContext {
         &mut self,
         prepared: &PreparedEnvelope,
         links: &Links,
-        (strict, hashes): (bool, bool),
+        strict: bool,
+        strict_references: bool,
         now: Timestamp,
     ) -> Result<Receipt, Refusal> {
         let envelope = &prepared.envelope;
@@ -153,7 +155,7 @@ impl IngestContext {
         }
         let mut warnings = prepared.warnings.clone();
         if envelope.references.iter().any(|one| one.hash.is_some() && !self.fits(prepared, one)) {
-            if hashes {
+            if strict_references {
                 return Err(wrong_hash());
             }
             warnings.push(Warning::ReferenceHashMismatch);

@@ -8,12 +8,12 @@ use entente_domain::aee::envelopes::receipt::Voucher;
 use entente_domain::clock::Timestamp;
 use sqlx::PgConnection;
 
-use super::{Disposition, Known, PreparedEnvelope};
 use crate::envelopes;
-use crate::envelopes::{Referred, Stub};
+use crate::envelopes::{Disposition, PreparedEnvelope, Referred, Stub};
 use crate::mailboxes;
-use crate::mailboxes::Item;
-use crate::{buses, envelope_keys, exchanges, policy_snapshot};
+use crate::mailboxes::{Item, Known};
+use crate::policy::version;
+use crate::{buses, envelope_keys, exchanges};
 use entente_kernel::Outcome;
 
 /// State of a batch: the facts read in advance, and the results so far.
@@ -46,7 +46,8 @@ impl IngestContext {
     pub async fn prepare(
         conn: &mut PgConnection,
         known: &mut Known,
-        (prepared_envelopes, beside): (&[&PreparedEnvelope], &[&str]),
+        prepared_envelopes: &[&PreparedEnvelope],
+        beside: &[&str],
         now: Timestamp,
     ) -> Outcome<Self> {
         let mut ids: BTreeSet<&str> = BTreeSet::new();
@@ -84,8 +85,8 @@ impl IngestContext {
         let ends = mailboxes::lock(conn, known, &entities, now).await?;
         // Last, when no more locks are waited for: revocations and changes up to now count, and later ones wait for
         // this commit.
-        policy_snapshot::hold(conn).await?;
-        let version = policy_snapshot::version(conn).await?;
+        version::hold(conn).await?;
+        let version = version::current(conn).await?;
         let keys = prepared_envelopes.iter().filter(|prepared| prepared.verified.by == Voucher::Sig);
         let keys = keys
             .filter_map(|prepared| Some((prepared.envelope.sender.clone(), prepared.verified.kid.clone()?)));

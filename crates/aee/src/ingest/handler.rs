@@ -8,15 +8,14 @@ use entente_domain::ids::NodeId;
 use entente_runtime::deadlines::{self, within};
 use entente_store::commit::BatchHandler;
 
-use super::{IngestResult, PreparedEnvelope, put, shard_of};
+use super::{IngestResult, put, shard_of};
 use crate::Ctx;
+use crate::envelopes::PreparedEnvelope;
+use crate::mailboxes::Known;
 use crate::{buses, mailboxes};
 use entente_kernel::many;
 use entente_kernel::many::{Many, Together};
 use entente_kernel::{AppError, Outcome, nodes};
-
-/// A writer's cache: the mailboxes known to exist, which are never deleted.
-pub type Known = HashSet<String>;
 
 /// Maximum number of mailboxes in a writer's cache.
 const REMEMBERED: usize = 100_000;

@@ -2,7 +2,7 @@
 //!
 //! A rule applies to a link, and an envelope sent to a bus crosses one link to each subscriber: a barred subscriber
 //! is left out, and one that may not see everything gets a redacted envelope from the gateway. The rules for the bus
-//! itself are checked earlier (`envelopes.rs`) and refuse the sender.
+//! itself are checked earlier (`acceptance.rs`) and refuse the sender.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,11 @@ use entente_domain::aee::envelopes::{Priority, read};
 use entente_domain::refusal::Refusal;
 use sqlx::PgConnection;
 
-use super::{Disposition, PreparedEnvelope, Signatures};
+use super::Signatures;
 use crate::Ctx;
-use crate::policy_snapshot;
-use crate::policy_snapshot::PolicySnapshot;
+use crate::envelopes::{Disposition, PreparedEnvelope};
+use crate::policy::snapshot;
+use crate::policy::snapshot::PolicySnapshot;
 use crate::redactions;
 use entente_kernel::{AppError, Outcome};
 
@@ -58,7 +59,7 @@ impl Links {
         if listener == speaker {
             return Ok(());
         }
-        let link = match passage(ctx, book, (speaker, listener), &envelope.purpose, signed) {
+        let link = match passage(ctx, book, speaker, listener, &envelope.purpose, signed) {
             Err(_barred) => Link::Barred,
             Ok(passage) => {
                 let gone = match &prepared.made {
@@ -72,7 +73,7 @@ impl Links {
                     Link::Whole(effective)
                 } else {
                     let without = [gone, more].concat();
-                    self.made.push(made(ctx, prepared, (listener, &without), effective)?);
+                    self.made.push(made(ctx, prepared, listener, &without, effective)?);
                     Link::Instead
                 }
             }
@@ -93,7 +94,7 @@ pub(super) async fn ask(
     if listeners.is_empty() {
         return Ok(all);
     }
-    let book = policy_snapshot::within(ctx, conn).await?;
+    let book = snapshot::within(ctx, conn).await?;
     if book.rules.is_empty() {
         return Ok(all);
     }
@@ -124,11 +125,12 @@ pub(super) async fn ask(
 pub(crate) fn passage(
     ctx: &Ctx,
     book: &PolicySnapshot,
-    link: (&str, &str),
+    from: &str,
+    to: &str,
     purpose: &str,
     signed: bool,
 ) -> Result<Passage, Refusal> {
-    let found = policy::judge_link(&book.rules, link, purpose, signed)?;
+    let found = policy::judge_link(&book.rules, from, to, purpose, signed)?;
     if ctx.state.settings.signatures == Signatures::Boundary && found.boundary && !signed {
         return Err(policy::unsigned());
     }
@@ -139,7 +141,8 @@ pub(crate) fn passage(
 fn made(
     ctx: &Ctx,
     prepared: &PreparedEnvelope,
-    (recipient, without): (&str, &[String]),
+    recipient: &str,
+    without: &[String],
     effective: Priority,
 ) -> Outcome<PreparedEnvelope> {
     // Parsed from the text again, because a queued envelope no longer has its JSON tree.

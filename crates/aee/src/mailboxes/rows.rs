@@ -8,11 +8,10 @@ use entente_domain::clock::Timestamp;
 use entente_domain::limits::PAGE_BYTES;
 use sqlx::PgConnection;
 
-use super::{Ack, Letter, Mailbox};
+use super::{Ack, Known, Letter, Mailbox};
 use crate::Ctx;
 use crate::envelopes::{StoredEnvelope, load_all};
-use crate::ingest::Known;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 
 /// Byte limit of the envelopes in one response; at least one is returned.
@@ -212,6 +211,10 @@ async fn with_envelopes(conn: &mut PgConnection, places: Vec<Place>) -> Outcome<
     Ok(letters.collect())
 }
 
+/// Loads an entity's mailbox, if it has one.
+///
+/// # Errors
+/// The database query fails.
 pub async fn find(conn: &mut PgConnection, entity: &str) -> Outcome<Option<Mailbox>> {
     let found = sqlx::query_as!(
         Mailbox,

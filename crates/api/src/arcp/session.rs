@@ -17,7 +17,7 @@ use entente_domain::arcp::sessions::machine::Machine;
 use entente_domain::arcp::sessions::{Delivery, Moment};
 use entente_domain::ids::{JobId, SessionId};
 use entente_kernel::Outcome;
-use entente_kernel::feed::Listener;
+use entente_kernel::wakeups::Listener;
 use entente_runtime::deadlines::within;
 use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;

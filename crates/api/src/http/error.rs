@@ -7,14 +7,16 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHEN
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
 use entente_domain::aee::envelopes::receipt::Receipt;
+use entente_domain::arcp::faults::Fault;
 use entente_domain::identity::keys::Dialect;
-use entente_domain::openintent::governance::Violation;
+use entente_domain::refusal::violation::Violation;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_kernel::AppError;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::openintent::leases::LeaseBody;
+use crate::http::lease::LeaseBody;
 
 /// Retry delay in seconds when the database is unavailable.
 const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
@@ -239,7 +241,7 @@ fn job_code(code: Code) -> &'static str {
         Code::RequestTimeout => "REQUEST_TIMEOUT",
         Code::Unavailable => "UNAVAILABLE",
         Code::ClaimLost | Code::JobEnded | Code::NoResult => code.wire(),
-        code => code.fault().wire(),
+        code => Fault::from(code).wire(),
     }
 }
 
@@ -259,8 +261,8 @@ fn retryable(code: Code) -> bool {
         | Code::TooManyStreams
         | Code::Unavailable
         | Code::NoResult => true,
-        Code::ResultTooLarge => Code::ResultTooLarge.fault().retryable(),
-        code => code.fault().retryable(),
+        Code::ResultTooLarge => Fault::from(Code::ResultTooLarge).retryable(),
+        code => Fault::from(code).retryable(),
     }
 }
 
@@ -332,7 +334,8 @@ pub struct ProblemBody {
     pub existing_lease: Option<LeaseBody>,
     /// On `duplicate_id` for an identical envelope: the first receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Receipt>,
+    #[schema(value_type = Option<Receipt>)]
+    pub receipt: Option<Box<RawValue>>,
 }
 
 impl ProblemBody {
@@ -360,8 +363,8 @@ impl ProblemBody {
             errors: refusal.errors.clone(),
             request_id: request_id.to_owned(),
             current_version: refusal.current_version,
-            existing_lease: refusal.existing_lease.as_ref().map(|lease| LeaseBody::written(lease, dialect)),
-            receipt: refusal.receipt.as_deref().cloned(),
+            existing_lease: refusal.existing_lease.as_ref().map(|lease| LeaseBody::held(lease, dialect)),
+            receipt: refusal.receipt.clone().and_then(|text| RawValue::from_string(text.into_string()).ok()),
         }
     }
 }

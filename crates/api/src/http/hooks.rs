@@ -7,7 +7,7 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::log::events::check_trace_id;
 use entente_domain::webhooks::{ENVELOPE, MESSAGE, item_id, receipt_id};
 use entente_kernel::Outcome;
-use entente_kernel::feed::Record;
+use entente_kernel::log::Record;
 use entente_kernel::webhooks::Post;
 use serde::Serialize;
 use serde_json::Value;

@@ -10,7 +10,7 @@ use actix_web::http::header::{CACHE_CONTROL, HeaderName};
 use actix_web::{HttpResponse, web};
 use bytes::{Bytes, BytesMut};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::feed::Listener;
+use entente_kernel::wakeups::Listener;
 use entente_kernel::{AppError, Caller, StreamPermit};
 use entente_runtime::metrics::StreamLabels;
 use futures_util::stream;

@@ -1,9 +1,9 @@
 //! REST and SSE endpoints. Each handler parses the request, identifies the caller, calls one kernel operation
 //! and shapes the response; the handlers contain no domain decisions.
 //!
-//! One file per resource; `routes` lists them. Shared modules: `caller` (authentication), `body` (request
-//! bodies), `wire` (times and names in the client's dialect), `error` (refusals as responses), `middleware`
-//! (middleware for every request).
+//! One file per resource; `api_routes` and `root` list them. Shared modules: `caller` (authentication), `body`
+//! (request bodies), `wire` (times and names in the client's dialect), `error` (refusals as responses), `middleware`
+//! (middleware for every request), `site` and `login_throttle` (checks that MCP and the pages use).
 
 pub(crate) mod aee;
 pub(crate) mod arcp;
@@ -16,22 +16,22 @@ pub mod error;
 pub(crate) mod frames;
 pub mod hooks;
 pub(crate) mod kernel;
+mod lease;
 mod live;
+pub mod login_throttle;
 pub mod middleware;
 mod moments;
 pub mod openapi;
 pub(crate) mod openintent;
 pub(crate) mod presence;
 pub(crate) mod routes;
+pub mod site;
 mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
-use actix_web::middleware::from_fn;
-use actix_web::{App, web};
 use entente_aee::ingest::Ingest;
 use entente_arcp::jobs::JobWriter;
 use entente_bridges::Ctx;
@@ -47,12 +47,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::caller::{address, admit, begin, state_of};
 pub use self::connections::{Connection, Connections};
+use self::login_throttle::LoginThrottle;
 use self::routes::Routes;
-use crate::arcp::socket;
+use self::site::Site;
 pub use crate::http::kernel::health::Checkup;
 pub use crate::http::kernel::streams::Pace;
-use crate::mcp::{self, Site};
-use crate::web::pace::Pace as Logins;
 
 /// Limits of the HTTP layer.
 #[derive(Debug, Clone)]
@@ -111,20 +110,20 @@ pub struct ApiState {
     /// delay.
     pub held: Semaphore,
     /// Rate limiter of login attempts.
-    pub logins: Logins,
+    pub logins: LoginThrottle,
     /// The server's public URL, and the hosts and origins that it accepts.
     pub site: Site,
 }
 
 /// Routes outside the API prefixes.
-fn root(config: &mut Routes<'_>) {
+pub(crate) fn root(config: &mut Routes<'_>) {
     kernel::health::routes(config);
     openintent::federation::well_known(config);
     kernel::discovery::root(config);
 }
 
 /// Routes under `/api/v1` and `/v1`.
-fn api_routes(config: &mut Routes<'_>) {
+pub(crate) fn api_routes(config: &mut Routes<'_>) {
     // The router tries services in order, so the most frequent requests come first.
     openintent::messages::routes(config);
     openintent::messages::batches::routes(config);
@@ -192,34 +191,6 @@ fn api_routes(config: &mut Routes<'_>) {
     openintent::tools::tool_credentials::routes(config);
     openintent::tools::tool_grants::routes(config);
     openintent::tools::invocations::routes(config);
-}
-
-/// Builds the application, for the server and for tests.
-pub fn application(
-    api: web::Data<ApiState>,
-) -> App<
-    impl ServiceFactory<
-        ServiceRequest,
-        Config = (),
-        Response = ServiceResponse,
-        Error = actix_web::Error,
-        InitError = (),
-    >,
-> {
-    let limit = api.limits.max_body_bytes;
-    App::new()
-        .app_data(api)
-        .app_data(web::PayloadConfig::new(limit))
-        .configure(|config| root(&mut Routes::Served(config)))
-        .configure(|config| socket::routes(&mut Routes::Served(config)))
-        .service(web::scope("/api/v1").configure(|config| api_routes(&mut Routes::Served(config))))
-        .service(web::scope("/v1").configure(|config| api_routes(&mut Routes::Served(config))))
-        .route("/arcp/", web::get().to(socket::slashed))
-        .configure(openapi::pages)
-        .configure(mcp::routes)
-        .configure(crate::web::routes)
-        .default_service(web::to(openapi::unknown))
-        .wrap(from_fn(middleware::pass))
 }
 
 /// Returns a JSON response.

@@ -14,7 +14,7 @@ use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::rates::Rates;
 use entente_domain::moments::{MomentAsk, MomentState, ValidWhile};
 use entente_domain::refusal::Refusal;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller};
 use entente_moments as moments;
 use entente_moments::MomentFilter;

@@ -1,13 +1,12 @@
-//! The OpenAPI document, Swagger UI at `/docs` (from files embedded in the binary), and the response for
-//! unknown routes. The document is collected from the handlers; a test compares it with
-//! `openapi/entente.json`.
+//! The OpenAPI document, and the response for unknown routes. The document is collected from the handlers; a
+//! test compares it with `openapi/entente.json`.
 
 mod failures;
 mod shapes;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_domain::refusal::{Code, Refusal};
 use utoipa::OpenApi as _;
@@ -18,7 +17,6 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use super::error::{Problem, ProblemBody, Reply};
 use super::routes::Description;
 use super::{api_routes, root};
-use crate::web::dressed_by;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -149,39 +147,13 @@ fn secure(document: &mut OpenApi) {
     document.security = Some(vec![requirement("api_key"), requirement("bearer")]);
 }
 
-/// Content security policy of Swagger UI: that of the server's own pages, except that its files bring inline
-/// styles and `data:` images.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-
-/// Registers the document and Swagger UI.
-pub fn pages(config: &mut web::ServiceConfig) {
+/// Registers the route of the document.
+pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/openapi.json", web::get().to(written));
-    // Served without a redirect, because a client that does not follow redirects would see nothing.
-    config.route("/docs", web::get().to(docs));
-    let ui = utoipa_swagger_ui::Config::from("/openapi.json");
-    config.app_data(web::Data::new(Arc::new(ui)));
-    config.route("/docs/{file:.*}", web::get().to(docs));
 }
 
 async fn written() -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(Document::get().json.as_str())
-}
-
-async fn docs(request: HttpRequest, ui: web::Data<Arc<utoipa_swagger_ui::Config<'static>>>) -> Reply {
-    let file = request.match_info().query("file");
-    if file.is_empty() && !request.path().ends_with('/') {
-        // The page's relative links need the trailing slash.
-        let page = "<!doctype html><title>Entente API</title><meta http-equiv=\"refresh\" content=\"0; url=/docs/\">";
-        return Ok(dressed_by(StatusCode::OK, POLICY).content_type("text/html; charset=utf-8").body(page));
-    }
-    match utoipa_swagger_ui::serve(file, Arc::clone(&ui)) {
-        Ok(Some(file)) => Ok(dressed_by(StatusCode::OK, POLICY)
-            .content_type(file.content_type.as_str())
-            .body(file.bytes.into_owned())),
-        Ok(None) => Err(Refusal::not_found("page").into()),
-        Err(e) => Err(Problem::internal(&e.to_string())),
-    }
 }
 
 /// Responds to an unknown route: 405 for a wrong method, else 404.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use entente_aee::envelopes;
+use entente_aee::acceptance;
 use entente_aee::mailboxes;
 use entente_aee::mailboxes::{Ack, Letter};
 use entente_domain::aee::envelopes::letters::Letter as Draft;
@@ -101,7 +101,7 @@ async fn send_envelope(call: Call) -> Said {
     let said: SendArgs = call.read()?;
     let bytes = said.envelope.get().as_bytes();
     call.require_private(bytes)?;
-    let accepted = envelopes::accept(&call.ctx().aee, &call.caller, &call.api.ingest, bytes).await?;
+    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.ingest, bytes).await?;
     let answered = accepted.reply.is_some();
     let body = AcceptedBody::new(accepted)?;
     let what = if answered {
@@ -188,7 +188,7 @@ pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<
         let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
         let text = Value::Object(answer.members).to_string();
         call.require_private(text.as_bytes())?;
-        envelopes::accept(&call.ctx().aee, &call.caller, &call.api.ingest, text.as_bytes()).await
+        acceptance::accept(&call.ctx().aee, &call.caller, &call.api.ingest, text.as_bytes()).await
     };
     match answered.await {
         Ok(_) | Err(AppError::Refused(_)) => Ok(()),

@@ -12,8 +12,8 @@ use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES, PAGE, PAYLOAD_BYT
 use entente_domain::openintent::messages::{Draft, Message, MessageStatus, MessageType};
 use entente_domain::payload::Payload;
 use entente_kernel::AppError;
+use entente_kernel::audit::proofs;
 use entente_kernel::channels::access::home;
-use entente_kernel::log::proofs;
 use entente_kernel::messages::MessageFilter;
 use entente_openintent::messages;
 use entente_openintent::messages::MessagePage;

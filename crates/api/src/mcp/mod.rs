@@ -36,7 +36,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-pub use self::endpoint::{Site, routes};
+pub use self::endpoint::routes;
 use crate::http::ApiState;
 use crate::http::body::parse;
 use crate::http::error::Problem;

@@ -3,6 +3,7 @@
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::{End, EventAsk, OperationAsk, Reported};
+use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::refusal::Code;
 use entente_kernel::AppError;
@@ -218,7 +219,7 @@ async fn check_lease(call: Call) -> Said {
             Answer::new(format!("Allowed: {what}."), &body)
         }
         Err(AppError::Refused(refusal)) if judged(refusal.code) => {
-            let (reason, code) = (&refusal.message, refusal.code.fault().wire());
+            let (reason, code) = (&refusal.message, Fault::from(refusal.code).wire());
             let body = json!({ "allowed": false, "reason": reason, "code": code, "budget": null });
             Answer::new(format!("Not allowed: {what}. {reason}"), &body)
         }

@@ -117,5 +117,5 @@ async fn conclude(
     let turned = Turned::from(refusal);
     // A failed attempt reveals nothing: reading the moment requires access to it.
     let shown = moments::get(&api.ctx.moments, &visitor.caller, id).await?;
-    Ok(after(visitor, shown, api.ctx.now(), (turned.status_code(), message), draft))
+    Ok(after(visitor, shown, api.ctx.now(), turned.status_code(), message, draft))
 }

@@ -54,6 +54,13 @@ pub struct Edge {
     pub stuck: bool,
 }
 
+/// A position in a figure, in the figure's units.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
 /// Draws the graph of waits; `circles` are the cycles found by `entente_domain::openintent::waits`.
 pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -63,10 +70,10 @@ pub fn waits(waits: &[Wait], circles: &[Vec<String>]) -> Waits {
         }
     }
     let names = ordered(&counts, circles);
-    let places: BTreeMap<&str, (f64, f64)> =
+    let places: BTreeMap<&str, Point> =
         names.iter().zip(0_u32..).map(|(name, at)| (*name, place(at, names.len()))).collect();
     let circle_of = |name: &str| circles.iter().position(|circle| circle.iter().any(|one| one == name));
-    let nodes = places.iter().map(|(name, (x, y))| node(name, *x, *y, circle_of(name).is_some())).collect();
+    let nodes = places.iter().map(|(name, at)| node(name, *at, circle_of(name).is_some())).collect();
     let edges = counts.iter().filter_map(|((from, to), count)| {
         let (start, end) = (places.get(from)?, places.get(to)?);
         let stuck = circle_of(from).is_some() && circle_of(from) == circle_of(to);
@@ -94,13 +101,14 @@ fn ordered<'a>(counts: &BTreeMap<(&'a str, &'a str), usize>, circles: &'a [Vec<S
 }
 
 /// Returns a position on an oval, starting from its left.
-fn place(at: u32, of: usize) -> (f64, f64) {
+fn place(at: u32, of: usize) -> Point {
     let of = f64::from(u32::try_from(of).unwrap_or(u32::MAX)).max(1.0);
     let turn = std::f64::consts::PI + std::f64::consts::TAU * f64::from(at) / of;
-    (WIDTH / 2.0 + 190.0 * turn.cos(), HEIGHT / 2.0 + 104.0 * turn.sin())
+    Point { x: WIDTH / 2.0 + 190.0 * turn.cos(), y: HEIGHT / 2.0 + 104.0 * turn.sin() }
 }
 
-fn node(name: &str, x: f64, y: f64, stuck: bool) -> Node {
+fn node(name: &str, at: Point, stuck: bool) -> Node {
+    let Point { x, y } = at;
     let aside = x - WIDTH / 2.0;
     let (anchor, text_x, text_y) = if aside.abs() < 30.0 {
         ("middle", x, if y < HEIGHT / 2.0 { y - 14.0 } else { y + 24.0 })
@@ -121,7 +129,9 @@ fn shortened(name: &str, most: usize) -> String {
     name.chars().take(most - 1).chain(['…']).collect()
 }
 
-fn curve((x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
+/// Returns the path of a curve between two dots.
+fn curve(from: Point, to: Point) -> String {
+    let (Point { x: x1, y: y1 }, Point { x: x2, y: y2 }) = (from, to);
     let (dx, dy) = (x2 - x1, y2 - y1);
     let length = dx.hypot(dy);
     if length < 1.0 {

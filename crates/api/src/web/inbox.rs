@@ -233,7 +233,8 @@ pub fn after(
     visitor: &Visitor,
     shown: MomentView,
     now: Timestamp,
-    (status, complaint): (StatusCode, String),
+    status: StatusCode,
+    complaint: String,
     draft: Draft,
 ) -> actix_web::HttpResponse {
     page(status, &written(visitor, shown, now, Some(complaint), draft))

@@ -9,7 +9,7 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web;
 use bytes::Bytes;
 use entente_aee::approvals;
-use entente_kernel::feed::{Listener, WakeKey};
+use entente_kernel::wakeups::{Listener, WakeKey};
 use entente_kernel::{Caller, Outcome, StreamPermit, overview};
 use entente_moments as moments;
 use futures_util::stream;

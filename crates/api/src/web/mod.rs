@@ -3,20 +3,20 @@
 //!
 //! A page is authorised by a login cookie, which holds an ordinary key (`kernel/src/people.rs`): a page is a
 //! caller like any other, and sees and does only as much as its key allows. The cookie is valid for pages
-//! only, not under `/api`. No GET changes state; every form is checked twice (`guard.rs`). Domain decisions
-//! and SQL are elsewhere.
+//! only, not under `/api`. No GET changes state; every form is checked twice (`guard.rs`). The API's
+//! documentation (`docs.rs`) is public. Domain decisions and SQL are elsewhere.
 
 mod answers;
 mod assets;
 mod cookies;
 mod dashboard;
+mod docs;
 mod figures;
 mod guard;
 mod held;
 mod inbox;
 mod live;
 mod login;
-pub mod pace;
 mod shell;
 mod threads;
 mod words;
@@ -32,6 +32,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Registers the routes of pages.
 pub fn routes(config: &mut web::ServiceConfig) {
+    docs::routes(config);
     assets::routes(config);
     login::routes(config);
     live::routes(config);
@@ -48,8 +49,7 @@ fn dressed(status: StatusCode) -> HttpResponseBuilder {
 }
 
 /// Starts a response as [`dressed`] does, with another content security policy.
-#[must_use]
-pub fn dressed_by(status: StatusCode, policy: &'static str) -> HttpResponseBuilder {
+fn dressed_by(status: StatusCode, policy: &'static str) -> HttpResponseBuilder {
     let mut response = HttpResponse::build(status);
     let named = |name| HeaderName::from_static(name);
     response.insert_header((named("content-security-policy"), policy));

@@ -4,7 +4,7 @@
 use actix_web::http::StatusCode;
 use actix_web::web;
 use askama::Template;
-use entente_aee::envelopes::{Leaf, thread};
+use entente_aee::threads::{Leaf, thread};
 use serde::Deserialize;
 
 use super::guard::{PageResult, Visitor};

@@ -141,7 +141,7 @@ pub(super) async fn waiting(conn: &mut PgConnection, job: JobId) -> Outcome<Vec<
 
 /// Returns up to `limit` jobs whose first values were requested so long ago that the requesting server must
 /// be dead.
-pub(super) async fn late(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
+pub(crate) async fn late(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Vec<JobId>> {
     let ids = sqlx::query_scalar!(
         "-- credentials::late
          SELECT job_id FROM credentials WHERE state = 'minting' AND due_at <= $1 AND generation = 1

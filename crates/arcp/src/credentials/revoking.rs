@@ -14,7 +14,6 @@ use sqlx::PgConnection;
 use super::rows::{self, Waiting};
 use super::{ProvisionerError, Target, reading};
 use crate::Ctx;
-use crate::jobs;
 use entente_kernel::Outcome;
 use entente_kernel::log::writer::IntentLog;
 
@@ -83,9 +82,8 @@ pub async fn record(ctx: &Ctx, due: &Due, answer: Result<(), ProvisionerError>) 
     if next.state == State::Revoked {
         next.due_at = kept_until(ctx, &mut tx, due.target.job_id, generation).await?;
     }
-    let value = (id, generation);
     let error = next.error.as_deref();
-    if !rows::attempted(&mut tx, value, due.attempts, next.state, next.due_at, error).await? {
+    if !rows::attempted(&mut tx, id, generation, due.attempts, next.state, next.due_at, error).await? {
         // An admin retried it meanwhile: that attempt counts.
         return Ok(());
     }
@@ -163,23 +161,22 @@ fn tell(ctx: &Ctx, due: &Due, state: State, failed: Option<&str>) {
     }
 }
 
-/// Finds values whose requester died (with the jobs waiting for them), values of jobs that ended, and values
-/// that can no longer be asked for; returns their number.
+/// Numbers of values that a sweep has changed.
+pub(crate) struct Tidied {
+    /// Values that now wait for revocation.
+    pub queued: u64,
+    /// Values that were cleared.
+    pub wiped: u64,
+}
+
+/// Finds values whose requester died, values of jobs that ended, and values that can no longer be asked for; call
+/// [`Provisioners::ring`](super::Provisioners::ring) after the commit if some wait for revocation.
 ///
 /// # Errors
 /// A database error.
-pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
-    let now = ctx.now();
-    let mut tx = ctx.begin(&[]).await?;
-    // Jobs before their credentials: a late `store` locks them in the same order.
-    let late = reading::late(&mut tx, now, limit).await?;
-    jobs::drop_preparing(&mut tx, &late).await?;
-    let overdue = rows::overdue(&mut tx, now, limit).await?;
-    let orphaned = rows::orphaned(&mut tx, now, limit).await?;
-    let wiped = rows::wipe(&mut tx, now, limit).await?;
-    tx.commit().await?;
-    if overdue + orphaned > 0 {
-        ctx.state.provisioners.ring();
-    }
-    Ok(overdue + orphaned + wiped)
+pub(crate) async fn tidy(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Outcome<Tidied> {
+    let overdue = rows::overdue(conn, now, limit).await?;
+    let orphaned = rows::orphaned(conn, now, limit).await?;
+    let wiped = rows::wipe(conn, now, limit).await?;
+    Ok(Tidied { queued: overdue + orphaned, wiped })
 }

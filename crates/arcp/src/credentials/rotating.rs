@@ -145,9 +145,9 @@ pub(crate) async fn turn_over(
     let (id, before) = (current.target.credential_id, current.target.generation);
     let kept = match new {
         New::Made(made) => rows::store(conn, made).await?,
-        New::Given(value) => rows::give(conn, (id, before), *generation, value, now).await?,
+        New::Given(value) => rows::give(conn, id, before, *generation, value, now).await?,
     };
-    if !kept || !rows::replaced(conn, (id, before), now).await? {
+    if !kept || !rows::replaced(conn, id, before, now).await? {
         return Err(busy().into());
     }
     let live = super::of_job(conn, job.id).await?;

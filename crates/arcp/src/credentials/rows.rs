@@ -153,7 +153,8 @@ pub(super) async fn overdue(conn: &mut PgConnection, now: Timestamp, limit: i64)
 /// Queues a replaced value for revocation; returns whether it was live.
 pub(super) async fn replaced(
     conn: &mut PgConnection,
-    (id, generation): (CredentialId, u32),
+    id: CredentialId,
+    generation: u32,
     now: Timestamp,
 ) -> Outcome<bool> {
     let done = sqlx::query!(
@@ -173,7 +174,8 @@ pub(super) async fn replaced(
 /// constraints.
 pub(super) async fn give(
     conn: &mut PgConnection,
-    (id, prior): (CredentialId, u32),
+    id: CredentialId,
+    prior: u32,
     generation: u32,
     value: &str,
     now: Timestamp,
@@ -217,7 +219,8 @@ pub(super) async fn wipe(conn: &mut PgConnection, now: Timestamp, limit: i64) ->
 /// Records the result of a revocation attempt; returns false if a newer attempt has begun.
 pub(super) async fn attempted(
     conn: &mut PgConnection,
-    (id, generation): (CredentialId, u32),
+    id: CredentialId,
+    generation: u32,
     attempts: u32,
     state: State,
     due_at: Option<Timestamp>,

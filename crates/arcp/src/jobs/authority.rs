@@ -12,9 +12,9 @@ use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 
+use super::claim_tokens::token_digest;
 use super::locked::{LockedJobs, cost_limits};
 use super::reading::conceal;
-use super::reports::token_digest;
 use super::{budgets, log, rows};
 use crate::Ctx;
 use entente_kernel::{AppError, Caller, Outcome};

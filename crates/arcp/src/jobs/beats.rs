@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, WorkerId};
@@ -10,11 +11,12 @@ use entente_domain::refusal::{Code, Refusal};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::claim_tokens::token_digest;
 use super::writes;
 use crate::Ctx;
 use crate::workers;
 use crate::workers::Directive;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 
 /// Response to a worker's heartbeat.
@@ -99,8 +101,10 @@ async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
     let now = ctx.now();
     let directive = workers::seen(&mut conn, caller, ask.worker, ask.state.as_deref(), now).await?;
     let until = now + ctx.state.jobs.claim;
+    let claims: Vec<(JobId, Digest)> =
+        held.iter().map(|one| (one.job_id, token_digest(&one.token))).collect();
     let kept =
-        if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, held, until, now).await? };
+        if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, &claims, until, now).await? };
     Ok(Beat {
         directive,
         cancel: kept.iter().filter(|(_, cancel)| **cancel).map(|(id, _)| *id).collect(),

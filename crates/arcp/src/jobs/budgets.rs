@@ -10,6 +10,7 @@ use entente_domain::ids::{JobId, ReservationId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::columns::{column, number};
 use entente_kernel::{Outcome, unknown};
 
 /// An amount reserved by a job.
@@ -139,7 +140,7 @@ pub(super) async fn reserve(conn: &mut PgConnection, made: &[Reservation], now: 
              AS r (id, job_id, attempt, amounts, call_id)",
         &made.iter().map(|one| one.id.uuid()).collect::<Vec<_>>(),
         &made.iter().map(|one| one.job_id.uuid()).collect::<Vec<_>>(),
-        &made.iter().map(|one| super::rows::column(one.attempt)).collect::<Vec<_>>(),
+        &made.iter().map(|one| column(one.attempt)).collect::<Vec<_>>(),
         &amounts,
         now,
         &made.iter().map(|one| one.call_id.as_deref()).collect::<Vec<_>>() as &[Option<&str>]
@@ -167,7 +168,7 @@ pub(super) async fn reserved(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome
             Ok(Reservation {
                 id: row.id.into(),
                 job_id: row.job_id.into(),
-                attempt: super::rows::number(row.attempt)?,
+                attempt: number(row.attempt)?,
                 amounts: serde_json::from_str(&row.amounts)?,
                 call_id: row.call_id,
             })

@@ -20,17 +20,18 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::claim_tokens::{Tokens, token_digest};
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::token_digest;
-use super::writes::{self, Taken, Tokens};
+use super::writes::{self, Taken};
 use super::{budgets, rows};
 use crate::Ctx;
+use crate::columns::number;
 use crate::credentials;
 use crate::workers;
 use crate::workers::Directive;
-use entente_kernel::feed::WakeKey;
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 
 /// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
@@ -244,7 +245,7 @@ async fn dress(
             delegate_id: row.delegate_id,
             intent_id: row.intent_id.map(IntentId::from),
             principal: row.principal,
-            attempt: rows::number(row.attempt)?,
+            attempt: number(row.attempt)?,
             deadline: row.deadline,
             claim_token: row.token.unwrap_or_default(),
             claim_expires_at: until,

@@ -8,18 +8,17 @@ use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Value, json};
 use sqlx::PgConnection;
 
+use super::acceptance::{Origin, Submission, accept, being_prepared, delegate_event};
+use super::claim_tokens::token_digest;
 use super::locked::LockedJobs;
-use super::preparing::{Delegation, being_prepared, provide};
+use super::preparing::{Delegation, provide};
 use super::reading::conceal;
-use super::reports::token_digest;
-use super::submit::{Origin, Submission, accept};
 use super::{budgets, rows, writes};
 use crate::Ctx;
 use crate::{credentials, inventory};
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
 
 /// Creates a child of a job, once per `delegate_id`.
@@ -75,7 +74,7 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
         if made.preparing {
             credentials::prepare(ctx, &mut tx, &made.job).await?;
         } else {
-            locked.say(id, "delegate", &event_payload(&made.job));
+            locked.say(id, "delegate", &delegate_event(&made.job));
         }
         writes::insert(&mut tx, std::slice::from_ref(made)).await?;
         let budget = Budget::of(&made.job.lease)?;
@@ -102,11 +101,4 @@ pub(crate) async fn delegated(
     let found = rows::load(conn, &[child]).await?.pop();
     let own = |job: &Job| job.parent_id == Some(parent) && job.counted && job.session_id == session;
     Ok(found.filter(own).map(|job| Accepted::new(&job, Vec::new())))
-}
-
-/// Body of the parent's `delegate` event.
-pub(super) fn event_payload(child: &Job) -> Value {
-    json!({
-        "delegate_id": child.delegate_id, "agent": child.agent, "child_job_id": child.id, "lease": child.lease,
-    })
 }

@@ -27,10 +27,10 @@ use super::log::{self, EVENT, Stored};
 use super::{rows, writes};
 use crate::Ctx;
 use crate::jobs::locked::cost_limits::{Bills, CostLimit};
-use crate::sessions::counters;
-use crate::sessions::counters::Counter;
-use entente_kernel::feed::WakeKey;
+use crate::session_rows::counters;
+use crate::session_rows::counters::Counter;
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Outcome, Tx};
 
 /// The locked jobs of a transaction.
@@ -269,7 +269,7 @@ impl LockedJobs {
     /// Records a refused operation as an event; if the lease has ended, the job ends as well (§9.5).
     pub fn refuse(&mut self, id: JobId, call_id: Option<&str>, refusal: &Refusal) -> Outcome<()> {
         if let Some(call) = call_id {
-            self.say(id, "tool_result", &refused_call(call, refusal.code.fault(), &refusal.message));
+            self.say(id, "tool_result", &refused_call(call, refusal.code.into(), &refusal.message));
         }
         if refusal.code == Code::LeaseExpired {
             self.fail(id, Fault::LeaseExpired, &refusal.message, None, None)?;

@@ -156,7 +156,8 @@ pub async fn after(
     conn: &mut PgConnection,
     job: JobId,
     seq: i64,
-    (limit, bytes): (i64, i64),
+    limit: i64,
+    bytes: i64,
 ) -> Outcome<Vec<Stored>> {
     let rows = select!(
         "job_events::after",
@@ -183,6 +184,17 @@ pub(crate) async fn ends(conn: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec
     Ok(rows.into_iter().map(Stored::from).collect())
 }
 
+/// A position among the events of all jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobEventPosition {
+    /// The writing transaction.
+    pub xid: i64,
+    /// The job.
+    pub job_id: JobId,
+    /// The event's number in it.
+    pub job_seq: i64,
+}
+
 /// Position of an event among those of all jobs, with its ownership.
 pub(super) struct Placed {
     pub xid: i64,
@@ -196,7 +208,7 @@ pub(super) struct Placed {
 /// jobs.
 pub(super) async fn places(
     conn: &mut PgConnection,
-    (xid, job, seq): (i64, JobId, i64),
+    after: JobEventPosition,
     principal: &str,
     limit: i64,
 ) -> Outcome<Vec<Placed>> {
@@ -209,9 +221,9 @@ pub(super) async fn places(
                  AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
                ORDER BY xid, job_id, job_seq LIMIT $5) e
          JOIN jobs j ON j.id = e.job_id ORDER BY e.xid, e.job_id, e.job_seq"#,
-        xid,
-        job.uuid(),
-        seq,
+        after.xid,
+        after.job_id.uuid(),
+        after.job_seq,
         principal,
         limit
     )

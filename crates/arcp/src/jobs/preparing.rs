@@ -1,65 +1,26 @@
 //! Jobs with provisioned credentials (ARCP §9.8.2). Between submission and acceptance they wait for their
 //! credentials, invisible and outside any transaction. If provisioning fails, the job is not accepted and
-//! leaves nothing behind; if the server dies meanwhile, the sweep cleans up (`credentials/revoking.rs`).
-
-use std::time::Duration;
+//! leaves nothing behind; if the server dies meanwhile, the sweep cleans up ([`tidy_credentials`]).
 
 use entente_domain::arcp::jobs::Job;
 use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::canonical::Digest;
 use entente_domain::ids::{IntentId, JobId};
-use entente_domain::refusal::{Code, Refusal};
-use tokio::time::{Instant, sleep};
+use entente_domain::refusal::Refusal;
 
-use super::delegation::event_payload;
+use super::acceptance::{Submitted, delegate_event, take_place};
 use super::locked::LockedJobs;
-use super::submit::{Submission, Submitted, take_place};
-use super::writer::JobWriter;
 use super::writes;
 use crate::Ctx;
 use crate::credentials;
 use crate::credentials::{Failed, Made};
-use entente_kernel::feed::WakeKey;
-use entente_kernel::{AppError, Outcome};
-
-/// Maximum wait of a repeated submission and its polling interval; clients wait no longer (ARCP-W-2.6).
-const PATIENCE: Duration = Duration::from_secs(4);
-const LOOK: Duration = Duration::from_millis(50);
+use entente_kernel::Outcome;
+use entente_kernel::wakeups::WakeKey;
 
 /// Parent and claim token under which a child was delegated.
 pub(super) struct Delegation {
     pub parent: JobId,
     pub token: Digest,
-}
-
-/// Refusal while the same job is being accepted.
-pub(super) fn being_prepared() -> Refusal {
-    Refusal::new(
-        Code::Unavailable,
-        "The same job is just being accepted. Ask again shortly: then you get it.",
-    )
-}
-
-/// Submits a job and waits for its credentials, if it gets any; a concurrent repetition waits with it.
-pub(super) async fn submit(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
-    let until = Instant::now() + PATIENCE;
-    let submitted = loop {
-        match job_writer.hand_in(submission.clone()).await {
-            Err(AppError::Refused(refusal)) if refusal == being_prepared() && Instant::now() < until => {
-                sleep(LOOK).await;
-            }
-            done => break done?,
-        }
-    };
-    if submitted.preparing {
-        return provide(&job_writer.ctx, submitted.job, None).await;
-    }
-    if submitted.repeated {
-        let mut conn = job_writer.ctx.pool.acquire().await?;
-        let before = credentials::as_accepted(&mut conn, submitted.job.id).await?;
-        return Ok(submitted.with(before));
-    }
-    Ok(submitted)
 }
 
 /// Provisions a job's credentials and accepts the job with them.
@@ -104,7 +65,7 @@ async fn keep(
     let Some(shown) = credentials::store(&mut tx, made).await? else { return Ok(None) };
     take_place(ctx, &mut tx, &mut locked, job).await?;
     if let Some(by) = &by {
-        locked.say(by.parent, "delegate", &event_payload(job));
+        locked.say(by.parent, "delegate", &delegate_event(job));
     }
     locked.conclude(ctx, tx).await?;
     ctx.feed.wake(WakeKey::Work(job.agent.clone()));
@@ -119,4 +80,23 @@ async fn give_up(ctx: &Ctx, job: &Job, failed: Failed) -> Outcome<Refusal> {
     tx.commit().await?;
     ctx.state.provisioners.ring();
     Ok(failed.refusal)
+}
+
+/// Finds credentials whose requester died (with the jobs waiting for them), credentials of jobs that ended, and values
+/// that can no longer be asked for; returns their number.
+///
+/// # Errors
+/// A database error.
+pub async fn tidy_credentials(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let now = ctx.now();
+    let mut tx = ctx.begin(&[]).await?;
+    // Jobs before their credentials: a late `store` locks them in the same order.
+    let late = credentials::late(&mut tx, now, limit).await?;
+    writes::drop_preparing(&mut tx, &late).await?;
+    let tidied = credentials::tidy(&mut tx, now, limit).await?;
+    tx.commit().await?;
+    if tidied.queued > 0 {
+        ctx.state.provisioners.ring();
+    }
+    Ok(tidied.queued + tidied.wiped)
 }

@@ -170,11 +170,12 @@ pub async fn events(
     caller: &Caller,
     id: JobId,
     after: i64,
-    (limit, bytes): (u32, i64),
+    limit: u32,
+    bytes: i64,
 ) -> Outcome<(Job, Vec<Stored>)> {
     let mut conn = ctx.pool.acquire().await?;
     let job = visible(ctx, &mut conn, caller, id).await?;
-    let events = log::after(&mut conn, id, after, (i64::from(limit), bytes)).await?;
+    let events = log::after(&mut conn, id, after, i64::from(limit), bytes).await?;
     Ok((job, events))
 }
 

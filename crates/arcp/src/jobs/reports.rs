@@ -1,5 +1,5 @@
 //! Reports of workers on their jobs (ARCP §8, §9): events, results, errors. Each carries its claim token and
-//! is stored as a whole or not at all.
+//! is stored as a whole or not at all. `writer.rs` is the entry for workers.
 
 use std::collections::HashSet;
 
@@ -12,20 +12,17 @@ use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::events;
 use entente_domain::arcp::jobs::events::{Kind, Meaning};
 use entente_domain::arcp::jobs::wire::ResultPayload;
-use entente_domain::canonical::{Digest, sha256};
+use entente_domain::canonical::Digest;
 use entente_domain::clock::{self, Timestamp};
-use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::claim_tokens::token_digest;
 use super::locked::LockedJobs;
-use super::reading::conceal;
-use super::writer::JobWriter;
-use crate::Ctx;
-use entente_kernel::{Caller, Outcome};
+use entente_kernel::Outcome;
 
 /// An event as sent by a worker.
 #[derive(Debug, Clone)]
@@ -92,6 +89,34 @@ enum What {
 }
 
 impl Report {
+    /// Checks the events of a job.
+    pub fn of_events(job_id: JobId, token: &str, events: Vec<EventAsk>) -> Result<Self, Refusal> {
+        if events.len() > events::EVENTS {
+            let message = format!("`events` has more than {} items. Send fewer at once.", events::EVENTS);
+            return Err(Refusal::field(Code::InvalidRequest, "events", "too_long", message));
+        }
+        let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
+        let what = What::Events(checked.collect::<Result<_, _>>()?);
+        Ok(Self { job_id, token: token_digest(token), what })
+    }
+
+    /// Checks the end of a job.
+    pub fn of_end(job_id: JobId, token: &str, end: End) -> Result<Self, Refusal> {
+        if let End::Result { result: Some(result), .. } = &end
+            && result.get().len() > CHUNK_BYTES
+        {
+            let message = format!(
+                "`result` has more than {CHUNK_BYTES} bytes, more than a client takes in one frame. Stream it: \
+                 `result_chunk` events, then `result_id`."
+            );
+            return Err(Refusal::field(Code::TooLarge, "result", "too_long", message));
+        }
+        if let End::Error { code, .. } = &end {
+            fault(code)?;
+        }
+        Ok(Self { job_id, token: token_digest(token), what: What::End(end) })
+    }
+
     /// Event keys of the report.
     pub fn event_keys(&self) -> impl Iterator<Item = &str> {
         let events = match &self.what {
@@ -126,67 +151,6 @@ pub struct Reported {
     pub lease_expired: bool,
     /// Operations that the job may not perform.
     pub denied: Vec<Denied>,
-}
-
-/// Digest of a claim token, which is stored in its place.
-#[must_use]
-pub(super) fn token_digest(token: &str) -> Digest {
-    sha256(token)
-}
-
-impl JobWriter {
-    /// Stores events of a job, all or none.
-    ///
-    /// # Errors
-    /// The claim is lost; an event is invalid.
-    pub async fn post(
-        &self,
-        ctx: &Ctx,
-        caller: &Caller,
-        job_id: JobId,
-        token: &str,
-        events: Vec<EventAsk>,
-    ) -> Outcome<Reported> {
-        caller.require(Scope::JobsWork)?;
-        if events.len() > events::EVENTS {
-            let message = format!("`events` has more than {} items. Send fewer at once.", events::EVENTS);
-            return Err(Refusal::field(Code::InvalidRequest, "events", "too_long", message).into());
-        }
-        let checked = events.into_iter().enumerate().map(|(index, event)| check(index, event));
-        let what = What::Events(checked.collect::<Result<_, _>>()?);
-        let done = self.hand_report(Report { job_id, token: token_digest(token), what }).await;
-        conceal(ctx, caller, job_id, done).await
-    }
-
-    /// Ends a job.
-    ///
-    /// # Errors
-    /// The claim is lost; the result does not match the streamed chunks.
-    pub async fn end(
-        &self,
-        ctx: &Ctx,
-        caller: &Caller,
-        job_id: JobId,
-        token: &str,
-        end: End,
-    ) -> Outcome<Reported> {
-        caller.require(Scope::JobsWork)?;
-        if let End::Result { result: Some(result), .. } = &end
-            && result.get().len() > CHUNK_BYTES
-        {
-            let message = format!(
-                "`result` has more than {CHUNK_BYTES} bytes, more than a client takes in one frame. Stream it: \
-                 `result_chunk` events, then `result_id`."
-            );
-            return Err(Refusal::field(Code::TooLarge, "result", "too_long", message).into());
-        }
-        if let End::Error { code, .. } = &end {
-            fault(code)?;
-        }
-        let report = Report { job_id, token: token_digest(token), what: What::End(end) };
-        let done = self.hand_report(report).await;
-        conceal(ctx, caller, job_id, done).await
-    }
 }
 
 fn fault(code: &str) -> Result<Fault, Refusal> {

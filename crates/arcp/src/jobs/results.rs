@@ -90,7 +90,7 @@ pub struct Piece {
 /// The database query fails; a stored chunk is invalid.
 pub async fn pieces(ctx: &Ctx, id: JobId, result_id: &str, after: i64) -> Outcome<Piece> {
     let mut conn = ctx.pool.acquire().await?;
-    let events = log::after(&mut conn, id, after, (STEP, log::BYTES)).await?;
+    let events = log::after(&mut conn, id, after, STEP, log::BYTES).await?;
     let mut bytes = Vec::new();
     for event in events.iter().filter(|event| event.kind.as_deref() == Some("result_chunk")) {
         let chunk: ChunkBody = serde_json::from_str(&event.body)?;

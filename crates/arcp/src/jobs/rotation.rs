@@ -8,9 +8,9 @@ use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CredentialId, JobId};
 
+use super::claim_tokens::token_digest;
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::token_digest;
 use super::rows;
 use crate::Ctx;
 use crate::credentials;

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use entente_domain::arcp::capabilities::Authority;
-use entente_domain::arcp::jobs::{Cancel, Claim, Job, JobStatus, OnLost};
+use entente_domain::arcp::jobs::{Cancel, Claim, Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::columns::{number, on_lost};
 use entente_kernel::log::writer::digest;
 use entente_kernel::{AppError, Outcome, unknown};
 
@@ -65,19 +66,6 @@ pub(super) struct Row {
     pub streamed: Option<String>,
     pub abandoned: Vec<String>,
     pub ended_at: Option<Timestamp>,
-}
-
-pub(crate) fn on_lost(word: &str) -> Outcome<OnLost> {
-    let known = [OnLost::Requeue, OnLost::Fail].into_iter().find(|known| known.as_str() == word);
-    known.ok_or_else(|| unknown("policy of lost workers", word))
-}
-
-pub(crate) fn number(stored: i32) -> Outcome<u32> {
-    u32::try_from(stored).map_err(|_negative| unknown("number of a job", &stored.to_string()))
-}
-
-pub(crate) fn column(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 impl TryFrom<Row> for Job {

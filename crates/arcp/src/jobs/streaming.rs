@@ -9,25 +9,14 @@ use entente_domain::arcp::jobs::Job;
 use entente_domain::ids::JobId;
 use uuid::Uuid;
 
-use super::log::{self, Stored};
+use super::log::{self, JobEventPosition, Stored};
 use super::rows;
 use crate::Ctx;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 
 /// Events read at once.
 const STEP: i64 = 2_048;
-
-/// A position among the events of all jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct JobEventPosition {
-    /// The writing transaction.
-    pub xid: i64,
-    /// The job.
-    pub job_id: JobId,
-    /// The event's number in it.
-    pub job_seq: i64,
-}
 
 /// Returns the start position of a stream without history: the oldest running transaction.
 ///
@@ -53,8 +42,7 @@ pub async fn everything(
     after: JobEventPosition,
 ) -> Outcome<(Vec<(JobEventPosition, Stored, Job)>, JobEventPosition)> {
     let mut conn = ctx.pool.acquire().await?;
-    let from = (after.xid, after.job_id, after.job_seq);
-    let places = log::places(&mut conn, from, &caller.agent, STEP).await?;
+    let places = log::places(&mut conn, after, &caller.agent, STEP).await?;
     // Of others' events only the positions are read; of the caller's own as many as fit.
     let (mut reached, mut mine, mut bytes) = (after, Vec::new(), 0);
     for place in places {

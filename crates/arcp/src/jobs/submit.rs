@@ -1,87 +1,21 @@
-//! Acceptance of jobs (ARCP §7.1, §7.2): at once, as pending, even without a worker.
+//! Submission of jobs by clients (ARCP §7.1, §7.2): the job writer accepts the job, and the submitter waits until the
+//! job has its credentials.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
-use entente_domain::access::Level;
-use entente_domain::arcp::faults::Fault;
-use entente_domain::arcp::jobs::ask::{JobAsk, Submit, no_job};
-use entente_domain::arcp::jobs::wire::{Accepted, Credential};
-use entente_domain::arcp::jobs::{Job, JobStatus};
-use entente_domain::arcp::versions::resolve;
-use entente_domain::clock::Timestamp;
+use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{JobId, SessionId};
-use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::channels::ChannelAsk;
-use entente_domain::refusal::{Code, Refusal};
-use entente_domain::traces::Trace;
-use serde_json::json;
-use sqlx::PgConnection;
+use tokio::time::{Instant, sleep};
 
-use super::locked::LockedJobs;
-use super::preparing;
+use super::acceptance::{Origin, Submission, Submitted, being_prepared};
+use super::preparing::provide;
 use super::writer::JobWriter;
-use super::writes::Fresh;
-use crate::Ctx;
 use crate::credentials;
-use crate::inventory::{Known, Terms};
-use entente_kernel::access::governance;
-use entente_kernel::access::membership;
-use entente_kernel::channels;
-use entente_kernel::{Caller, Outcome};
+use entente_kernel::{AppError, Caller, Outcome};
 
-/// Origin of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// REST: the job gets a session of its own with the same event numbers.
-    Rest,
-    /// A session on a socket or stdio, which counts its events.
-    Session(SessionId),
-    /// The parent's worker (§10): the job belongs to the parent's session.
-    Parent,
-}
-
-/// An accepted job.
-#[derive(Debug)]
-pub struct Submitted {
-    /// Response to the submitter.
-    pub accepted: Accepted,
-    /// The job.
-    pub job: Job,
-    /// Whether the same request was accepted before.
-    pub repeated: bool,
-    /// Whether the job still waits for its credentials.
-    pub(super) preparing: bool,
-}
-
-impl Submitted {
-    pub(super) fn new(job: Job, repeated: bool) -> Self {
-        Self { accepted: Accepted::new(&job, Vec::new()), job, repeated, preparing: false }
-    }
-
-    /// Adds the credentials shown to the submitter.
-    pub(super) fn with(self, credentials: Vec<Credential>) -> Self {
-        Self { accepted: Accepted { credentials, ..self.accepted }, preparing: false, ..self }
-    }
-}
-
-/// A submitted job.
-#[derive(Debug, Clone)]
-pub(super) struct Submission {
-    pub ask: JobAsk,
-    /// Principal that will own the job.
-    pub principal: String,
-    /// Trace of the request.
-    pub trace: Option<Trace>,
-    pub origin: Origin,
-}
-
-impl Submission {
-    /// Principal and idempotency key, if there is one.
-    pub fn key(&self) -> Option<(&str, &str)> {
-        Some((self.principal.as_str(), self.ask.idempotency_key.as_deref()?))
-    }
-}
+/// Maximum wait of a repeated submission and its polling interval; clients wait no longer (ARCP-W-2.6).
+const PATIENCE: Duration = Duration::from_secs(4);
+const LOOK: Duration = Duration::from_millis(50);
 
 impl JobWriter {
     /// Accepts a job; the same key with the same parameters returns the same job.
@@ -93,165 +27,28 @@ impl JobWriter {
         caller.require(Scope::JobsWrite)?;
         let ask = JobAsk::check(said)?;
         let submission = Submission { ask, principal: caller.agent.clone(), trace: caller.trace, origin };
-        preparing::submit(self, submission).await
+        submit_and_wait(self, submission).await
     }
 }
 
-/// Creates a job within a batch.
-pub(super) async fn accept(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    locked: &mut LockedJobs,
-    known: &BTreeMap<String, Known>,
-    submission: &Submission,
-) -> Outcome<Fresh> {
-    let now = locked.now();
-    let mut ask = submission.ask.clone();
-    ask.check_time(now)?;
-    let (version, terms) = version(&ask, known)?;
-    let parent = match ask.parent_id {
-        None => None,
-        Some(id) => Some(parent(locked, id, &submission.principal)?),
-    };
-    if let Some(parent) = &parent {
-        ask.narrow(parent, &locked.available(parent.id))?;
-        ask.check_time(now)?;
-    }
-    let id = JobId::mint(now, &*ctx.chance);
-    let mut payers = parent.as_ref().map(|parent| parent.payers.clone()).unwrap_or_default();
-    if !ask.budget.is_unlimited() {
-        payers.push(id);
-    }
-    let (session_id, counted) = session(ctx, submission.origin, parent.as_ref(), now);
-    let trace = submission.trace.map(|trace| trace.id());
-    let job = Job {
-        id,
-        agent: format!("{}@{version}", ask.agent.name),
-        principal: submission.principal.clone(),
-        session_id,
-        counted,
-        deadline: ask.deadline(now, terms.max_runtime),
-        lease: ask.lease,
-        expires_at: ask.expires_at,
-        idempotency_key: ask.idempotency_key,
-        fingerprint: ask.fingerprint,
-        parent_id: ask.parent_id,
-        delegate_id: ask.delegate_id,
-        generation: parent.as_ref().map_or(0, |parent| parent.generation + 1),
-        payers,
-        trace_id: parent
-            .as_ref()
-            .map(|parent| parent.trace_id.clone())
-            .or(trace)
-            .unwrap_or_else(|| fresh_trace(ctx)),
-        // Defaults to the parent's intent, which then bears the job's costs as well.
-        intent_id: ask.intent_id.or(parent.as_ref().and_then(|parent| parent.intent_id)),
-        // A parent cannot pass on a model that it may not use itself (§9.4).
-        needs_model: terms.needs_model
-            || parent.as_ref().is_some_and(|parent| parent.needs_model || parent.lease.names("model.use")),
-        on_lost: terms.on_lost,
-        max_attempts: terms.max_attempts,
-        created_at: now,
-        status: JobStatus::Pending,
-        last_seq: 0,
-        origin_seq: 0,
-        attempt: 0,
-        claim: None,
-        cancel: None,
-        streamed: None,
-        abandoned: Vec::new(),
-        ended_at: None,
-    };
-    let preparing = credentials::needed(ctx, &job);
-    begin(ctx, conn, locked, &job, preparing).await?;
-    Ok(Fresh { job, input: ask.input.map(|input| input.get().to_owned()), preparing })
-}
-
-/// Session of a job, and whether the session counts the job's events.
-fn session(ctx: &Ctx, origin: Origin, parent: Option<&Job>, now: Timestamp) -> (SessionId, bool) {
-    match origin {
-        Origin::Rest => (SessionId::mint(now, &*ctx.chance), false),
-        Origin::Session(session) => (session, true),
-        Origin::Parent => match parent {
-            Some(parent) => (parent.session_id, parent.counted),
-            None => (SessionId::mint(now, &*ctx.chance), false),
-        },
-    }
-}
-
-/// Resolves the agent's version and its terms.
-fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Terms), Refusal> {
-    let agent = known.get(&ask.agent.name);
-    let version = resolve(&ask.agent, agent.map(|agent| &agent.versions)).map_err(|fault| {
-        let code = match fault {
-            Fault::AgentVersionNotAvailable => Code::AgentVersionNotAvailable,
-            _ => Code::AgentNotAvailable,
-        };
-        let message =
-            format!("`{}` is not registered here. The agents that are: GET /api/v1/arcp/agents.", ask.agent);
-        Refusal::new(code, message)
-    })?;
-    let terms = agent.and_then(|agent| agent.terms.get(&version)).cloned().unwrap_or_default();
-    Ok((version, terms))
-}
-
-/// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).
-fn parent(locked: &LockedJobs, id: JobId, principal: &str) -> Result<Job, Refusal> {
-    let parent = locked.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
-    let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;
-    if stopped || parent.cancel.is_some() {
-        let message =
-            "The parent was stopped, or is to stop: it has no authority left to give. Submit without it.";
-        return Err(Refusal::field(Code::InvalidRequest, "parent_job_id", "ended", message));
-    }
-    Ok(parent.clone())
-}
-
-/// Attaches a job to its intent, unless it still waits for its credentials: then this only checks that it may
-/// be attached, before the provisioner is called.
-async fn begin(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    locked: &mut LockedJobs,
-    job: &Job,
-    preparing: bool,
-) -> Outcome<()> {
-    match job.intent_id.filter(|_| preparing) {
-        Some(intent) => {
-            let membership =
-                membership::require(conn, &job.principal, intent, Level::Write, locked.now()).await?;
-            Ok(governance::may_work(conn, intent, &membership, &job.principal).await??)
+/// Submits a job and waits for its credentials, if it gets any; a concurrent repetition waits with it.
+async fn submit_and_wait(job_writer: &JobWriter, submission: Submission) -> Outcome<Submitted> {
+    let until = Instant::now() + PATIENCE;
+    let submitted = loop {
+        match job_writer.hand_in(submission.clone()).await {
+            Err(AppError::Refused(refusal)) if refusal == being_prepared() && Instant::now() < until => {
+                sleep(LOOK).await;
+            }
+            done => break done?,
         }
-        None if preparing => Ok(()),
-        None => take_place(ctx, conn, locked, job).await,
+    };
+    if submitted.preparing {
+        return provide(&job_writer.ctx, submitted.job, None).await;
     }
-}
-
-/// Attaches a job to its intent: an event in the log, and a channel that closes with the job.
-pub(super) async fn take_place(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    locked: &mut LockedJobs,
-    job: &Job,
-) -> Outcome<()> {
-    let Some(intent) = job.intent_id else { return Ok(()) };
-    let agent = &job.principal;
-    let membership = membership::require(conn, agent, intent, Level::Write, locked.now()).await?;
-    governance::may_work(conn, intent, &membership, agent).await??;
-    let Some(log) = locked.logs.get_mut(&intent) else { return Ok(()) };
-    let named = format!("job-{}", job.id.to_string().trim_start_matches("job_").to_lowercase());
-    let ask = ChannelAsk { task_id: Some(job.id.to_string()), ..ChannelAsk::implicit(&named) };
-    let channel = channels::open(conn, ctx, log, &membership, agent, ask).await?;
-    let payload = json!({
-        "job_id": job.id, "agent": job.agent, "principal": job.principal, "status": job.status, "channel_id": channel.id,
-    });
-    let draft =
-        Draft { trace_id: Some(job.trace_id.clone()), ..Draft::of(Kind::JobAccepted, agent, payload) };
-    log.record(ctx, draft);
-    Ok(())
-}
-
-/// Trace id for a job without one (ARCP §11): 32 hexadecimal digits, never all zero.
-fn fresh_trace(ctx: &Ctx) -> String {
-    format!("{:032x}", ctx.chance.bits() | 1)
+    if submitted.repeated {
+        let mut conn = job_writer.ctx.pool.acquire().await?;
+        let before = credentials::as_accepted(&mut conn, submitted.job.id).await?;
+        return Ok(submitted.with(before));
+    }
+    Ok(submitted)
 }

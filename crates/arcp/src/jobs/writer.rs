@@ -1,4 +1,4 @@
-//! Job writer: accepts jobs and workers' reports, many in one commit (`store/src/commit.rs`). `submit.rs` and
+//! Job writer: accepts jobs and workers' reports, many in one commit (`store/src/commit.rs`). `acceptance.rs` and
 //! `reports.rs` process each; `locked.rs` holds the locked jobs of a batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::Job;
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::tasks::Tasks;
@@ -13,21 +14,20 @@ use entente_store::commit::{BatchHandler, GroupCommit};
 use entente_store::limits;
 use sqlx::PgConnection;
 
+use super::acceptance::{Submission, Submitted, accept, being_prepared};
 use super::locked::LockedJobs;
-use super::preparing::being_prepared;
-use super::reports::{Report, Reported, report};
-use super::rows;
-use super::submit::{Submission, Submitted, accept};
+use super::reading::conceal;
+use super::reports::{End, EventAsk, Report, Reported, report};
 use super::writes::{self, Fresh};
-use super::{budgets, log};
+use super::{budgets, log, rows};
 use crate::Ctx;
 use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
-use entente_kernel::feed::WakeKey;
 use entente_kernel::many;
 use entente_kernel::many::{Many, Together};
-use entente_kernel::{AppError, Outcome, Tx, lock_key, nodes, try_locks};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Caller, Outcome, Tx, lock_key, nodes, try_locks};
 
 /// A queued command.
 #[derive(Debug, Clone)]
@@ -358,8 +358,42 @@ impl JobWriter {
         }
     }
 
+    /// Stores events of a job, all or none.
+    ///
+    /// # Errors
+    /// The claim is lost; an event is invalid.
+    pub async fn post(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        events: Vec<EventAsk>,
+    ) -> Outcome<Reported> {
+        caller.require(Scope::JobsWork)?;
+        let done = self.hand_report(Report::of_events(job_id, token, events)?).await;
+        conceal(ctx, caller, job_id, done).await
+    }
+
+    /// Ends a job.
+    ///
+    /// # Errors
+    /// The claim is lost; the result does not match the streamed chunks.
+    pub async fn end(
+        &self,
+        ctx: &Ctx,
+        caller: &Caller,
+        job_id: JobId,
+        token: &str,
+        end: End,
+    ) -> Outcome<Reported> {
+        caller.require(Scope::JobsWork)?;
+        let done = self.hand_report(Report::of_end(job_id, token, end)?).await;
+        conceal(ctx, caller, job_id, done).await
+    }
+
     /// Has a worker's report stored; resolves after the commit.
-    pub(super) async fn hand_report(&self, report: Report) -> Outcome<Reported> {
+    async fn hand_report(&self, report: Report) -> Outcome<Reported> {
         let shard = report.job_id.uuid().as_u64_pair().1;
         match self.ask(shard, Command::Report(Box::new(report))).await? {
             Done::Reported(reported) => Ok(*reported),

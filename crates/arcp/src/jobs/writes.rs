@@ -10,11 +10,9 @@ use entente_domain::ids::{IntentId, JobId, WorkerId};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::beats::Held;
 use super::budgets;
-use super::reports::token_digest;
-use super::rows::column;
-use crate::Ctx;
+use super::claim_tokens::Tokens;
+use crate::columns::column;
 use entente_kernel::Outcome;
 
 /// A new job with its input.
@@ -195,29 +193,6 @@ pub(super) async fn stop_children(
     Ok(done.rows_affected())
 }
 
-/// Tokens of claims about to be made.
-#[derive(Clone)]
-pub(super) struct Tokens(Vec<String>);
-
-impl Tokens {
-    pub fn mint(ctx: &Ctx, count: i64) -> Self {
-        Self((0..count).map(|_| format!("ct_{:032x}{:032x}", ctx.chance.bits(), ctx.chance.bits())).collect())
-    }
-
-    /// Token at a position, from 1.
-    fn at(&self, place: i64) -> Option<String> {
-        self.0.get(usize::try_from(place - 1).unwrap_or_default()).cloned()
-    }
-
-    fn count(&self) -> i64 {
-        i64::try_from(self.0.len()).unwrap_or(i64::MAX)
-    }
-
-    fn digests(&self) -> Vec<Digest> {
-        self.0.iter().map(|token| token_digest(token)).collect()
-    }
-}
-
 /// A claimed job.
 pub(super) struct Taken {
     pub job_id: Uuid,
@@ -317,17 +292,17 @@ pub(super) async fn take_these(
     Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
 }
 
-/// Extends claims; returns the jobs still held and whether each has to stop.
+/// Extends the claims with these jobs and digests of tokens; returns the jobs still held and whether each has to stop.
 ///
 /// Leaves `due_at`, when the sweep checks again, as it was, so that a heartbeat updates no index.
 pub(super) async fn extend(
     conn: &mut PgConnection,
-    held: &[Held],
+    held: &[(JobId, Digest)],
     until: Timestamp,
     now: Timestamp,
 ) -> Outcome<BTreeMap<JobId, bool>> {
-    let ids: Vec<Uuid> = held.iter().map(|one| one.job_id.uuid()).collect();
-    let tokens: Vec<Digest> = held.iter().map(|one| token_digest(&one.token)).collect();
+    let (ids, tokens): (Vec<Uuid>, Vec<&[u8]>) =
+        held.iter().map(|(id, token)| (id.uuid(), token.as_slice())).unzip();
     let rows = sqlx::query!(
         r#"-- job_clock::extend
          WITH held AS (
@@ -337,7 +312,7 @@ pub(super) async fn extend(
          UPDATE job_clock c SET claim_expires_at = greatest(c.claim_expires_at, $3) FROM held h WHERE c.job_id = h.job_id
          RETURNING c.job_id, c.cancel_due_at IS NOT NULL AS "cancel!""#,
         &ids,
-        &tokens.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+        &tokens as &[&[u8]],
         until,
         now
     )
@@ -359,7 +334,7 @@ pub(super) async fn ready(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
 }
 
 /// Deletes those of these jobs that still wait for their credentials: they were never accepted.
-pub(crate) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<()> {
+pub(super) async fn drop_preparing(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<()> {
     if ids.is_empty() {
         return Ok(());
     }

@@ -12,10 +12,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Entered, counters, frames};
+use super::{Entered, frames};
 use crate::Ctx;
 use crate::jobs;
 use crate::jobs::log::EVENT;
+use crate::session_rows::counters;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, Outcome, unknown};
 

@@ -16,10 +16,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Entered, counters};
+use super::Entered;
 use crate::Ctx;
+use crate::session_rows::counters;
 use crate::{credentials, jobs};
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Outcome, unknown};
 
 /// Events read at once.

@@ -3,8 +3,9 @@
 use chrono::TimeDelta;
 use entente_domain::ids::SessionId;
 
-use super::{Entered, follows, frames, rows, until};
+use super::{Entered, follows, frames, until};
 use crate::Ctx;
+use crate::session_rows;
 use entente_kernel::Outcome;
 
 /// Time for which a session counts as connected after the last sign of its server.
@@ -18,7 +19,7 @@ const GONE: TimeDelta = TimeDelta::hours(1);
 /// Returns database errors.
 pub async fn keep(ctx: &Ctx, entered: &Entered, heard: bool) -> Outcome<bool> {
     let mut conn = ctx.pool.acquire().await?;
-    rows::move_on(&mut conn, entered.id, entered.connection, true, heard, until(ctx, ctx.now())).await
+    session_rows::move_on(&mut conn, entered.id, entered.connection, true, heard, until(ctx, ctx.now())).await
 }
 
 /// Records the end of a session's connection, which starts its resume window.
@@ -28,7 +29,7 @@ pub async fn keep(ctx: &Ctx, entered: &Entered, heard: bool) -> Outcome<bool> {
 pub async fn leave(ctx: &Ctx, id: SessionId, connection: i64) -> Outcome<()> {
     let mut conn = ctx.pool.acquire().await?;
     let end = ctx.now() + ctx.state.sessions.resume_window;
-    rows::move_on(&mut conn, id, connection, false, false, end).await?;
+    session_rows::move_on(&mut conn, id, connection, false, false, end).await?;
     Ok(())
 }
 
@@ -38,7 +39,7 @@ pub async fn leave(ctx: &Ctx, id: SessionId, connection: i64) -> Outcome<()> {
 /// Returns database errors.
 pub async fn acked(ctx: &Ctx, id: SessionId, connection: i64, seq: i64) -> Outcome<()> {
     let mut tx = ctx.pool.begin().await?;
-    if let Some(acked) = rows::ack(&mut tx, id, connection, seq).await? {
+    if let Some(acked) = session_rows::ack(&mut tx, id, connection, seq).await? {
         frames::free(&mut tx, id, acked).await?;
     }
     tx.commit().await?;
@@ -51,7 +52,7 @@ pub async fn acked(ctx: &Ctx, id: SessionId, connection: i64, seq: i64) -> Outco
 /// Returns database errors.
 pub async fn is_idle(ctx: &Ctx, id: SessionId) -> Outcome<bool> {
     let mut conn = ctx.pool.acquire().await?;
-    Ok(!rows::has_open_job(&mut conn, id).await? && !follows::any(&mut conn, id).await?)
+    Ok(!session_rows::has_open_job(&mut conn, id).await? && !follows::any(&mut conn, id).await?)
 }
 
 /// Deletes sessions whose resume window is over; one with an open job stays, because its events are still numbered.
@@ -61,7 +62,7 @@ pub async fn is_idle(ctx: &Ctx, id: SessionId) -> Outcome<bool> {
 pub async fn forget(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let mut tx = ctx.pool.begin().await?;
     let now = ctx.now();
-    let gone = rows::delete(&mut tx, now, now - GONE, limit).await?;
+    let gone = session_rows::delete(&mut tx, now, now - GONE, limit).await?;
     if !gone.is_empty() {
         frames::delete(&mut tx, &gone).await?;
         follows::delete(&mut tx, &gone).await?;

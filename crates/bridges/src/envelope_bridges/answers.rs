@@ -12,14 +12,13 @@ use entente_domain::traces::Trace;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::carrying::{BridgeRun, STRETCH};
 use super::rows::{self, Carried, Open, Source};
-use entente_aee::envelopes;
-use entente_aee::envelopes::StoredEnvelope;
-use entente_aee::ingest;
-use entente_aee::ingest::PreparedEnvelope;
-use entente_aee::policy_snapshot;
-use entente_aee::policy_snapshot::PolicySnapshot;
+use super::run::{BridgeRun, STRETCH};
+use entente_aee::envelopes::{PreparedEnvelope, StoredEnvelope};
+use entente_aee::mailboxes::Known;
+use entente_aee::policy::snapshot;
+use entente_aee::policy::snapshot::PolicySnapshot;
+use entente_aee::{acceptance, envelopes, ingest};
 use entente_arcp::jobs;
 use entente_arcp::jobs::Stored;
 use entente_kernel::{AppError, Outcome};
@@ -43,11 +42,11 @@ async fn tell(run: &BridgeRun<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
     let (ctx, name) = (run.ctx, &run.kept.name);
     let mut tx = ctx.pool.begin().await?;
     let Some(open) = rows::lock(&mut tx, name, source).await? else { return Ok(()) };
-    let events = jobs::log::after(&mut tx, open.job_id, open.told, (EVENTS, jobs::log::BYTES)).await?;
+    let events = jobs::log::after(&mut tx, open.job_id, open.told, EVENTS, jobs::log::BYTES).await?;
     let Some(last) = events.last() else { return Ok(()) };
     let goes_on = !last.is_terminal();
     let now = ctx.now();
-    let book = policy_snapshot::latest(&ctx.aee).await?;
+    let book = snapshot::latest(&ctx.aee).await?;
     let mut prepared_envelopes = Vec::new();
     // A task that is no longer stored has no sender to report to.
     if let Some(task) = envelopes::load(&mut tx, source).await? {
@@ -56,7 +55,7 @@ async fn tell(run: &BridgeRun<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
             prepared_envelopes.extend(admitted(run, &book, Source::Event(&source), prepared, &mut tx).await?);
         }
     }
-    let put = ingest::put(&ctx.aee, &mut tx, &mut ingest::Known::new(), &prepared_envelopes, now).await?;
+    let put = ingest::put(&ctx.aee, &mut tx, &mut Known::new(), &prepared_envelopes, now).await?;
     for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
         // The task has already ended, or there is no mailbox for the report.
         tracing::debug!(bridge = name, error = %refused, "what became of a job was told to nobody");
@@ -80,7 +79,9 @@ fn letter(
         return Ok(None);
     };
     let source = format!("{job}/{}", event.job_seq);
-    let prepared = prepared(run, bridge, task, said, (&source, event.ts), Some(&job))?;
+    let (kind, payload) = said;
+    let answer = Answer { kind, payload, source: &source, at: event.ts, job: Some(&job) };
+    let prepared = prepared(run, bridge, task, answer)?;
     Ok(Some((source, prepared)))
 }
 
@@ -97,7 +98,7 @@ pub(super) async fn admitted(
     if !rows::carried(conn, &Carried { bridge, source, target: &target, at: ctx.now(), job: None }).await? {
         return Ok(None);
     }
-    let prepared = match envelopes::judged(&ctx.aee, conn, book, prepared).await {
+    let prepared = match acceptance::judged(&ctx.aee, conn, book, prepared).await {
         Ok(prepared) => prepared,
         Err(AppError::Refused(refusal)) => {
             tracing::info!(bridge, error = %refusal, "what was to be carried may not pass");
@@ -113,17 +114,28 @@ pub(super) async fn admitted(
     Ok(Some(prepared))
 }
 
-/// Builds an envelope from the entity that was asked to the sender, with an id derived from the event.
+/// An answer to a task, before it is an envelope.
+pub(super) struct Answer<'a> {
+    pub kind: EnvelopeType,
+    pub payload: Value,
+    /// Name of its source, from which the envelope's id is derived.
+    pub source: &'a str,
+    /// When its source came about.
+    pub at: Timestamp,
+    /// The task's job, if there is one.
+    pub job: Option<&'a str>,
+}
+
+/// Builds an envelope from the entity that was asked to the sender, with an id derived from the answer's source.
 ///
 /// It is sent with the permissions of the bridge's key, and judged like any other answer.
 pub(super) fn prepared(
     run: &BridgeRun<'_>,
     bridge: &Jobs,
     task: &StoredEnvelope,
-    (kind, payload): (EnvelopeType, Value),
-    (source, at): (&str, Timestamp),
-    job: Option<&str>,
+    answer: Answer<'_>,
 ) -> Outcome<PreparedEnvelope> {
+    let Answer { kind, payload, source, at, job } = answer;
     let id = domain::envelope_id(&run.kept.salt, source, at);
     let gateway = task.sender == run.ctx.aee.state.settings.entity;
     let letter = Letter {
@@ -141,7 +153,7 @@ pub(super) fn prepared(
     };
     let of = json!({ "bridge": run.kept.name, "job_id": job });
     let instead = domain::omitted("job_id", job.unwrap_or_default());
-    let written = written(&letter, (&id, at), &of, instead)?;
+    let written = written(&letter, &id, at, &of, instead)?;
     let principal = Some(run.kept.created_by.clone());
     Ok(PreparedEnvelope { principal, verified: Verified::by(Voucher::Token), ..written })
 }
@@ -152,7 +164,8 @@ pub(super) fn prepared(
 /// The source is stored in a member of this server's own, which others ignore (AEE §6.7).
 pub(super) fn written(
     letter: &Letter<'_>,
-    (id, at): (&str, Timestamp),
+    id: &str,
+    at: Timestamp,
     of: &Value,
     instead: Value,
 ) -> Outcome<PreparedEnvelope> {

@@ -7,25 +7,13 @@ use entente_domain::bridges::Bridge;
 use entente_domain::canonical::sha256;
 use entente_domain::refusal::{Code, Refusal};
 
+use super::run::BridgeRun;
 use super::{BridgeRecord, answers, exports, jobs, may, mirrors, rows};
 use crate::Ctx;
 use entente_arcp::jobs::JobWriter;
 use entente_kernel::webhooks::endpoints;
 use entente_kernel::{AppError, Caller, Outcome, due};
 use entente_openintent::messages::writer::MessageWriter;
-
-/// Maximum number of items that a bridge carries in one step.
-pub(super) const STRETCH: u32 = 32;
-
-/// One run of a bridge, with everything it needs.
-pub(super) struct BridgeRun<'a> {
-    pub ctx: &'a Ctx,
-    pub job_writer: &'a JobWriter,
-    pub message_writer: &'a MessageWriter,
-    pub kept: &'a BridgeRecord,
-    /// The caller that the bridge acts as.
-    pub caller: Caller,
-}
 
 /// Runs each due bridge for one page; returns the number of items carried.
 ///
@@ -45,7 +33,7 @@ async fn one(
 ) -> Outcome<u64> {
     let lock = sha256(format!("bridge\0{name}"));
     let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
-    // An advisory lock that is only tried: a row lock would hold back everybody's horizon (`log/reader.rs`)
+    // An advisory lock that is only tried: a row lock would hold back everybody's horizon (`feed/reader.rs`)
     // meanwhile.
     let mut guard = ctx.begin_guard().await?;
     if !rows::guard(&mut guard, lock).await? {

@@ -14,14 +14,14 @@ use serde_json::{Value, from_str, json};
 use sqlx::PgConnection;
 
 use super::answers::{admitted, written};
-use super::carrying::{BridgeRun, STRETCH};
 use super::rows::{self, Source};
+use super::run::{BridgeRun, STRETCH};
 use super::{Bridge, Place};
-use entente_aee::exchanges;
-use entente_aee::ingest;
-use entente_aee::ingest::PreparedEnvelope;
-use entente_aee::policy_snapshot;
-use entente_aee::policy_snapshot::PolicySnapshot;
+use entente_aee::envelopes::PreparedEnvelope;
+use entente_aee::mailboxes::Known;
+use entente_aee::policy::snapshot;
+use entente_aee::policy::snapshot::PolicySnapshot;
+use entente_aee::{exchanges, ingest};
 use entente_kernel::messages::MessageFilter;
 use entente_kernel::{AppError, Outcome};
 use entente_openintent::messages;
@@ -31,7 +31,7 @@ pub(super) async fn send(run: &BridgeRun<'_>, export: &Export) -> Outcome<u64> {
     let from = u32::try_from(run.kept.place.number).unwrap_or(u32::MAX);
     let filter = MessageFilter { since: Some(Since::Number(from)), to: None, limit: STRETCH };
     let page = messages::list(&run.ctx.openintent, &run.caller, export.channel_id, &filter).await?;
-    let book = policy_snapshot::latest(&run.ctx.aee).await?;
+    let book = snapshot::latest(&run.ctx.aee).await?;
     for message in &page.messages {
         send_one(run, export, &book, message).await?;
     }
@@ -69,7 +69,7 @@ async fn send_one(
     let prepared = prepared(run, export, message, task.as_deref())?;
     let (now, id, source) = (ctx.now(), prepared.envelope.id.clone(), message.id.to_string());
     let prepared = admitted(run, book, Source::Message(&source), prepared, &mut tx).await?;
-    let put = ingest::put(&ctx.aee, &mut tx, &mut ingest::Known::new(), prepared.as_slice(), now).await?;
+    let put = ingest::put(&ctx.aee, &mut tx, &mut Known::new(), prepared.as_slice(), now).await?;
     for refusal in put.answers.iter().filter_map(|answer| match answer {
         Err(AppError::Refused(refusal)) => Some(refusal),
         _ => None,
@@ -146,7 +146,7 @@ fn prepared(
     };
     let instead = domain::omitted("message_id", &message.id.to_string());
     let of = json!({ "bridge": run.kept.name, "channel_id": message.channel_id, "message_id": message.id });
-    let prepared = written(&letter, (&id, message.created_at), &of, instead)?;
+    let prepared = written(&letter, &id, message.created_at, &of, instead)?;
     let deadline = message.expires_at.filter(|_| kind == EnvelopeType::Task);
     Ok(PreparedEnvelope { deadline, ..prepared })
 }

@@ -7,6 +7,7 @@
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::letters::failure;
 use entente_domain::aee::envelopes::pairing::PairStatus;
+use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::Submit;
 use entente_domain::bridges::{self as domain, Jobs};
 use entente_domain::identity::keys::Scope;
@@ -14,13 +15,15 @@ use entente_domain::ids::JobId;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 
-use super::answers::{admitted, prepared};
-use super::carrying::{BridgeRun, STRETCH};
+use super::answers::{Answer, admitted, prepared};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
+use super::run::{BridgeRun, STRETCH};
 use entente_aee::envelopes;
 use entente_aee::envelopes::StoredEnvelope;
-use entente_aee::{exchanges, ingest, mailboxes, policy_snapshot};
+use entente_aee::mailboxes::Known;
+use entente_aee::policy::snapshot;
+use entente_aee::{exchanges, ingest, mailboxes};
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, Origin};
 use entente_kernel::{AppError, Caller, Outcome};
@@ -121,20 +124,19 @@ async fn refuse(
 ) -> Outcome<()> {
     let ctx = run.ctx;
     let now = ctx.now();
-    let payload = failure(refusal.code.fault().wire(), &refusal.message, false);
+    let payload = failure(Fault::from(refusal.code).wire(), &refusal.message, false);
     // Dated by the task's arrival, so that a retry writes the same envelope.
     let source = format!("{}/refused", task.id);
-    let when = task.receipt.received_at;
-    let answer = prepared(run, bridge, task, (EnvelopeType::Error, payload), (&source, when), None)?;
-    let book = policy_snapshot::latest(&ctx.aee).await?;
+    let at_arrival = task.receipt.received_at;
+    let answer = Answer { kind: EnvelopeType::Error, payload, source: &source, at: at_arrival, job: None };
+    let answer = prepared(run, bridge, task, answer)?;
+    let book = snapshot::latest(&ctx.aee).await?;
     let mut tx = ctx.pool.begin().await?;
     // Recorded under the task's id, so that the task is not turned into a job later.
     let answer = admitted(run, &book, Source::Letter(&task.id), answer, &mut tx).await?;
     // Locks both mailboxes at once, in the global order: the answer's recipient, and this one.
     let own = [bridge.entity.as_str()];
-    let put =
-        ingest::put_beside(&ctx.aee, &mut tx, &mut ingest::Known::new(), (answer.as_slice(), &own), now)
-            .await?;
+    let put = ingest::put_beside(&ctx.aee, &mut tx, &mut Known::new(), answer.as_slice(), &own, now).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
     rows::advance(&mut tx, run.kept, &at.place).await?;
     tx.commit().await?;

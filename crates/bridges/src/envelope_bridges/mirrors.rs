@@ -13,9 +13,9 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::BridgeRecord as Bridge;
-use super::carrying::{BridgeRun, STRETCH};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
+use super::run::{BridgeRun, STRETCH};
 use entente_aee::envelopes;
 use entente_aee::envelopes::StoredEnvelope;
 use entente_kernel::channels::access::home;

@@ -116,7 +116,7 @@ pub async fn respond(
         let (by, authority) = (caller.agent.clone(), caller.authority().cloned());
         let end = End::Responded { value, by, metadata, authority };
         let (tx, log) = work.parts(intent_id)?;
-        ends::end(tx, &ctx.openintent, log, (&intent, &one), end, &caller.agent).await?;
+        ends::end(tx, &ctx.openintent, log, &intent, &one, end, &caller.agent).await?;
     }
     let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
     idempotency::keep(&mut work.tx, caller, once, &one.id, work.now).await?;

@@ -38,6 +38,10 @@ pub use crate::aee::envelopes::warnings::Warning;
 /// The version of AEE (§3).
 pub const VERSION: &str = "1";
 
+/// Maximum bytes of `id`, `corr` and `reply_to`: longer texts are not identifiers, and each is part of an
+/// index.
+pub const ID_BYTES: usize = 128;
+
 /// Maximum bytes of an envelope; not more, because an envelope is stored, signed and delivered whole.
 pub const ENVELOPE_BYTES: usize = 256 * 1024;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arcp::globs::{Glob, NotAGlob, PATTERN_BYTES, WORK};
+use crate::globs::{Glob, NotAGlob, PATTERN_BYTES, WORK};
 use crate::limits::{AUTHORITY_BYTES, LIST_ITEMS};
 use crate::refusal::{Code, Refusal};
 

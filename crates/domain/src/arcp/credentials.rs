@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use crate::arcp::budgets::{BUDGET, Budget};
 use crate::arcp::capabilities::Authority;
-use crate::arcp::globs::Glob;
 use crate::arcp::jobs::Job;
 use crate::clock::{Timestamp, plus_seconds, rfc3339};
+use crate::globs::Glob;
 use crate::ids::CredentialId;
 
 /// The namespace of models in an authority.

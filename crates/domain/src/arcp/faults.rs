@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::Code;
+
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $wire:tt, $retryable:literal;)+) => {
         /// An error of ARCP.
@@ -69,5 +71,38 @@ impl Fault {
     #[must_use]
     pub fn parse(code: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|fault| fault.wire() == code)
+    }
+}
+
+impl From<Code> for Fault {
+    /// Returns the equivalent ARCP code (§12): clients of its sockets drop all other codes (ARCP-W-3.9).
+    fn from(code: Code) -> Self {
+        match code {
+            Code::Unauthenticated => Self::Unauthenticated,
+            Code::ScopeMissing
+            | Code::MayNotActAs
+            | Code::Forbidden
+            | Code::AccessClosed
+            | Code::NotAMember
+            | Code::TooManyStreams
+            | Code::NotThePrincipal
+            | Code::GovernanceViolation
+            | Code::PermissionDenied => Self::PermissionDenied,
+            Code::NotFound | Code::JobNotFound => Self::JobNotFound,
+            Code::DuplicateKey | Code::IdempotencyMismatch => Self::DuplicateKey,
+            Code::LeaseSubsetViolation => Self::LeaseSubsetViolation,
+            Code::AgentNotAvailable => Self::AgentNotAvailable,
+            Code::AgentVersionNotAvailable => Self::AgentVersionNotAvailable,
+            Code::Cancelled => Self::Cancelled,
+            Code::LeaseExpired => Self::LeaseExpired,
+            Code::BudgetExhausted => Self::BudgetExhausted,
+            Code::ResumeWindowExpired => Self::ResumeWindowExpired,
+            Code::RateLimited
+            | Code::RequestTimeout
+            | Code::Unavailable
+            | Code::Internal
+            | Code::ResultTooLarge => Self::InternalError,
+            _ => Self::InvalidRequest,
+        }
     }
 }

@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::keys::Key;
 use crate::identity::principals::SYSTEM;
 use crate::refusal::{Code, Refusal};
 
@@ -73,26 +72,6 @@ impl Authority {
     pub fn seeded() -> Self {
         Self { basis: Basis::SeededKey, let_in_by: Some(SYSTEM.to_owned()) }
     }
-
-    /// The basis of a key made for `person` with the key `by`: the same basis if the person makes it,
-    /// otherwise [`Basis::GivenKey`].
-    #[must_use]
-    pub fn handed_on(by: &Key, as_itself: bool, person: &str) -> Self {
-        match &by.authority {
-            Some(own) if as_itself && by.principal_id == person => own.clone(),
-            _ => Self { basis: Basis::GivenKey, let_in_by: let_in_by(by, person) },
-        }
-    }
-}
-
-/// Returns the principal that lets a person in with credentials made by this key: the key's principal or, if
-/// that is the person, the principal that let the person in.
-#[must_use]
-pub fn let_in_by(by: &Key, person: &str) -> Option<String> {
-    if by.principal_id == person {
-        return by.authority.as_ref().and_then(|own| own.let_in_by.clone());
-    }
-    Some(by.principal_id.clone())
 }
 
 /// Returns why a person's key decides nothing; `None` if it does decide.

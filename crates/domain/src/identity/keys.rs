@@ -7,9 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::arcp::globs::glob_matches;
 use crate::clock::Timestamp;
-use crate::identity::authority::Authority;
+use crate::globs::glob_matches;
+use crate::identity::authority::{Authority, Basis};
 use crate::ids::{Chance, KeyId};
 use crate::limits::{LIST_ITEMS, RATE_PER_SECOND};
 use crate::refusal::{Code, Refusal};
@@ -212,6 +212,26 @@ impl Key {
     #[must_use]
     pub fn any_agent(&self) -> bool {
         self.act_as.iter().any(|glob| glob == "*")
+    }
+
+    /// Returns the basis of a key made for `person` with this one: the same basis if the person makes it as
+    /// itself, otherwise [`Basis::GivenKey`].
+    #[must_use]
+    pub fn hands_on(&self, as_itself: bool, person: &str) -> Authority {
+        match &self.authority {
+            Some(own) if as_itself && self.principal_id == person => own.clone(),
+            _ => Authority { basis: Basis::GivenKey, let_in_by: self.lets_in(person) },
+        }
+    }
+
+    /// Returns the principal that lets a person in with credentials made by this key: the key's principal or, if
+    /// that is the person, the principal that let the person in.
+    #[must_use]
+    pub fn lets_in(&self, person: &str) -> Option<String> {
+        if self.principal_id == person {
+            return self.authority.as_ref().and_then(|own| own.let_in_by.clone());
+        }
+        Some(self.principal_id.clone())
     }
 }
 

@@ -52,6 +52,15 @@ pub struct Principal {
     pub created_at: Timestamp,
 }
 
+/// Author of a record: an agent, and the principal whose key it uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Author<'a> {
+    /// The agent.
+    pub agent: &'a str,
+    /// The principal of its key.
+    pub principal: &'a str,
+}
+
 /// Name under which the server itself acts: it closes expired items and announces departures (RFC-0021 §7.2).
 ///
 /// No principal may use it, so that its notices cannot be forged.

@@ -1,29 +1,24 @@
-//! Proofs (RFC-0018, RFC-0021 "Relationship"): agents' signatures on the events and messages they send, the signed
-//! form, and verification. Key ownership is in [`crate::identity::identities`].
+//! Proofs (RFC-0018): agents' signatures on what they send, their verification, and the signed form of events. The
+//! signed form of messages is in `openintent/messages/proofs.rs`, key ownership in [`crate::identity::identities`].
 //!
 //! A proof is `{type, created, verification_method, signature}`. It signs the canonical form of the members known to
-//! the client, including the proof itself without its `signature` ([`of_event`], [`of_message`]). A proof of another
-//! type, or by an agent without an identity here, is stored unverified, so that clients that sign for other servers
-//! keep working. Proofs by an agent with an identity must be valid.
+//! the client, including the proof itself without its `signature` ([`of_event`]). A proof of another type, or by an
+//! agent without an identity here, is stored unverified, so that clients that sign for other servers keep working.
+//! Proofs by an agent with an identity must be valid.
 
 use std::collections::HashMap;
 
 use chrono::TimeDelta;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::canonical::{Unambiguous, exact};
+use crate::canonical::exact;
 use crate::clock::{Timestamp, parse};
 use crate::identity::agent_keys::{AgentKey, KeyStatus};
 use crate::identity::identities::Identity;
 use crate::identity::signatures::{PublicKey, Signature, statement};
-use crate::ids::{ChannelId, IntentId};
+use crate::ids::IntentId;
 use crate::log::chains::Break;
-use crate::log::events::{Draft as EventDraft, Sealed};
-use crate::openintent::messages::{Draft, MessageType};
-use crate::payload::Payload;
+use crate::log::events::{Draft, Sealed};
 use crate::refusal::{Code, Refusal};
 
 /// Proof type that is verified.
@@ -33,7 +28,7 @@ pub const PROOF_TYPE: &str = "Ed25519Signature2026";
 const SKEW: TimeDelta = TimeDelta::seconds(300);
 
 /// Returns a proof as it is signed: without its signature.
-fn unsigned(proof: &Value) -> Value {
+pub(crate) fn unsigned(proof: &Value) -> Value {
     let mut bare = proof.clone();
     if let Value::Object(members) = &mut bare {
         members.remove("signature");
@@ -53,94 +48,6 @@ pub fn of_event(
     json!({
         "intent_id": intent_id, "event_type": event_type, "actor": actor, "payload": payload, "proof": unsigned(proof),
     })
-}
-
-/// Returns the signed form of a message.
-///
-/// `to` is the address as readers see it: `*` for everybody. A response has no `to`, because the request it names
-/// determines the recipient.
-#[must_use]
-pub fn of_message(channel_id: ChannelId, draft: &Draft, payload: &Value, proof: &Value) -> Value {
-    let mut form = json!({
-        "channel_id": channel_id, "sender": draft.sender, "message_type": draft.message_type, "payload": payload,
-        "proof": unsigned(proof),
-    });
-    let to = match (draft.message_type, draft.to.as_deref()) {
-        (MessageType::Response, _) => None,
-        (MessageType::Broadcast, _) | (MessageType::Request, None) => Some("*"),
-        (_, to) => to,
-    };
-    if let Some(to) = to {
-        form["to"] = json!(to);
-    }
-    if let Some(request) = draft.correlation_id {
-        form["correlation_id"] = json!(request);
-    }
-    form
-}
-
-/// Returns the proof in a message's metadata, if there is one; a quick text search skips parsing in most other cases.
-///
-/// # Errors
-/// [`Code::Unprocessable`]: the metadata cannot be read as JSON values.
-pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal> {
-    let Some(text) = metadata.map(Payload::as_str) else { return Ok(None) };
-    // A member name may also be written with escapes.
-    if !text.contains("\"proof\"") && !text.contains("\\u") {
-        return Ok(None);
-    }
-    // Other metadata belongs to the sender and stays verbatim.
-    let Proofs(found) = serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
-    let Some(raw) = found else { return Ok(None) };
-    let Unambiguous(proof) = serde_json::from_str(raw.get()).map_err(|e| unreadable("metadata", &e))?;
-    Ok(Some(proof).filter(|proof| !proof.is_null()))
-}
-
-/// Text of the member `proof` of an object.
-struct Proofs<'a>(Option<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for Proofs<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ProofReader)
-    }
-}
-
-struct ProofReader;
-
-impl<'de> Visitor<'de> for ProofReader {
-    type Value = Proofs<'de>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Proofs<'de>, A::Error> {
-        let mut found = None;
-        while let Some((name, value)) = members.next_entry::<String, &RawValue>()? {
-            if name == "proof" && found.replace(value).is_some() {
-                return Err(A::Error::custom("`proof` is there twice"));
-            }
-        }
-        Ok(Proofs(found))
-    }
-}
-
-/// Parses the payload of a signed message.
-///
-/// # Errors
-/// [`Code::Unprocessable`]: JSON readers would disagree on the signed content.
-pub fn readable(payload: &Payload) -> Result<Value, Refusal> {
-    let read = serde_json::from_str(payload.as_str()).map_err(|e| unreadable("payload", &e));
-    let Unambiguous(value) = read?;
-    exact(&value)?;
-    Ok(value)
-}
-
-fn unreadable(member: &str, why: &serde_json::Error) -> Refusal {
-    let message = format!(
-        "The message has a proof, and not every reader would read its `{member}` as one thing: {why}."
-    );
-    Refusal::field(Code::Unprocessable, member, "number", message)
 }
 
 fn bad(kind: &str, message: impl Into<String>) -> Refusal {
@@ -271,7 +178,7 @@ pub fn verify(events: &[Sealed], identities: &[Identity]) -> Vec<Break> {
 /// As [`judge`].
 pub fn judge_event(
     intent_id: IntentId,
-    draft: &EventDraft,
+    draft: &Draft,
     known: Option<&Identity>,
     now: Timestamp,
     strict: bool,

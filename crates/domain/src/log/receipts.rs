@@ -1,11 +1,9 @@
-//! Receipts: later events in the life of a message (RFC-0021 §2.5), and the permission to record them.
+//! Receipts: later events in the life of a message (RFC-0021 §2.5).
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::ids::{ChannelId, IntentId, MessageId};
-use crate::openintent::messages::{Message, MessageStatus, Viewer};
-use crate::refusal::{Code, Refusal};
 
 /// A later event in the life of a message.
 ///
@@ -53,22 +51,4 @@ impl ReceiptKind {
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Read, Self::Expired].into_iter().find(|kind| kind.as_str() == text)
     }
-}
-
-/// Requires that `viewer` may mark a message read (RFC-0021 §2.5).
-///
-/// # Errors
-/// [`Code::Forbidden`] for non-recipients, including the sender of an undirected message; [`Code::MessageExpired`].
-pub fn require_recipient(message: &Message, viewer: &Viewer<'_>) -> Result<(), Refusal> {
-    let echo = message.recipients.is_none() && message.sender == viewer.agent;
-    if echo || !viewer.admitted || !message.is_for(viewer.agent) {
-        return Err(Refusal::new(Code::Forbidden, "Only those whom a message is for can mark it read."));
-    }
-    if message.status == MessageStatus::Expired {
-        return Err(Refusal::new(
-            Code::MessageExpired,
-            "The message has expired and can no longer be marked read.",
-        ));
-    }
-    Ok(())
 }

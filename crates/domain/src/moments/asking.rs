@@ -30,7 +30,8 @@ impl Moment {
     pub fn ask(
         ask: MomentAsk,
         brief: Brief,
-        (addressee, second): (PrincipalKind, Option<PrincipalKind>),
+        addressee: PrincipalKind,
+        second: Option<PrincipalKind>,
         id: MomentId,
         now: Timestamp,
     ) -> Result<Self, Refusal> {

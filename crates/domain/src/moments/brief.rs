@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 use super::reading::{Strictness, read, refused};
 use super::text::plain;
 use crate::canonical::{Unambiguous, hex, sha256, text};
+use crate::payload::questions::MEMBER;
 use crate::refusal::{FieldError, Refusal};
-
-/// Wire name of the member that contains a question.
-pub const WIRE: &str = "binding_moment";
 
 /// A question as asked: four slots that inform, four that bind.
 // JSON is parsed only by `Brief::emitted` and `Brief::received`; `serde` uses the latter.
@@ -102,7 +100,7 @@ impl Brief {
     /// Omitted hatches are open; the digest covers the parsed result.
     ///
     /// # Errors
-    /// [`crate::refusal::Code::InvalidMoment`] with every error and its location, as the member [`WIRE`] of a body.
+    /// [`crate::refusal::Code::InvalidMoment`] with every error and its location, as the member [`MEMBER`] of a body.
     pub fn emitted(value: &Value) -> Result<Self, Refusal> {
         read(value, Strictness::Emitted).map_err(refused)
     }
@@ -114,7 +112,7 @@ impl Brief {
     pub fn emitted_text(text: &str) -> Result<Self, Refusal> {
         let Unambiguous(value) = serde_json::from_str(text).map_err(|fault| {
             let msg = format!("the question is not JSON that every reader takes for the same: {fault}");
-            let loc = vec!["body".to_owned(), WIRE.to_owned()];
+            let loc = vec!["body".to_owned(), MEMBER.to_owned()];
             refused(vec![FieldError { kind: "json".to_owned(), loc, msg: plain(&msg) }])
         })?;
         Self::emitted(&value)

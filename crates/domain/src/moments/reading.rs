@@ -3,11 +3,12 @@
 
 use serde_json::{Map, Value};
 
-use super::brief::{Brief, Choice, Hatches, Meta, Question, WIRE};
+use super::brief::{Brief, Choice, Hatches, Meta, Question};
 use super::text::plain;
 use super::words::is_blank;
 use crate::canonical::text;
 use crate::limits::{MOMENT_BYTES, MOMENT_LIST_ITEMS, MOMENT_TEXT_BYTES, NAME_BYTES};
+use crate::payload::questions::MEMBER;
 use crate::refusal::{Code, FieldError, Refusal};
 
 /// Number of options of a question (binding moment §5.6).
@@ -61,7 +62,7 @@ impl Reader {
         }
         let path: String = place.iter().flat_map(|part| ["/".to_owned(), plain(part)]).collect();
         let named = if path.is_empty() { "the question" } else { &path };
-        let loc = ["body", WIRE].iter().chain(place).map(|part| (*part).to_owned()).collect();
+        let loc = ["body", MEMBER].iter().chain(place).map(|part| (*part).to_owned()).collect();
         self.faults.push(FieldError { kind: kind.to_owned(), loc, msg: format!("{named} {what}") });
     }
 
@@ -74,7 +75,8 @@ impl Reader {
         &mut self,
         value: &'v Value,
         place: Place<'_>,
-        (required, optional): (&[&str], &[&str]),
+        required: &[&str],
+        optional: &[&str],
     ) -> Option<&'v Map<String, Value>> {
         let Some(members) = value.as_object() else {
             self.add(place, "object_type", "must be an object");
@@ -127,7 +129,7 @@ impl Reader {
 
     fn brief(&mut self, value: &Value) -> Option<Brief> {
         let required = ["synopsis", "findings", "recommendations", "offer", "question"];
-        let members = self.object(value, &[], (&required, &["meta"]))?;
+        let members = self.object(value, &[], &required, &["meta"])?;
         let synopsis = self.text(members.get("synopsis"), &["synopsis"], MOMENT_TEXT_BYTES);
         let findings = self.texts(members.get("findings"), "findings");
         let recommendations = self.texts(members.get("recommendations"), "recommendations");
@@ -161,7 +163,7 @@ impl Reader {
         if !self.is_emitted() {
             required.push("hatches");
         }
-        let members = self.object(value, &["question"], (&required, hatches_optional))?;
+        let members = self.object(value, &["question"], &required, hatches_optional)?;
         let stem = self.text(members.get("stem"), &place("stem"), MOMENT_TEXT_BYTES);
         let options = members.get("options").map(|options| self.options(options));
         let count = members.get("options").and_then(Value::as_array).map(Vec::len);
@@ -192,7 +194,7 @@ impl Reader {
         for (index, item) in items.iter().enumerate() {
             let index = index.to_string();
             let place = ["question", "options", index.as_str()];
-            let Some(members) = self.object(item, &place, (&["label", "reasoning"], &[])) else { continue };
+            let Some(members) = self.object(item, &place, &["label", "reasoning"], &[]) else { continue };
             let mut part =
                 |name: &str| self.text(members.get(name), &[&place[..], &[name]].concat(), MOMENT_TEXT_BYTES);
             let (label, reasoning) = (part("label"), part("reasoning"));
@@ -224,7 +226,7 @@ impl Reader {
     fn hatches(&mut self, value: &Value) -> Option<Hatches> {
         // Both flags are REQUIRED (§5.8). Omitted hatches default to open; but if only one flag is given, the other
         // is not guessed (§11.5).
-        let members = self.object(value, &["question", "hatches"], (&["free_text", "dialogue"], &[]))?;
+        let members = self.object(value, &["question", "hatches"], &["free_text", "dialogue"], &[])?;
         let mut flag = |name: &str| match members.get(name) {
             // Its absence is already reported.
             None => Some(true),
@@ -240,7 +242,7 @@ impl Reader {
 
     fn meta(&mut self, value: &Value) -> Option<Meta> {
         let names = ["decision_class", "calibration_note"];
-        let members = self.object(value, &["meta"], (&[], &names))?;
+        let members = self.object(value, &["meta"], &[], &names)?;
         let class = members.get("decision_class");
         let decision_class = self.text(class, &["meta", "decision_class"], NAME_BYTES);
         if self.is_emitted() && decision_class.iter().any(|class| class.chars().any(char::is_control)) {

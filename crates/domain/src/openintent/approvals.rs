@@ -12,9 +12,11 @@ use serde_json::{Map, Value};
 use crate::access::check_reason;
 use crate::canonical::exact;
 use crate::clock::Timestamp;
+use crate::identity::principals::Author;
 use crate::ids::{ApprovalId, IntentId};
 use crate::limits::{METADATA_BYTES, PERMIT_APPROVERS, PERMITS_WAITING, TITLE_BYTES};
-use crate::openintent::governance::{CompletionMode, GovernancePolicy, Rule, Violation, refused};
+use crate::openintent::governance::{GovernancePolicy, refused};
+use crate::refusal::violation::{CompletionMode, Rule, Violation};
 use crate::refusal::{Code, Refusal};
 
 pub use crate::openintent::approvals::ballot::Ballot;
@@ -112,7 +114,7 @@ pub struct ApprovalAsk {
 pub fn request(
     ask: ApprovalAsk,
     intent_id: IntentId,
-    (by, principal): (&str, &str),
+    by: Author<'_>,
     id: ApprovalId,
     waiting: usize,
     now: Timestamp,
@@ -134,8 +136,8 @@ pub fn request(
     Ok(Approval {
         id,
         intent_id,
-        requested_by: by.to_owned(),
-        requested_by_principal: Some(principal.to_owned()),
+        requested_by: by.agent.to_owned(),
+        requested_by_principal: Some(by.principal.to_owned()),
         action: action.to_owned(),
         reason: ask.reason,
         context: ask.context,
@@ -328,7 +330,8 @@ pub fn judge_completion(
             good.map(|approval| vec![approval.id]).ok_or_else(|| {
                 unapproved(
                     policy,
-                    (1, 0),
+                    1,
+                    0,
                     "The governance policy wants the completion approved. Ask with POST …/approvals and the action \
                      `complete`, and complete the intent when somebody has approved it."
                         .to_owned(),
@@ -345,12 +348,12 @@ pub fn judge_completion(
                  and the action `complete`; those who vote approve it, each once.",
                 ballot.granted, ballot.required
             );
-            Err(unapproved(policy, (ballot.required, ballot.granted), message))
+            Err(unapproved(policy, ballot.required, ballot.granted, message))
         }
     }
 }
 
-fn unapproved(policy: &GovernancePolicy, (required, granted): (usize, usize), message: String) -> Refusal {
+fn unapproved(policy: &GovernancePolicy, required: usize, granted: usize, message: String) -> Refusal {
     let violation = Violation {
         rule: Rule::CompletionMode,
         mode: Some(policy.completion_mode),

@@ -12,7 +12,7 @@ use crate::access::{AccessLevel, Level, check_reason};
 use crate::clock::Timestamp;
 use crate::identity::authority;
 use crate::identity::authority::Authority;
-use crate::identity::principals::PrincipalKind;
+use crate::identity::principals::{Author, PrincipalKind};
 use crate::ids::{EscalationId, IntentId};
 use crate::limits::{ESCALATIONS_WAITING, TEXT_BYTES};
 use crate::openintent::approvals::check_context;
@@ -145,7 +145,7 @@ pub struct EscalationAsk {
 pub fn escalate(
     ask: EscalationAsk,
     intent_id: IntentId,
-    (by, principal): (&str, &str),
+    by: Author<'_>,
     id: EscalationId,
     waiting: usize,
     now: Timestamp,
@@ -165,8 +165,8 @@ pub fn escalate(
     Ok(Escalation {
         id,
         intent_id,
-        escalated_by: by.to_owned(),
-        escalated_by_principal: Some(principal.to_owned()),
+        escalated_by: by.agent.to_owned(),
+        escalated_by_principal: Some(by.principal.to_owned()),
         assigned_to: ask.assigned_to,
         reason: ask.reason,
         priority: ask.priority,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::arcp::globs::Glob;
+use crate::globs::Glob;
 use crate::identity::signatures::PublicKey;
 use crate::openintent::agents::Agent;
 use crate::refusal::{Code, Refusal};

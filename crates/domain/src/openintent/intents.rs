@@ -3,6 +3,8 @@
 //! An intent is determined by its log: [`replay`] rebuilds it from its events, to verify exports, and to
 //! obtain the state before and after a patch for a stream that fell behind.
 
+pub mod export;
+
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +17,10 @@ use crate::log::events::{Event, Kind};
 use crate::openintent::governance::GovernancePolicy;
 use crate::openintent::patch;
 use crate::openintent::patch::Change;
-use crate::openintent::suspensions;
 use crate::refusal::{Code, Refusal};
+
+/// The member of a state that contains the question of a suspended intent (RFC-0025).
+pub const SUSPENSION: &str = "_suspension";
 
 /// The stage of an intent's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -159,10 +163,9 @@ pub fn create(ask: IntentAsk, created_by: &str, id: IntentId, now: Timestamp) ->
         return fault("description", "too_long", format!("`description` has at most {TEXT_BYTES} bytes."));
     }
     check_dependencies(&ask.depends_on)?;
-    if ask.state.contains_key(suspensions::MEMBER) {
+    if ask.state.contains_key(SUSPENSION) {
         // Without a question having been asked, it could never be answered or removed.
-        let message =
-            format!("`state` begins without `{}`; suspend the intent once it is there.", suspensions::MEMBER);
+        let message = format!("`state` begins without `{SUSPENSION}`; suspend the intent once it is there.");
         return fault("state", "reserved", message);
     }
     if ask.status.is_terminal() {

@@ -12,6 +12,7 @@ use crate::clock::{Timestamp, plus_seconds, rfc3339};
 use crate::ids::{IntentId, LeaseId};
 use crate::limits::{LEASE_SECONDS, LEASES, PATH_SEGMENTS, SCOPE_BYTES};
 use crate::openintent::patch::Change;
+use crate::refusal::held_lease::HeldLease;
 use crate::refusal::{Code, Refusal};
 
 /// Default duration of a lease in seconds, the same as in the SDK.
@@ -187,6 +188,19 @@ impl Lease {
         self.status_at(now) == LeaseStatus::Active
     }
 
+    /// Returns the lease as the refusal of a conflicting change names it.
+    fn held(&self) -> HeldLease {
+        HeldLease {
+            id: self.id,
+            intent_id: self.intent_id,
+            agent_id: self.agent_id.clone(),
+            scope: self.scope.clone(),
+            fencing_token: self.fencing_token,
+            acquired_at: self.acquired_at,
+            expires_at: self.expires_at,
+        }
+    }
+
     /// Returns the scope that it covers.
     #[must_use]
     pub fn covers(&self) -> LeaseScope {
@@ -218,6 +232,17 @@ pub struct Claimant<'a> {
     pub until: Option<Timestamp>,
 }
 
+/// Id, intent and fencing token of a lease that is about to be acquired.
+#[derive(Debug, Clone, Copy)]
+pub struct NewLease {
+    /// The lease's id.
+    pub id: LeaseId,
+    /// The intent.
+    pub intent_id: IntentId,
+    /// The fencing token: larger than that of every earlier lease on the intent.
+    pub fencing_token: i64,
+}
+
 /// Acquires a lease unless a lease of another agent conflicts; `held` are the leases in force on the intent.
 ///
 /// The scopes of different holders never overlap: while one agent holds `a`, no other can hold `a/b`. The
@@ -229,7 +254,7 @@ pub fn acquire(
     ask: &LeaseAsk,
     claimant: Claimant<'_>,
     held: &[Lease],
-    (intent_id, id, fencing_token): (IntentId, LeaseId, i64),
+    new: NewLease,
     now: Timestamp,
 ) -> Result<Lease, Refusal> {
     let scope = LeaseScope::parse(&ask.scope)?;
@@ -246,12 +271,12 @@ pub fn acquire(
         return Err(Refusal::field(Code::TooLarge, "scope", "too_many", message));
     }
     Ok(Lease {
-        id,
-        intent_id,
+        id: new.id,
+        intent_id: new.intent_id,
         agent_id: claimant.agent.to_owned(),
         scope: ask.scope.clone(),
         path: scope.to_string(),
-        fencing_token,
+        fencing_token: new.fencing_token,
         status: LeaseStatus::Active,
         acquired_at: now,
         expires_at,
@@ -340,5 +365,5 @@ fn taken(lease: &Lease, agent: &str) -> Refusal {
             rfc3339(lease.expires_at)
         )
     };
-    Refusal { existing_lease: Some(Box::new(lease.clone())), ..Refusal::new(Code::LeaseHeld, message) }
+    Refusal { existing_lease: Some(Box::new(lease.held())), ..Refusal::new(Code::LeaseHeld, message) }
 }

@@ -210,7 +210,8 @@ pub struct MemoryChange {
 pub fn create(
     ask: MemoryAsk,
     agent: &str,
-    (intent_id, task_id): (Option<IntentId>, Option<TaskId>),
+    intent_id: Option<IntentId>,
+    task_id: Option<TaskId>,
     id: MemoryId,
     now: Timestamp,
 ) -> Result<MemoryEntry, Refusal> {

@@ -3,6 +3,8 @@
 //! Addressing is resolved when a message is sent: a role addresses the agents that hold it at that moment. A directed
 //! message is visible to its sender, its recipients and the channel's managers only.
 
+pub mod proofs;
+
 use serde::{Deserialize, Serialize};
 
 use crate::access::{AccessLevel, Level};
@@ -10,9 +12,9 @@ use crate::clock::{Timestamp, plus_seconds, rfc3339};
 use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, IntentId, MessageId};
 use crate::limits::DURATION_SECONDS;
-use crate::moments::carries_question;
 use crate::openintent::channels::{Channel, ChannelStatus, closed, not_a_member};
 use crate::payload::Payload;
+use crate::payload::questions::carries_question;
 use crate::refusal::{Code, Refusal};
 
 /// Purpose of a message (RFC-0021 §2.3).
@@ -160,6 +162,24 @@ impl Message {
             || viewer.sees_all
             || self.sender == viewer.agent
             || (viewer.admitted && self.is_for(viewer.agent))
+    }
+
+    /// Requires that `viewer` may mark the message read (RFC-0021 §2.5).
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`] for non-recipients, including the sender of an undirected message; [`Code::MessageExpired`].
+    pub fn may_be_marked_read(&self, viewer: &Viewer<'_>) -> Result<(), Refusal> {
+        let echo = self.recipients.is_none() && self.sender == viewer.agent;
+        if echo || !viewer.admitted || !self.is_for(viewer.agent) {
+            return Err(Refusal::new(Code::Forbidden, "Only those whom a message is for can mark it read."));
+        }
+        if self.status == MessageStatus::Expired {
+            return Err(Refusal::new(
+                Code::MessageExpired,
+                "The message has expired and can no longer be marked read.",
+            ));
+        }
+        Ok(())
     }
 
     /// Returns whether lists and streams contain the message for `viewer`.

@@ -107,10 +107,10 @@ impl Rules {
     /// # Errors
     /// A number out of its range, or an invalid name for the fallback.
     pub fn check(&self) -> Result<(), Refusal> {
-        check_range("max_retries", self.max_retries, (0, RETRIES))?;
-        check_range("failure_threshold", self.failure_threshold, (1, RETRIES))?;
-        check_range("base_delay_ms", self.base_delay_ms, (0, RETRY_DELAY_MS))?;
-        check_range("max_delay_ms", self.max_delay_ms, (0, RETRY_DELAY_MS))?;
+        check_range("max_retries", self.max_retries, 0, RETRIES)?;
+        check_range("failure_threshold", self.failure_threshold, 1, RETRIES)?;
+        check_range("base_delay_ms", self.base_delay_ms, 0, RETRY_DELAY_MS)?;
+        check_range("max_delay_ms", self.max_delay_ms, 0, RETRY_DELAY_MS)?;
         self.fallback_agent_id.as_deref().map_or(Ok(()), |agent| check_name("fallback_agent_id", agent))
     }
 
@@ -130,7 +130,7 @@ impl Rules {
     }
 }
 
-fn check_range(member: &str, number: u32, (least, most): (u32, u32)) -> Result<(), Refusal> {
+fn check_range(member: &str, number: u32, least: u32, most: u32) -> Result<(), Refusal> {
     if (least..=most).contains(&number) {
         return Ok(());
     }

@@ -1,11 +1,11 @@
 //! Suspensions (RFC-0025): an intent waits for a person's answer, for as long as the asking agent specifies.
 //!
-//! The question is in the intent's state, under [`MEMBER`], where the OpenIntent SDK writes it and looks for the outcome.
-//! [`Asked`] (`reading.rs`) is the parsed question; `answers.rs` converts it to a binding moment and the moment's answer
-//! back. A [`Suspension`] records the course of a question; [`Suspension::after`] computes the intent after its end.
+//! The question is in the intent's state, under [`SUSPENSION`], where the OpenIntent SDK writes it and looks for the outcome.
+//! [`Asked`] (`reading.rs`) is the parsed question; `moments/suspensions.rs` converts it to a binding moment and the
+//! moment's answer back. A [`Suspension`] records the course of a question; [`Suspension::after`] computes the intent
+//! after its end.
 
-mod answers;
-mod reading;
+pub(crate) mod reading;
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -13,17 +13,14 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::{Timestamp, naive};
 use crate::identity::authority::Authority;
+use crate::identity::principals::Author;
 use crate::ids::{IntentId, MomentId};
 use crate::limits::{STATE_BYTES, SUSPENSION_ROOM};
-use crate::openintent::intents::{Intent, IntentStatus};
+use crate::openintent::intents::{Intent, IntentStatus, SUSPENSION};
 use crate::openintent::patch::{Change, Op, Patch};
 use crate::refusal::{Code, Refusal};
 
-pub use crate::openintent::suspensions::answers::Answer;
 pub use crate::openintent::suspensions::reading::{Asked, ResponseType, SuspensionChoice};
-
-/// Member of an intent's state that contains the question.
-pub const MEMBER: &str = "_suspension";
 
 /// Reaction if nobody answers in time (RFC-0025 §6).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -197,16 +194,17 @@ impl Suspension {
     #[must_use]
     pub fn new(
         asked: &Asked,
-        (intent_id, n): (IntentId, i64),
-        (by, principal): (&str, &str),
+        intent_id: IntentId,
+        n: i64,
+        by: Author<'_>,
         now: Timestamp,
     ) -> Self {
         Self {
             intent_id,
             id: asked.id.clone(),
             n,
-            asked_by: by.to_owned(),
-            asked_by_principal: Some(principal.to_owned()),
+            asked_by: by.agent.to_owned(),
+            asked_by_principal: Some(by.principal.to_owned()),
             moment_id: None,
             unasked: None,
             state: SuspensionState::Open,
@@ -257,7 +255,7 @@ impl Suspension {
     /// # Errors
     /// As [`Intent::patched`] and [`Intent::moved`].
     pub fn after(&self, intent: &Intent, end: &End, strict: bool, now: Timestamp) -> Result<After, Refusal> {
-        let mut record = match intent.state.get(MEMBER) {
+        let mut record = match intent.state.get(SUSPENSION) {
             Some(Value::Object(record)) => record.clone(),
             _ => Map::from_iter([("id".to_owned(), json!(self.id))]),
         };
@@ -282,7 +280,7 @@ impl Suspension {
                 put("cancelled_because", json!(end.reason()));
             }
         }
-        let patch = Patch { op: Op::Set, path: MEMBER.to_owned(), value: Value::Object(record) };
+        let patch = Patch { op: Op::Set, path: SUSPENSION.to_owned(), value: Value::Object(record) };
         let change = Change::Patches { patches: vec![patch] };
         let patched = intent.patched(&change, now)?;
         let stays = *end == End::Overtaken || *end == End::Expired && self.fallback == FallbackPolicy::Fail;
@@ -305,10 +303,10 @@ impl Suspension {
 pub fn question_in(change: &Change) -> Option<&Map<String, Value>> {
     let value = match change {
         Change::Patches { patches } => patches.iter().rev().find_map(|patch| {
-            let whole = patch.path.split('/').filter(|part| !part.is_empty()).eq([MEMBER]);
+            let whole = patch.path.split('/').filter(|part| !part.is_empty()).eq([SUSPENSION]);
             (patch.op == Op::Set && whole).then_some(&patch.value)
         }),
-        Change::Merge { state } => state.get(MEMBER),
+        Change::Merge { state } => state.get(SUSPENSION),
     };
     value?.as_object().filter(|record| is_open(record))
 }
@@ -321,7 +319,7 @@ fn is_open(record: &Map<String, Value>) -> bool {
 /// Returns whether the state has a question that waits for its answer.
 #[must_use]
 pub fn waits(state: &Map<String, Value>) -> bool {
-    state.get(MEMBER).and_then(Value::as_object).is_some_and(is_open)
+    state.get(SUSPENSION).and_then(Value::as_object).is_some_and(is_open)
 }
 
 /// Requires that a change which asks nothing leaves the question and its outcome alone.
@@ -333,11 +331,11 @@ pub fn waits(state: &Map<String, Value>) -> bool {
 /// [`Code::InvalidTransition`]; [`Code::TooLarge`].
 pub fn check_left_alone(before: &Map<String, Value>, after: &Map<String, Value>) -> Result<(), Refusal> {
     let waits = waits(before);
-    if before.get(MEMBER) != after.get(MEMBER) && (waits || after.contains_key(MEMBER)) {
+    if before.get(SUSPENSION) != after.get(SUSPENSION) && (waits || after.contains_key(SUSPENSION)) {
         return Err(Refusal::new(
             Code::InvalidTransition,
             format!(
-                "`{MEMBER}` is the question that the intent waits with and what came of it, which the server writes. Answer with \
+                "`{SUSPENSION}` is the question that the intent waits with and what came of it, which the server writes. Answer with \
                  POST …/suspend/respond; ask by putting a whole question there while the intent is suspended, or with \
                  POST …/suspend."
             ),

@@ -1,5 +1,6 @@
 //! Tools and the credentials they are called with (RFC-0014).
 
+pub mod auth_types;
 pub mod invocations;
 pub mod tool_calls;
 pub mod tool_credentials;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
-use crate::identity::principals::check_name;
+use crate::identity::principals::{Author, check_name};
 use crate::ids::TriggerId;
 use crate::limits::{DURATION_SECONDS, METADATA_BYTES, TITLE_BYTES, TRIGGER_DEPTH, TRIGGER_MAX_FIRES};
 use crate::openintent::tasks::check_size;
@@ -165,13 +165,13 @@ impl Trigger {
         kind: TriggerKind,
         ask: TriggerAsk,
         id: TriggerId,
-        (principal_id, agent_id): (&str, &str),
+        owner: Author<'_>,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
         let blank = Self {
             id,
-            principal_id: principal_id.to_owned(),
-            agent_id: agent_id.to_owned(),
+            principal_id: owner.principal.to_owned(),
+            agent_id: owner.agent.to_owned(),
             name: String::new(),
             kind,
             enabled: true,

@@ -1,8 +1,7 @@
 //! Bridges: the ids of their products are derived from the source, and the products satisfy the rules of the other
 //! side.
 
-use entente_domain::aee::envelopes::EnvelopeType;
-use entente_domain::aee::envelopes::check::ID_BYTES;
+use entente_domain::aee::envelopes::{EnvelopeType, ID_BYTES};
 use entente_domain::arcp::jobs::ask::RUNTIME_SECONDS;
 use entente_domain::bridges::{
     Bridge, Export, Input, answer, check_name, envelope_id, input, key, made_by, mirrored, runtime,

@@ -1,7 +1,7 @@
 //! Globs: matching, compared with a slow and simple implementation; and that covering is an order and sound with
 //! respect to matching.
 
-use entente_domain::arcp::globs::{Glob, NotAGlob};
+use entente_domain::globs::{Glob, NotAGlob};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -100,7 +100,7 @@ pub fn ask() -> MomentAsk {
 
 /// Returns the sample question, asked of Ada.
 pub fn asked() -> Moment {
-    Moment::ask(ask(), brief(), (PrincipalKind::Human, None), id(1), later(0)).unwrap()
+    Moment::ask(ask(), brief(), PrincipalKind::Human, None, id(1), later(0)).unwrap()
 }
 
 /// The authority of a login with an own password.

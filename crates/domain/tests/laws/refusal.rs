@@ -12,7 +12,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::any::at;
-use crate::channels::ADMIN;
+use crate::openintent::channels::ADMIN;
 
 /// Clients switch on these codes. A new one is a change of the API; removing or renaming one breaks clients.
 const WORDS: &[&str] = &[

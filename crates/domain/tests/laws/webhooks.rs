@@ -1,5 +1,8 @@
 //! Webhook receivers: event selection and when they are live.
 
+mod retries;
+mod signing;
+
 use entente_domain::clock::plus_seconds;
 use entente_domain::ids::{EndpointId, IntentId};
 use entente_domain::refusal::Code;

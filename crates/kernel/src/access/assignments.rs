@@ -187,7 +187,8 @@ pub async fn take_up(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
-    (agent_id, role): (&str, &str),
+    agent_id: &str,
+    role: &str,
     by: &str,
     more: Value,
 ) -> Outcome<Option<String>> {
@@ -205,16 +206,28 @@ pub async fn take_up(
     Ok(before)
 }
 
+/// An appointment that ends (RFC-0013): the agent, its role, and the role of its assignment before.
+#[derive(Debug, Clone, Copy)]
+pub struct Appointment<'a> {
+    /// The agent.
+    pub agent_id: &'a str,
+    /// The role that the agent was appointed to.
+    pub role: &'a str,
+    /// The agent's role before; `None` if it was not assigned.
+    pub role_before: Option<&'a str>,
+}
+
 /// Undoes such an assignment within the operation that ends the appointment: restores the previous role,
 /// unless it was changed since.
 pub async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
-    (agent_id, role, before): (&str, &str, Option<&str>),
+    over: Appointment<'_>,
     by: &str,
     more: Value,
 ) -> Outcome<()> {
+    let Appointment { agent_id, role, role_before: before } = over;
     let now = role_of(conn, log.intent_id, agent_id).await?;
     if now.as_deref() != Some(role) || before == Some(role) {
         return Ok(());

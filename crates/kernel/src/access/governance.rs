@@ -56,7 +56,7 @@ pub async fn may_work(
         .map_or(Ok(()), |policy| policy.judge_write(agent, membership.assigned)))
 }
 
-/// As [`admit`], for an additional cost after `spent`; called under the intent's lock.
+/// As [`admit`], for the cost `adding` after `spent`; called under the intent's lock.
 ///
 /// # Errors
 /// As [`admit`].
@@ -65,7 +65,8 @@ pub async fn admit_cost(
     caller: &Caller,
     mut tx: Tx,
     attempt: Attempt<'_>,
-    (spent, adding): (Amount, Amount),
+    spent: Amount,
+    adding: Amount,
 ) -> Outcome<Tx> {
     let Some(policy) = policy(&mut tx, attempt.intent_id, attempt.membership).await? else { return Ok(tx) };
     match policy.judge_cost(spent, adding) {

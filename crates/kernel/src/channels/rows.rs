@@ -7,22 +7,39 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::{AppError, Outcome, unknown};
 
+/// A row of the view `channel_states`.
 pub struct Row {
+    /// The channel's id.
     pub id: uuid::Uuid,
+    /// The intent of the channel.
     pub intent_id: uuid::Uuid,
+    /// The task of the channel, if it belongs to one.
     pub task_id: Option<String>,
+    /// The channel's name.
     pub name: String,
+    /// The agent that opened the channel.
     pub created_by: String,
+    /// The agents listed as members.
     pub members: Vec<String>,
+    /// The word of the member policy.
     pub member_policy: String,
+    /// The options as the client gave them, as JSON.
     pub given_options: Option<String>,
+    /// Whether messages are also events of the intent's log.
     pub audit: bool,
+    /// Seconds after the last message at which the channel closes.
     pub ttl_seconds: Option<i32>,
+    /// Maximum number of messages that the channel keeps.
     pub max_messages: i32,
+    /// The stored status: `open` or `closed`.
     pub status: String,
+    /// Time at which the channel was opened.
     pub created_at: Timestamp,
+    /// Time at which the channel was closed.
     pub closed_at: Option<Timestamp>,
+    /// Number of messages sent on the channel.
     pub message_count: i64,
+    /// Time of the last message.
     pub last_message_at: Option<Timestamp>,
 }
 
@@ -126,6 +143,10 @@ pub(crate) async fn insert(conn: &mut PgConnection, channel: &Channel) -> Outcom
     Ok(())
 }
 
+/// Writes a channel's members and options.
+///
+/// # Errors
+/// The database query fails.
 pub async fn update(conn: &mut PgConnection, channel: &Channel) -> Outcome<()> {
     sqlx::query!(
         "-- channels::update
@@ -147,6 +168,10 @@ pub async fn update(conn: &mut PgConnection, channel: &Channel) -> Outcome<()> {
     Ok(())
 }
 
+/// Marks a channel as deleted, and its messages as due for purging.
+///
+/// # Errors
+/// The database query fails.
 pub async fn mark_deleted(conn: &mut PgConnection, id: ChannelId, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- channels::mark_deleted

@@ -11,7 +11,7 @@ use entente_domain::log::events::Event;
 use entente_domain::openintent::intents::{CHANGES, Intent, StateChange, replay};
 use sqlx::PgConnection;
 
-use crate::log::events;
+use crate::audit::events;
 use crate::{AppError, Outcome};
 
 /// Maximum number of cached intents; each takes the size of its state.

@@ -1,18 +1,12 @@
 //! Frames: a record with its wire encodings. Each encoding is made once, by the first follower that needs it;
 //! the API supplies the encoder (`api/src/http/frames.rs`).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use entente_domain::identity::keys::Dialect;
-use entente_domain::ids::IntentId;
-use entente_domain::log::events::Event;
-use entente_domain::log::receipts::Receipt;
-use entente_domain::openintent::channels::Channel;
-use entente_domain::openintent::intents::StateChange;
-use entente_domain::openintent::messages::Message;
 
-use super::GlobalPosition;
+use crate::log::{GlobalPosition, Record};
 
 /// The family of subscription paths that a stream was opened on; event names differ between them (OI-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,56 +39,6 @@ impl Wire {
             Dialect::OpenIntentPython => 2,
         };
         family + dialect
-    }
-}
-
-/// An entry of an intent's log.
-#[derive(Debug, Clone)]
-pub enum Record {
-    /// A message was sent.
-    Message {
-        /// The message.
-        message: Arc<Message>,
-        /// Its channel at that time.
-        channel: Arc<Channel>,
-    },
-    /// An event was recorded.
-    Event {
-        /// The event.
-        event: Event,
-        /// The intent before and after, if the event changed it.
-        change: Option<Arc<StateChange>>,
-    },
-    /// A message's status changed.
-    Receipt {
-        /// The receipt.
-        receipt: Receipt,
-        /// The message after the change.
-        message: Arc<Message>,
-        /// Its channel.
-        channel: Arc<Channel>,
-    },
-}
-
-impl Record {
-    /// Returns the record's position in the intent's log.
-    #[must_use]
-    pub fn seq(&self) -> i64 {
-        match self {
-            Self::Message { message, .. } => message.seq,
-            Self::Event { event, .. } => event.seq,
-            Self::Receipt { receipt, .. } => receipt.seq,
-        }
-    }
-
-    /// Returns the record's intent.
-    #[must_use]
-    pub fn intent_id(&self) -> IntentId {
-        match self {
-            Self::Message { message, .. } => message.intent_id,
-            Self::Event { event, .. } => event.intent_id,
-            Self::Receipt { receipt, .. } => receipt.intent_id,
-        }
     }
 }
 

@@ -1,16 +1,16 @@
 //! The live feed: delivers committed records to followers without another database query.
 //!
 //! Operations publish here after their commit. A follower holds a position, not a queue: it reads from its
-//! topic's ring, and from the database (`streams.rs`) when the ring no longer reaches back to it. The feed is
+//! topic's ring, and from the database (`reader.rs`) when the ring no longer reaches back to it. The feed is
 //! a convenience; the database is authoritative, and a missed or repeated publication does no harm. This
-//! module knows no SQL and no HTTP.
+//! file knows no SQL and no HTTP.
 
 pub mod changes;
+pub mod reader;
 pub mod streams;
 
 mod frame;
 mod topic;
-mod wakeups;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,26 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use entente_domain::ids::IntentId;
 use tokio::sync::Notify;
 
-pub use frame::{Family, Frame, Record, ResumeToken, Wire};
+use crate::log::{GlobalPosition, Record};
+use crate::wakeups::{WakeKey, Wakeups};
+pub use frame::{Family, Frame, ResumeToken, Wire};
 pub use topic::{Follower, Glance, Topic};
-pub use wakeups::{Listener, WakeKey, Wakeups};
 
 /// Locks per map of topics: more than cores, so that writers of different intents do not contend.
 const SHARDS: usize = 16;
-
-/// The position of a follower of many intents: the writing transaction, and within it the intent and its log.
-///
-/// Transactions lock all their intents before their first write, so this order agrees with every intent's own
-/// (ARCHITECTURE.md, "One order").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GlobalPosition {
-    /// The writing transaction.
-    pub xid: i64,
-    /// The intent.
-    pub intent_id: IntentId,
-    /// The position in the intent's log.
-    pub seq: i64,
-}
 
 /// The topic of one intent's log.
 pub type IntentTopic = Topic<i64>;

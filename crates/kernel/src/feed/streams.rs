@@ -2,7 +2,7 @@
 //! everything that a caller may see.
 //!
 //! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
-//! (`log/reader.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
+//! (`reader.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
 //! the rings.
 
 mod filling;
@@ -20,9 +20,10 @@ use entente_domain::refusal::{Code, Refusal};
 use crate::access::membership;
 use crate::access::portfolios;
 use crate::channels::access::visit;
-use crate::feed::{Follower, Frame, Glance, GlobalPosition, Record, ResumeToken};
-use crate::log::reader;
-use crate::log::reader::LogPage;
+use crate::feed::reader;
+use crate::feed::reader::LogPage;
+use crate::feed::{Follower, Frame, Glance, ResumeToken};
+use crate::log::{GlobalPosition, Record};
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
 pub use filling::{fill, look_around, tail};

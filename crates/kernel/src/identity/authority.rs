@@ -33,6 +33,6 @@ impl Caller {
     /// Returns the basis of a key that the caller issues for a person.
     #[must_use]
     pub fn hands_on(&self, person: &str) -> Authority {
-        Authority::handed_on(&self.grant.key, self.is_itself(), person)
+        self.grant.key.hands_on(self.is_itself(), person)
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::{Key, Scope};
-use entente_domain::identity::principals::{PrincipalKind, check_name};
+use entente_domain::identity::principals::{Author, PrincipalKind, check_name};
 use entente_domain::rate::{Allowance, Verdict, judge};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
@@ -273,6 +273,12 @@ impl Caller {
     #[must_use]
     pub fn principal(&self) -> &str {
         &self.grant.key.principal_id
+    }
+
+    /// Returns the author of what it records: its agent with its key's principal.
+    #[must_use]
+    pub fn author(&self) -> Author<'_> {
+        Author { agent: &self.agent, principal: self.principal() }
     }
 
     /// Whether it acts as its key's own principal.

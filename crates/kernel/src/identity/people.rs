@@ -2,7 +2,7 @@
 //!
 //! Logging in creates an ordinary API key of the person, for a browser or for a terminal; logging out revokes it. All
 //! rules for keys therefore hold for logins, and the reader of a page is a [`Caller`] like any other. The API limits
-//! the rate of attempts (`api/src/web/pace.rs`).
+//! the rate of attempts (`api/src/http/login_throttle.rs`).
 //!
 //! The basis of such a key is stored with it (`entente_domain::identity::authority`). A login that somebody else set up for a
 //! person cannot decide anything until that person takes it over, by opening the link or by choosing a password of
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::idempotency::Idempotency;
-use entente_domain::identity::authority::{Authority, Basis, let_in_by};
+use entente_domain::identity::authority::{Authority, Basis};
 use entente_domain::identity::keys as domain;
 use entente_domain::identity::keys::{Key, KeyAsk, Presented, Scope};
 use entente_domain::identity::people::{
@@ -36,6 +36,7 @@ use crate::log::writer::IntentLog;
 use crate::refused::Refused;
 use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
 
+use crate::identity::people::links::Maker;
 use crate::identity::people::passwords::{Known, password_of};
 pub use links::tidy;
 pub use passwords::{change_password, set_password};
@@ -94,9 +95,10 @@ pub async fn link(
     }
     let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let key = &caller.grant.key;
-    let (by, let_in_by) = (caller.principal(), let_in_by(key, principal_id));
-    let by = (by, Some(key.id), let_in_by.as_deref());
-    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, principal_id, &ask, by).await?;
+    let let_in_by = key.lets_in(principal_id);
+    let maker =
+        Maker { principal_id: caller.principal(), key: Some(key.id), let_in_by: let_in_by.as_deref() };
+    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, principal_id, &ask, &maker).await?;
     log.save(&mut tx).await?;
     idempotency::keep(&mut tx, caller, once, &expires_at, log.now()).await?;
     tx.commit().await?;
@@ -121,8 +123,8 @@ pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     };
     principals::insert(&mut tx, &developer).await?;
     let ask = LinkAsk { admin: true, leads_to: "/inbox".to_owned(), seconds: BROWSER_SECONDS };
-    let by = (SYSTEM, None, Some(SYSTEM));
-    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, DEVELOPER, &ask, by).await?;
+    let maker = Maker { principal_id: SYSTEM, key: None, let_in_by: Some(SYSTEM) };
+    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, DEVELOPER, &ask, &maker).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.notify_committed(IntentId::SYSTEM);
@@ -157,8 +159,9 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr
     };
     let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
     let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, log.now());
-    let how = (&presented, &hashed, "password", known.authority());
-    let key = open(ctx, &mut tx, &mut log, &known.principal_id, ask, how).await?;
+    let authority = known.authority();
+    let login = Login { presented: &presented, hashed: &hashed, opened_by: "password", authority };
+    let key = open(ctx, &mut tx, &mut log, &known.principal_id, ask, login).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.notify_committed(IntentId::SYSTEM);
@@ -195,8 +198,8 @@ pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     links::use_up(&mut tx, &digest, log.now()).await?;
     let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, log.now());
     let authority = Authority { basis: Basis::OneTimeLink, let_in_by: link.let_in_by };
-    let how = (&presented, &hashed, "link", authority);
-    let key = open(ctx, &mut tx, &mut log, &link.principal_id, ask, how).await?;
+    let login = Login { presented: &presented, hashed: &hashed, opened_by: "link", authority };
+    let key = open(ctx, &mut tx, &mut log, &link.principal_id, ask, login).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.notify_committed(IntentId::SYSTEM);
@@ -235,8 +238,9 @@ pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     };
     // The key may decide, but not administer.
     let ask = ask(&scopes(false), label, seconds, log.now());
-    let how = (&presented, &hashed, "page", caller.hands_on(&key.principal_id));
-    let made = open(ctx, &mut tx, &mut log, &key.principal_id, ask, how).await?;
+    let authority = caller.hands_on(&key.principal_id);
+    let login = Login { presented: &presented, hashed: &hashed, opened_by: "page", authority };
+    let made = open(ctx, &mut tx, &mut log, &key.principal_id, ask, login).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.notify_committed(IntentId::SYSTEM);
@@ -291,6 +295,18 @@ async fn person(conn: &mut PgConnection, by: PrincipalKind, id: &str) -> Outcome
     Err(Refusal::new(Code::Unprocessable, message).into())
 }
 
+/// A login: the secret of the key that it creates, how the person logged in, and the authority of the key.
+struct Login<'a> {
+    /// The key's secret.
+    presented: &'a Presented,
+    /// The hashes of the secret.
+    hashed: &'a Hashed,
+    /// The means of the login, for the log.
+    opened_by: &'static str,
+    /// The authority of the key.
+    authority: Authority,
+}
+
 /// Creates the key of a login.
 async fn open(
     ctx: &Ctx,
@@ -298,17 +314,17 @@ async fn open(
     log: &mut IntentLog,
     principal_id: &str,
     ask: KeyAsk,
-    (presented, hashed, by, authority): (&Presented, &Hashed, &str, Authority),
+    login: Login<'_>,
 ) -> Outcome<Key> {
     let id = KeyId::mint(log.now(), &*ctx.chance);
-    let mut key =
-        domain::create(ask, presented.public_id.clone(), principal_id, principal_id, id, log.now())?;
-    key.authority = Some(authority);
+    let public_id = login.presented.public_id.clone();
+    let mut key = domain::create(ask, public_id, principal_id, principal_id, id, log.now())?;
+    key.authority = Some(login.authority);
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
-        "label": key.label, "opened_by": by, "authority": key.authority,
+        "label": key.label, "opened_by": login.opened_by, "authority": key.authority,
     });
     log.record(ctx, Draft::of(EventKind::KeyCreated, principal_id, payload));
-    insert(conn, &key, hashed, log.tail.seq).await?;
+    insert(conn, &key, login.hashed, log.tail.seq).await?;
     Ok(key)
 }

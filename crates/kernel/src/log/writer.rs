@@ -1,7 +1,7 @@
 //! Logs of intents, opened for appending. Tables `intent_clock` and `events`.
 //!
 //! An operation opens a [`IntentLog`] under the intent's lock, records events on it, and saves it before the
-//! commit. `events.rs` reads the log.
+//! commit. `audit/events.rs` reads the events.
 
 use entente_domain::canonical::{self, Digest};
 use entente_domain::clock::Timestamp;
@@ -18,8 +18,11 @@ use crate::{AppError, Ctx, Outcome};
 /// An intent's log while its lock is held: the moving tail and the events recorded so far.
 #[derive(Debug)]
 pub struct IntentLog {
+    /// The intent.
     pub intent_id: IntentId,
+    /// The log's end, after everything recorded so far.
     pub tail: Tail,
+    /// The events recorded so far, which [`Self::save`] writes.
     pub recorded: Vec<Event>,
     /// Trace of the caller, for events that name none (RFC-0020).
     pub trace: Option<Trace>,
@@ -55,6 +58,11 @@ impl IntentLog {
     /// Time of everything recorded now; it never goes back along the log.
     pub fn now(&self) -> Timestamp {
         self.tail.at
+    }
+
+    /// Whether anything was recorded or numbered since the log was opened.
+    pub(crate) fn has_advanced(&self) -> bool {
+        self.tail.seq > self.opened_at
     }
 
     /// Takes the next number for an entry that is not an event.

@@ -5,7 +5,7 @@ use entente_domain::ids::IntentId;
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use sqlx::PgConnection;
 
-use crate::feed::GlobalPosition;
+use crate::log::GlobalPosition;
 use crate::{Outcome, unknown};
 
 /// Inserts receipts; if a message has the same one already, the older one stays.

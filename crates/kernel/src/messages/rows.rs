@@ -9,7 +9,7 @@ use entente_domain::payload::Payload;
 use sqlx::PgConnection;
 
 use super::MessageFilter;
-use crate::feed::GlobalPosition;
+use crate::log::GlobalPosition;
 use crate::pages::Measure;
 use crate::{Outcome, unknown};
 
@@ -112,13 +112,14 @@ pub async fn page(
     channel: &Channel,
     viewer: &Viewer<'_>,
     filter: &MessageFilter,
-    (now, measure): (Timestamp, &mut Measure),
+    now: Timestamp,
+    measure: &mut Measure,
 ) -> Outcome<Vec<Message>> {
     let rows = loop {
-        let within = (now, measure.bytes());
+        let bytes = measure.bytes();
         let rows = match filter.since {
-            Some(since) => after(conn, channel, viewer, filter, since, within).await?,
-            None => newest(conn, channel, viewer, filter, within).await?,
+            Some(since) => after(conn, channel, viewer, filter, since, now, bytes).await?,
+            None => newest(conn, channel, viewer, filter, now, bytes).await?,
         };
         let weight = |row: &Row| row.payload.len() + row.metadata.as_ref().map_or(0, String::len);
         if !measure.again(rows.iter().map(weight).sum()) {
@@ -134,7 +135,8 @@ async fn after(
     viewer: &Viewer<'_>,
     filter: &MessageFilter,
     since: Since,
-    (now, bytes): (Timestamp, i64),
+    now: Timestamp,
+    bytes: i64,
 ) -> Outcome<Vec<Row>> {
     let (number, moment) = match since {
         Since::Number(number) => (i64::from(number), None),
@@ -175,7 +177,8 @@ async fn newest(
     channel: &Channel,
     viewer: &Viewer<'_>,
     filter: &MessageFilter,
-    (now, bytes): (Timestamp, i64),
+    now: Timestamp,
+    bytes: i64,
 ) -> Outcome<Vec<Row>> {
     let mut rows = select!(
         "messages::newest",

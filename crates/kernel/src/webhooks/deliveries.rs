@@ -20,9 +20,9 @@ use entente_domain::webhooks::signing::Secrets;
 use entente_domain::webhooks::{DeliveryStatus, DisabledReason};
 
 use crate::channels;
-use crate::feed::Record;
+use crate::feed::reader;
 use crate::feed::streams::Sight;
-use crate::log::reader;
+use crate::log::Record;
 use crate::webhooks::endpoints;
 use crate::webhooks::endpoints::Stored;
 use crate::{Ctx, Outcome};

@@ -1,7 +1,7 @@
 //! Fan-out: queues each record for the webhook endpoints that receive it. Table `webhook_cursor`.
 //!
 //! The logs are the outbox: nothing is written for a receiver when a record is written. One server at a time
-//! reads the records after the cursor and below the horizon (`log/reader.rs`), queues those that each receiver's
+//! reads the records after the cursor and below the horizon (`feed/reader.rs`), queues those that each receiver's
 //! owner may see, and moves the cursor in the same transaction. A crash repeats a step or continues after it;
 //! each delivery is queued once either way.
 
@@ -9,8 +9,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::IntentId;
 use sqlx::PgConnection;
 
-use crate::feed::{GlobalPosition, Record};
-use crate::log::reader;
+use crate::feed::reader;
+use crate::log::{GlobalPosition, Record};
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints::Audience;

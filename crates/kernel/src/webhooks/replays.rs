@@ -14,9 +14,9 @@ use entente_domain::webhooks::EndpointKind;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::feed::{GlobalPosition, Record};
-use crate::log::reader;
+use crate::feed::reader;
 use crate::log::writer::IntentLog;
+use crate::log::{GlobalPosition, Record};
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints;

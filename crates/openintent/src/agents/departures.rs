@@ -36,7 +36,7 @@ use entente_kernel::{Caller, Outcome, Tx, not_found};
 /// The agent does not exist, or the caller may not manage it.
 pub async fn deregister(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<Agent> {
     require_keeper(ctx, caller, agent_id)?;
-    let (agent, _left) = depart(ctx, agent_id, (&caller.agent, caller.trace), |_, _| true).await?;
+    let (agent, _left) = depart(ctx, agent_id, &caller.agent, caller.trace, |_, _| true).await?;
     Ok(agent)
 }
 
@@ -52,7 +52,7 @@ pub async fn finish_drains(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 async fn finish_drain(ctx: &Ctx, agent_id: String) -> Outcome<u64> {
     // Checked again under the lock: the drain may have been cancelled, or another server may have finished
     // it.
-    let (_, left) = depart(ctx, &agent_id, (SYSTEM, None), Agent::drained).await?;
+    let (_, left) = depart(ctx, &agent_id, SYSTEM, None, Agent::drained).await?;
     Ok(u64::from(left))
 }
 
@@ -60,7 +60,8 @@ async fn finish_drain(ctx: &Ctx, agent_id: String) -> Outcome<u64> {
 async fn depart(
     ctx: &Ctx,
     agent_id: &str,
-    (actor, trace): (&str, Option<Trace>),
+    actor: &str,
+    trace: Option<Trace>,
     due: impl Fn(&Agent, Timestamp) -> bool,
 ) -> Outcome<(Agent, bool)> {
     loop {
@@ -77,7 +78,7 @@ async fn depart(
             continue;
         }
         for intent in &intents {
-            leave(&mut tx, ctx, *intent, agent_id, (actor, trace)).await?;
+            leave(&mut tx, ctx, *intent, agent_id, actor, trace).await?;
         }
         let now = system_log.now();
         let after = Agent {
@@ -126,7 +127,8 @@ async fn leave(
     ctx: &Ctx,
     intent: IntentId,
     agent_id: &str,
-    (actor, trace): (&str, Option<Trace>),
+    actor: &str,
+    trace: Option<Trace>,
 ) -> Outcome<()> {
     let mut log = IntentLog::open(conn, intent, trace, ctx.now()).await?;
     // Tasks that end here close their channels, which then get no notice of the departure.

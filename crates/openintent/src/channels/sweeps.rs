@@ -9,7 +9,7 @@ use crate::Ctx;
 use entente_kernel::Outcome;
 use entente_kernel::channels::{close, rows};
 use entente_kernel::due::run_each;
-use entente_kernel::feed::GlobalPosition;
+use entente_kernel::log::GlobalPosition;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::messages;
 use entente_kernel::messages::{pending, receipts};

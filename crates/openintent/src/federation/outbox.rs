@@ -68,8 +68,15 @@ pub(super) async fn post_dispatch(
     letter: &Map<String, Value>,
     now: Timestamp,
 ) -> Outcome<()> {
-    let id = dispatch.id.to_string();
-    post(conn, &dispatch.peer, ("dispatch", &id), Some(dispatch.intent_id), None, letter, now).await
+    let queued = OutboxMessage {
+        peer: &dispatch.peer,
+        kind: "dispatch",
+        dispatch_id: &dispatch.id.to_string(),
+        intent_id: Some(dispatch.intent_id),
+        url: None,
+        body: letter,
+    };
+    post(conn, &queued, now).await
 }
 
 /// Queues the message of a callback.
@@ -80,28 +87,44 @@ pub(super) async fn post_callback(
     callback: &Map<String, Value>,
     now: Timestamp,
 ) -> Outcome<()> {
-    post(conn, &of.peer, ("callback", &of.dispatch_id), None, Some(url), callback, now).await
+    let queued = OutboxMessage {
+        peer: &of.peer,
+        kind: "callback",
+        dispatch_id: &of.dispatch_id,
+        intent_id: None,
+        url: Some(url),
+        body: callback,
+    };
+    post(conn, &queued, now).await
 }
 
-async fn post(
-    conn: &mut PgConnection,
-    peer: &str,
-    (kind, dispatch_id): (&str, &str),
+/// A message to queue.
+struct OutboxMessage<'a> {
+    /// DID of the receiving peer.
+    peer: &'a str,
+    /// `dispatch` or `callback`.
+    kind: &'static str,
+    /// Dispatch that it belongs to.
+    dispatch_id: &'a str,
+    /// Intent of our own dispatch, whose log records the peer's answer.
     intent_id: Option<IntentId>,
-    url: Option<&str>,
-    body: &Map<String, Value>,
-    now: Timestamp,
-) -> Outcome<()> {
+    /// URL of a callback.
+    url: Option<&'a str>,
+    /// The message, unsigned.
+    body: &'a Map<String, Value>,
+}
+
+async fn post(conn: &mut PgConnection, message: &OutboxMessage<'_>, now: Timestamp) -> Outcome<()> {
     sqlx::query!(
         "-- federation::post
          INSERT INTO federation_letters (peer, kind, dispatch_id, intent_id, url, body, attempts, due_at, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7)",
-        peer,
-        kind,
-        dispatch_id,
-        intent_id.map(IntentId::uuid),
-        url,
-        serde_json::to_string(body)?,
+        message.peer,
+        message.kind,
+        message.dispatch_id,
+        message.intent_id.map(IntentId::uuid),
+        message.url,
+        serde_json::to_string(message.body)?,
         now
     )
     .execute(conn)

@@ -12,9 +12,10 @@ use super::rows::{self, Telling};
 use super::{outbox, set_up};
 use crate::Ctx;
 use entente_kernel::Outcome;
+use entente_kernel::audit::events;
 use entente_kernel::due::run_each;
 use entente_kernel::intents;
-use entente_kernel::log::{events, writer};
+use entente_kernel::log::writer;
 
 /// Maximum number of events of an intent examined at once.
 const STRETCH: i64 = 500;
@@ -68,7 +69,7 @@ async fn tell(ctx: &Ctx, one: Telling) -> Outcome<u64> {
         // intent.
         told_all = over;
     }
-    rows::told(&mut tx, &one, (seq, callbacks), told_all, ctx.now()).await?;
+    rows::told(&mut tx, &one, seq, callbacks, told_all, ctx.now()).await?;
     tx.commit().await?;
     Ok(1)
 }

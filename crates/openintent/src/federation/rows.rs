@@ -316,7 +316,8 @@ pub async fn hold_delivery(conn: &mut PgConnection, one: &Telling) -> Outcome<Op
 pub async fn told(
     conn: &mut PgConnection,
     one: &Telling,
-    (seq, callbacks): (i64, i32),
+    reported_seq: i64,
+    callbacks: i32,
     all: bool,
     now: Timestamp,
 ) -> Outcome<()> {
@@ -327,7 +328,7 @@ pub async fn told(
          WHERE peer = $1 AND dispatch_id = $2",
         one.peer,
         one.dispatch_id,
-        seq,
+        reported_seq,
         callbacks,
         all,
         now

@@ -7,7 +7,7 @@ use entente_domain::openintent::memory::range::range;
 use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
 use sqlx::PgConnection;
 
-use super::rows::{read, select};
+use crate::memory_entries::rows::{read, select};
 use entente_kernel::Outcome;
 
 /// Filter of a list of entries.

@@ -10,8 +10,9 @@ use entente_domain::openintent::tasks::Task;
 use entente_domain::refusal::Code;
 
 use super::tx::MemoryTx;
-use super::{Evicted, Home, Tried, rows};
+use super::{Evicted, Home, Tried};
 use crate::Ctx;
+use crate::memory_entries::rows;
 use crate::tasks;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::{Outcome, not_found, refuse};
@@ -51,13 +52,13 @@ pub(super) async fn make_room(
     policy: &TaskRoom,
 ) -> Outcome<Tried<Vec<Evicted>>> {
     let used = used(work, entry).await?;
-    let grows = (1, entry.bytes());
-    if room::make(grows, &used, policy, &[]).is_ok() {
+    let bytes = entry.bytes();
+    if room::make(1, bytes, &used, policy, &[]).is_ok() {
         return Ok(Tried::Done(Vec::new()));
     }
     let task = task_of(entry);
     let candidates = rows::evictable(&mut work.tx, &entry.agent_id, &entry.namespace, task).await?;
-    let go = room::make(grows, &used, policy, &candidates)?;
+    let go = room::make(1, bytes, &used, policy, &candidates)?;
     let missing = work.missing(go.iter().filter_map(|one| one.intent_id));
     if !missing.is_empty() {
         return Ok(Tried::Needs(missing));
@@ -79,7 +80,7 @@ pub(super) async fn require_room(work: &mut MemoryTx, entry: &MemoryEntry, more:
         None => None,
     };
     let used = used(work, entry).await?;
-    room::make((0, more), &used, &task.as_ref().map(room_of).unwrap_or_default(), &[])?;
+    room::make(0, more, &used, &task.as_ref().map(room_of).unwrap_or_default(), &[])?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use entente_domain::openintent::memory::{MemoryEntry, MemoryPriority, MemorySens
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
-use super::rows::{priority, rank, sensitivity};
+use crate::memory_entries::rows::{priority, rank, sensitivity};
 use entente_kernel::{Outcome, unknown};
 
 /// Advisory lock for writing an agent's memory.

@@ -3,8 +3,8 @@
 //!
 //! A writer of an entry holds the lock of its agent's memory and that of the entry's intent, if any. All
 //! locks are advisory and are taken together, in order, before the first write, like all locks of intents: a
-//! second server waits and then reads the first one's result. Ends of intents and tasks (`ends.rs`) hold only
-//! the intent's lock; they only archive, which changes no total.
+//! second server waits and then reads the first one's result. Ends of intents and tasks (`memory_entries.rs`)
+//! hold only the intent's lock; they only archive, which changes no total.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::memory::MemoryEntry;
 use entente_domain::traces::Trace;
 
-use super::rows;
 use super::store::{self, Change, Store};
 use crate::Ctx;
+use crate::memory_entries::rows;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, lock_key};
 

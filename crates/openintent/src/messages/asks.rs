@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::Ctx;
 use crate::messages::writer::{Command, MessageWriter};
 use entente_kernel::channels::access::visit;
+use entente_kernel::feed::reader;
 use entente_kernel::feed::streams::news;
-use entente_kernel::feed::{Follower, Glance, Record};
-use entente_kernel::log::reader;
+use entente_kernel::feed::{Follower, Glance};
+use entente_kernel::log::Record;
 use entente_kernel::{AppError, Caller, Outcome};
 
 /// The number of responses to wait for.

@@ -149,6 +149,10 @@ pub async fn person_of(
     Ok(found)
 }
 
+/// Inserts a question.
+///
+/// # Errors
+/// Returns database errors.
 pub async fn insert(conn: &mut PgConnection, made: &Suspension) -> Outcome<()> {
     sqlx::query!(
         "-- suspensions::insert

@@ -5,16 +5,18 @@
 use std::collections::BTreeMap;
 
 use entente_domain::identity::principals::SYSTEM;
-use entente_domain::ids::{IntentId, TaskId};
+use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::log::events::Draft;
+use entente_domain::openintent::plans::course::PlanCourse;
+use entente_domain::openintent::plans::{PlanAsk, PlanState};
 use entente_domain::openintent::tasks::course::Course;
 use entente_domain::openintent::tasks::graph::Wait;
 use entente_domain::openintent::tasks::{Task, TaskStatus};
 use sqlx::PgConnection;
 
-use super::{links, rows};
+use super::{links, plan_rows, rows};
 use crate::Ctx;
-use crate::{memory, plans};
+use crate::memory_entries;
 use entente_kernel::access::membership;
 use entente_kernel::channels;
 use entente_kernel::due::run_each;
@@ -45,12 +47,12 @@ pub(crate) async fn settle(
             return Ok(());
         }
         channels::close_of_tasks(conn, ctx, log, &ids, actor).await?;
-        memory::end_of_tasks(conn, ctx, log, &ids, actor).await?;
+        memory_entries::end_of_tasks(conn, ctx, log, &ids, actor).await?;
         for waiting in waiting_for(conn, log, &ids).await? {
             write(conn, ctx, log, actor, waiting).await?;
         }
         // The plan may end together with its open tasks: these are loaded in their current state.
-        courses = plans::tasks_ended(conn, ctx, log, actor, &ended).await?;
+        courses = continue_plans(conn, ctx, log, actor, &ended).await?;
     }
     Ok(())
 }
@@ -101,6 +103,59 @@ async fn waiting_for(conn: &mut PgConnection, log: &IntentLog, ended: &[TaskId])
     Ok(moved)
 }
 
+/// Updates the plans of finished tasks; returns the tasks that end because their plan ended.
+async fn continue_plans(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+    ended: &[Task],
+) -> Outcome<Vec<Course>> {
+    let mut plans: Vec<PlanId> = ended.iter().filter_map(|task| task.plan_id).collect();
+    plans.sort_unstable();
+    plans.dedup();
+    let mut follow = Vec::new();
+    for id in plans {
+        let Some(plan) = plan_rows::load(conn, id).await? else { continue };
+        let statuses = plan_rows::statuses(conn, id).await?;
+        let mut course = PlanCourse::of(plan);
+        for task in ended.iter().filter(|task| task.plan_id == Some(id)) {
+            course.task_ended(task.id, task.status, &statuses, log.now());
+        }
+        if !course.told.is_empty() {
+            follow.extend(write_plan(conn, ctx, log, actor, course).await?);
+        }
+    }
+    Ok(follow)
+}
+
+/// Writes a plan that has changed; returns the tasks that end with it, if it ended.
+pub(super) async fn write_plan(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+    course: PlanCourse,
+) -> Outcome<Vec<Course>> {
+    plan_rows::update(conn, &course.plan).await?;
+    record(ctx, log, actor, course.told);
+    let Some(status) = course.ends_tasks else { return Ok(Vec::new()) };
+    let open: Vec<TaskId> = plan_rows::statuses(conn, course.plan.id)
+        .await?
+        .into_iter()
+        .filter(|(_, status)| !status.is_terminal())
+        .map(|(id, _)| id)
+        .collect();
+    let reason = format!("Its plan is {}.", course.plan.state.as_str());
+    let end = |task| {
+        let mut course = Course::of(task);
+        course.end(status, Some(&reason), log.now());
+        course.task.version += 1;
+        course
+    };
+    Ok(rows::load_all(conn, &open).await?.into_iter().map(end).collect())
+}
+
 /// Cancels every open task and plan of an intent that is resolved.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
@@ -115,7 +170,21 @@ pub(crate) async fn end_of_intent(
         record(ctx, log, actor, course.told);
     }
     rows::cancel_all(conn, log.intent_id, log.now()).await?;
-    plans::end_of_intent(conn, ctx, log, actor).await
+    cancel_plans(conn, ctx, log, actor).await
+}
+
+/// Cancels every plan of an intent that is resolved; its tasks are cancelled already.
+async fn cancel_plans(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog, actor: &str) -> Outcome<()> {
+    for plan in plan_rows::open_of_intent(conn, log.intent_id).await? {
+        let mut course = PlanCourse::of(plan);
+        course.change(
+            PlanAsk { state: Some(PlanState::Cancelled), ..PlanAsk::default() },
+            false,
+            log.now(),
+        )?;
+        write_plan(conn, ctx, log, actor, course).await?;
+    }
+    Ok(())
 }
 
 /// Returns the intents on which an agent has open tasks or assignments.
@@ -138,16 +207,17 @@ pub(crate) async fn agent_left(
     let own = rows::of_agent(conn, agent).await?;
     let ids: Vec<TaskId> =
         own.into_iter().filter(|(intent, _)| *intent == log.intent_id).map(|(_, id)| id).collect();
-    take(conn, ctx, log, &ids, ("agent_left", actor)).await
+    take(conn, ctx, log, &ids, "agent_left", actor).await
 }
 
-/// Releases these tasks from the agents that have them or are to have them.
+/// Releases these tasks from the agents that have them or are to have them; `why` is recorded with each.
 async fn take(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
     ids: &[TaskId],
-    (why, actor): (&str, &str),
+    why: &str,
+    actor: &str,
 ) -> Outcome<()> {
     let now = log.now();
     let mut courses = Vec::new();
@@ -179,7 +249,7 @@ pub(crate) async fn take_without_access(
     let writers = membership::writers(conn, &agents, log.now()).await?;
     let lost = assigned.iter().filter(|(_, agent)| !writers.contains(agent));
     let ids: Vec<TaskId> = lost.map(|(id, _)| *id).collect();
-    take(conn, ctx, log, &ids, ("access_lost", actor)).await
+    take(conn, ctx, log, &ids, "access_lost", actor).await
 }
 
 /// Begins a transaction with the lock of the system log and, if the agent `leaves`, of every intent on which it has a

@@ -111,10 +111,10 @@ pub async fn create(
         );
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
-    let at = (ToolGrantId::mint(now, &*ctx.chance), now);
+    let id = ToolGrantId::mint(now, &*ctx.chance);
     let (grant, kind) = match &parent {
-        None => (domain::grant(new.ask, &credential, &giver.agent, at)?, Kind::ToolGrantCreated),
-        Some(parent) => (domain::delegate(new.ask, parent, &credential, at)?, Kind::ToolGrantDelegated),
+        None => (domain::grant(new.ask, &credential, &giver.agent, id, now)?, Kind::ToolGrantCreated),
+        Some(parent) => (domain::delegate(new.ask, parent, &credential, id, now)?, Kind::ToolGrantDelegated),
     };
     rows::insert(&mut tx, &grant).await?;
     let made = rows::find(&mut tx, grant.id).await?.ok_or_else(|| not_found("grant"))?;

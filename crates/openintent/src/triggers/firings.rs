@@ -91,14 +91,15 @@ impl Firing {
     pub(super) fn new(
         id: FiringId,
         trigger: TriggerId,
-        (cause, key): (Cause, String),
+        cause: Cause,
+        cause_key: String,
         now: Timestamp,
     ) -> Self {
         Self {
             id,
             trigger_id: trigger,
             cause,
-            cause_key: key,
+            cause_key,
             status: FiringStatus::Heard,
             reason: None,
             detail: None,

@@ -21,9 +21,9 @@ use super::{rows, time};
 use crate::Ctx;
 use entente_kernel::Outcome;
 use entente_kernel::access::membership;
+use entente_kernel::feed::reader;
 use entente_kernel::feed::streams::{Sight, View};
-use entente_kernel::feed::{GlobalPosition, Record};
-use entente_kernel::log::reader;
+use entente_kernel::log::{GlobalPosition, Record};
 
 /// Advisory lock of the server that moves the cursor (`fanout.rs` explains why it is not a row lock).
 const LOCK: i64 = 0x656e_7465_6e74_6502;
@@ -38,15 +38,26 @@ const STRETCHES: usize = 16;
 pub async fn hear(ctx: &Ctx) -> Outcome<u64> {
     let mut total = 0;
     for _ in 0..STRETCHES {
-        let Some(heard) = Box::pin(step(ctx)).await? else { return Ok(total) };
-        total += heard;
+        let Some(page) = Box::pin(step(ctx)).await? else { return Ok(total) };
+        total += page.new;
+        for id in page.broken {
+            Box::pin(time::break_off(ctx, id)).await?;
+        }
     }
     // There may be more.
     Ok(total.max(1))
 }
 
+/// Result of a page of the log.
+struct HeardPage {
+    /// Number of new firings.
+    new: u64,
+    /// Triggers that cannot be read.
+    broken: Vec<TriggerId>,
+}
+
 /// Processes the next page; `None` if there is none.
-async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
+async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
     let mut tx = ctx.pool.begin().await?;
     let first = rows::first_heard(&mut tx).await?;
     let cursor = load(&mut tx).await?;
@@ -65,13 +76,10 @@ async fn step(ctx: &Ctx) -> Outcome<Option<u64>> {
         return Ok(None);
     }
     // A trigger that is not visible yet was created after all events just read.
-    let (new, broken) = heard(ctx, &mut tx, &events).await?;
+    let page = heard(ctx, &mut tx, &events).await?;
     save(&mut tx, Some(reached)).await?;
     tx.commit().await?;
-    for id in broken {
-        time::break_off(ctx, id).await?;
-    }
-    Ok(Some(new))
+    Ok(Some(page))
 }
 
 /// An event with the values that filters examine.
@@ -81,12 +89,12 @@ struct Heard<'a> {
     members: Map<String, Value>,
 }
 
-/// Inserts the firings for these events; returns the number of new ones, and the triggers that cannot be read.
+/// Inserts the firings for these events.
 async fn heard(
     ctx: &Ctx,
     conn: &mut PgConnection,
     events: &[(GlobalPosition, Event)],
-) -> Outcome<(u64, Vec<TriggerId>)> {
+) -> Outcome<HeardPage> {
     // Of the events about triggers only a firing counts: a trigger that fires for its own failures would never end.
     let audible = |event: &Event| {
         event.posted
@@ -99,10 +107,10 @@ async fn heard(
     let events: Vec<Heard<'_>> = events
         .map(|(place, event)| Heard { place: *place, event, members: filter::members(event) })
         .collect();
-    let (mut new, mut broken, mut after) = (0, Vec::new(), None);
+    let (mut page, mut after) = (HeardPage { new: 0, broken: Vec::new() }, None);
     loop {
         let part = listening(conn, &types, after).await?;
-        broken.extend(part.broken);
+        page.broken.extend(part.broken);
         let pairs = part.listeners.iter().flat_map(|one| {
             let hears =
                 |heard: &&Heard<'_>| one.hears_after < heard.place.xid && one.condition.hears(&heard.members);
@@ -110,10 +118,10 @@ async fn heard(
         });
         let seen = visible(ctx, conn, pairs.collect()).await?;
         let firings = within_rate(ctx, conn, seen).await?;
-        new += firings::insert(conn, &firings).await?;
+        page.new += firings::insert(conn, &firings).await?;
         after = part.next;
         if after.is_none() {
-            return Ok((new, broken));
+            return Ok(page);
         }
     }
 }
@@ -189,8 +197,8 @@ async fn within_rate(
         if work == rates::Admission::Full {
             continue;
         }
-        let key = (Cause::Event, one.event.id.to_string());
-        let mut firing = Firing::new(FiringId::mint(now, &*ctx.chance), listener.id, key, now);
+        let id = FiringId::mint(now, &*ctx.chance);
+        let mut firing = Firing::new(id, listener.id, Cause::Event, one.event.id.to_string(), now);
         firing.source = Some((one.event.intent_id, one.event.seq));
         if work == rates::Admission::JustFull {
             firing.status = FiringStatus::Skipped;

@@ -94,7 +94,7 @@ pub async fn receive<E>(
         let message = "This trigger is switched off. Its owner can switch it on.";
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
-    let firing = Firing::new(firing_id, id, (Cause::Webhook, key), work.system_log.now());
+    let firing = Firing::new(firing_id, id, Cause::Webhook, key, work.system_log.now());
     let firing = work.pull(ctx, &mut stored, firing, &brought).await?;
     work.conclude(ctx).await?;
     taken(&firing).map(Ok)

@@ -123,7 +123,8 @@ pub(super) async fn find(conn: &mut PgConnection, id: TriggerId) -> Outcome<Opti
 /// triggers.
 pub(super) async fn list(
     conn: &mut PgConnection,
-    (principal_id, names): (Option<&str>, Option<&[String]>),
+    principal_id: Option<&str>,
+    names: Option<&[String]>,
     filter: &TriggerFilter,
 ) -> Outcome<Vec<Stored>> {
     let rows = select!(

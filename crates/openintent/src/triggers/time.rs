@@ -75,7 +75,7 @@ async fn due(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
         let key = at.timestamp_micros().to_string();
         if firings::for_cause(&mut work.tx, id, Cause::Due, &key).await?.is_none() {
             let firing_id = FiringId::mint(now, &*ctx.chance);
-            let mut firing = Firing::new(firing_id, id, (Cause::Due, key), now);
+            let mut firing = Firing::new(firing_id, id, Cause::Due, key, now);
             firing.due_at = Some(at);
             work.pull(ctx, &mut stored, firing, &Map::new()).await?;
         }
@@ -94,8 +94,8 @@ async fn due(ctx: &Ctx, id: TriggerId) -> Outcome<u64> {
 async fn pass_over(ctx: &Ctx, work: &mut FiringTx, stored: &rows::Stored, skipped: Skipped) -> Outcome<()> {
     let now = work.system_log.now();
     let key = skipped.from.timestamp_micros().to_string();
-    let mut firing =
-        Firing::new(FiringId::mint(now, &*ctx.chance), stored.trigger.id, (Cause::Due, key), now);
+    let id = FiringId::mint(now, &*ctx.chance);
+    let mut firing = Firing::new(id, stored.trigger.id, Cause::Due, key, now);
     firing.status = FiringStatus::Skipped;
     firing.reason = Some(SkipReason::Missed.as_str().to_owned());
     firing.detail = Some(format!("Nobody looked when it was due, {} times from this one on.", skipped.count));

@@ -25,9 +25,9 @@ use super::rows::{self, Stored};
 use crate::Ctx;
 use crate::intents;
 use entente_kernel::access::{assignments, membership};
-use entente_kernel::feed::Record;
+use entente_kernel::audit::events;
 use entente_kernel::feed::streams::{Sight, View};
-use entente_kernel::log::events;
+use entente_kernel::log::Record;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::webhooks::endpoints;
 use entente_kernel::{AppError, Caller, Outcome, Tx};
@@ -248,10 +248,9 @@ impl FiringTx {
     async fn make(&mut self, ctx: &Ctx, trigger: &Trigger, made: Made, lineage: Lineage) -> Outcome<End> {
         let agent = &trigger.agent_id;
         let mut log = IntentLog::fresh(self.fresh, self.trace, self.system_log.now());
-        let shown = Value::Object(lineage.shown(trigger));
+        let shown = Some(Value::Object(lineage.shown(trigger)));
         let assigned: Vec<&str> = made.assignments.iter().map(|one| one.agent_id.as_str()).collect();
-        let with = (Some(shown), assigned.as_slice());
-        let intent = intents::make(&mut self.tx, ctx, &mut log, agent, made.ask, with).await?;
+        let intent = intents::make(&mut self.tx, ctx, &mut log, agent, made.ask, shown, &assigned).await?;
         for one in &made.assignments {
             assignments::put(&mut self.tx, ctx, &mut log, agent, &one.agent_id, &one.role).await?;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entente_arcp::sessions::Since;
 use entente_domain::arcp::sessions::dialogue::{Answer, Ask, Do};
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use tokio::time::Instant;
 
 use super::super::asking::{Backend, Done, enter, refusal};

@@ -6,7 +6,7 @@ use entente_arcp::sessions;
 use entente_domain::arcp::sessions::What;
 use entente_domain::arcp::sessions::dialogue::{Answer, Do, Opened};
 use entente_domain::ids::JobId;
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 

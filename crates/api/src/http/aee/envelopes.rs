@@ -3,8 +3,9 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, get, post, web};
-use entente_aee::envelopes;
-use entente_aee::envelopes::{Accepted, BATCH, StoredEnvelope};
+use entente_aee::acceptance::{Accepted, BATCH};
+use entente_aee::envelopes::StoredEnvelope;
+use entente_aee::{acceptance, envelopes, parties};
 use entente_domain::aee::envelopes::receipt::{Receipt, Verified};
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, members};
 use entente_domain::identity::keys::Dialect;
@@ -159,7 +160,7 @@ struct EnvelopeForms(Vec<EnvelopeForm>);
 #[post("/aee/envelopes")]
 async fn send(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Raw) -> Reply {
     protected(&request, &api, &[&body.0])?;
-    let accepted = envelopes::accept(&api.ctx.aee, &asker.caller, &api.ingest, &body.0).await?;
+    let accepted = acceptance::accept(&api.ctx.aee, &asker.caller, &api.ingest, &body.0).await?;
     let status = if accepted.reply.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
     json(status, &AcceptedBody::new(accepted)?)
 }
@@ -204,7 +205,7 @@ async fn send_batch(request: HttpRequest, api: web::Data<ApiState>, asker: Asker
         return Err(Refusal::new(Code::InvalidRequest, message).into());
     }
     protected(&request, &api, &all)?;
-    let answers = envelopes::accept_all(&api.ctx.aee, &asker.caller, &api.ingest, &all).await?;
+    let answers = acceptance::accept_all(&api.ctx.aee, &asker.caller, &api.ingest, &all).await?;
     let mut results = Vec::with_capacity(answers.len());
     for (index, answer) in answers.into_iter().enumerate() {
         let answer = answer.and_then(AcceptedBody::new).map_err(Problem::from);
@@ -253,6 +254,6 @@ fn split(body: &[u8]) -> Result<Vec<&[u8]>, Refusal> {
 #[get("/aee/envelopes/{envelope_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let id: String = id("envelope", &path)?;
-    let kept = envelopes::get(&api.ctx.aee, &asker.caller, &id).await?;
+    let kept = parties::get(&api.ctx.aee, &asker.caller, &id).await?;
     ok(&EnvelopeBody::new(kept, asker.dialect)?)
 }

@@ -9,7 +9,7 @@ use entente_aee::mailboxes::{Ack, HOLD_SECONDS, Letter, Mailbox};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::{PAGE, WAIT_SECONDS};
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller, Outcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -2,8 +2,8 @@
 //! (AEE §11.5).
 
 use actix_web::{HttpResponse, delete, get, put, web};
-use entente_aee::rules;
-use entente_aee::rules::Named;
+use entente_aee::policy::rules;
+use entente_aee::policy::rules::Named;
 use entente_domain::aee::envelopes::policy::Rule;
 use entente_domain::identity::keys::Dialect;
 use serde::Serialize;

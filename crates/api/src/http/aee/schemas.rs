@@ -1,8 +1,8 @@
 //! Routes of the envelope schema and of payload schemas, under the paths of AEE §9.3.
 
 use actix_web::{HttpResponse, delete, get, put, web};
-use entente_aee::schemas;
-use entente_aee::schemas::Published;
+use entente_aee::policy::schemas;
+use entente_aee::policy::schemas::Published;
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::schemas::{Strictness, Subject};
 use entente_domain::identity::keys::{Dialect, Scope};

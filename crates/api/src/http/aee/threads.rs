@@ -1,7 +1,7 @@
 //! The route of threads (AEE §5.3): the envelopes of one `corr`, as a tree.
 
 use actix_web::{get, web};
-use entente_aee::envelopes::thread;
+use entente_aee::threads::thread;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::limits::PAGE;
 use serde::Serialize;

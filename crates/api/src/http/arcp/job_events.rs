@@ -9,7 +9,7 @@ use entente_arcp::jobs::{JobEventPosition, Stored};
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::ids::{JobId, MessageId};
 use entente_domain::limits::{PAGE, PAGE_BYTES, SMALL_PAGE_BYTES};
-use entente_kernel::feed::WakeKey;
+use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Caller};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -121,7 +121,7 @@ async fn events(
     if accept.contains("text/event-stream") {
         return follow(api, asker.caller, id, from).await;
     }
-    let (job, found) = jobs::events(&api.ctx.arcp, &asker.caller, id, from, (limit, PAGE_BYTES)).await?;
+    let (job, found) = jobs::events(&api.ctx.arcp, &asker.caller, id, from, limit, PAGE_BYTES).await?;
     let last_event_seq = found.last().map_or(from, |event| event.job_seq);
     let events = found.iter().map(|event| Envelope::of(&api, &job, event)).collect::<Result<_, _>>()?;
     ok(&EventPage {
@@ -144,7 +144,7 @@ enum Subject {
 async fn follow(api: web::Data<ApiState>, caller: Caller, id: JobId, after: i64) -> Reply {
     let mut listener = api.ctx.feed.wakeups().listener();
     listener.add(WakeKey::Job(id));
-    let (job, _) = jobs::events(&api.ctx.arcp, &caller, id, after, (0, 0)).await?;
+    let (job, _) = jobs::events(&api.ctx.arcp, &caller, id, after, 0, 0).await?;
     respond(api, caller, Subject::Job { job: Box::new(job), after }, Some(listener))
 }
 
@@ -192,7 +192,7 @@ impl Source for Subject {
             Self::Job { job, after } => {
                 // Reads few bytes at a time, because many streams may wait for slow clients.
                 let (now, found) =
-                    jobs::events(&api.ctx.arcp, caller, job.id, *after, (STEP, SMALL_PAGE_BYTES)).await?;
+                    jobs::events(&api.ctx.arcp, caller, job.id, *after, STEP, SMALL_PAGE_BYTES).await?;
                 // A client that resumes after the last event has already received the end.
                 over = now.status.is_terminal() && *after >= now.last_seq;
                 for event in &found {

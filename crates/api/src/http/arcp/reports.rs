@@ -2,6 +2,7 @@
 
 use actix_web::{post, web};
 use entente_arcp::jobs::{End, EventAsk, Reported};
+use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::numbers;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -80,7 +81,7 @@ impl From<Reported> for ReportedBody {
         let denied = told.denied.into_iter().map(|one| DeniedBody {
             index: one.index,
             call_id: one.call_id,
-            code: one.refusal.code.fault().wire(),
+            code: Fault::from(one.refusal.code).wire(),
             message: one.refusal.message,
         });
         Self {

@@ -1,7 +1,7 @@
 //! Endpoints for the system log (`IntentId::SYSTEM`).
 
 use actix_web::{get, web};
-use entente_kernel::log::{audit, chains};
+use entente_kernel::audit::{chains, system_log};
 
 use crate::http::body::Query;
 use crate::http::caller::Asker;
@@ -26,7 +26,7 @@ pub fn routes(config: &mut Routes<'_>) {
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/audit")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
-    let found = audit::list(&api.ctx, &asker.caller, &filter(&query)?).await?;
+    let found = system_log::list(&api.ctx, &asker.caller, &filter(&query)?).await?;
     let bodies: Vec<_> = found.items.iter().map(|event| EventBody::new(event, asker.dialect)).collect();
     paged(&bodies, found.cut, found.large)
 }

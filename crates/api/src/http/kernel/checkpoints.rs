@@ -11,8 +11,8 @@ use entente_domain::limits::PAGE;
 use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope};
 use entente_domain::log::merkle::Side;
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::log::checkpoints;
-use entente_kernel::log::checkpoints::{AnchorAsk, CheckpointFilter};
+use entente_kernel::audit::checkpoints;
+use entente_kernel::audit::checkpoints::{AnchorAsk, CheckpointFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,7 +1,7 @@
 //! Trace routes (RFC-0020).
 
 use actix_web::{get, web};
-use entente_kernel::log::traces;
+use entente_kernel::audit::traces;
 
 use crate::http::body::Query;
 use crate::http::caller::Asker;

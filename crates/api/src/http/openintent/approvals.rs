@@ -191,14 +191,15 @@ async fn decide(
     body: OptionalBody<DecisionBody>,
     verdict: Verdict,
 ) -> Reply {
-    let named: (IntentId, ApprovalId) = (id("intent", &path.0)?, id("approval", &path.1)?);
+    let (intent_id, approval_id) = (id("intent", &path.0)?, id("approval", &path.1)?);
     let once = body.0.once(request)?;
     let said = body.0.value;
     let by = said.decided_by.as_deref().filter(|name| !name.is_empty());
     let judge = asker.caller.speaker("decided_by", by, api.ctx.settings.strict)?;
     let caller = asker.caller.acting_as(judge);
+    let ctx = &api.ctx.openintent;
     let decided =
-        approvals::decide(&api.ctx.openintent, &caller, named, verdict, said.notes, once.as_ref()).await?;
+        approvals::decide(ctx, &caller, intent_id, approval_id, verdict, said.notes, once.as_ref()).await?;
     ok(&ApprovalBody::new(decided, asker.dialect))
 }
 

@@ -2,7 +2,8 @@
 
 use actix_web::{HttpRequest, delete, get, put, web};
 use entente_domain::ids::IntentId;
-use entente_domain::openintent::governance::{CompletionMode, GovernancePolicy, WriteScope};
+use entente_domain::openintent::governance::{GovernancePolicy, WriteScope};
+use entente_domain::refusal::violation::CompletionMode;
 use entente_openintent::governance;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

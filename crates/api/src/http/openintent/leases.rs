@@ -1,10 +1,8 @@
-//! Lease routes (RFC-0003, OI-6), and the wire format of a lease.
+//! Lease routes (RFC-0003, OI-6).
 
 use actix_web::{HttpRequest, delete, get, patch, post, web};
-use entente_domain::clock::Timestamp;
-use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, LeaseId};
-use entente_domain::openintent::leases::{DEFAULT_SECONDS, Lease, LeaseAsk, LeaseStatus};
+use entente_domain::openintent::leases::{DEFAULT_SECONDS, LeaseAsk, LeaseStatus};
 use entente_openintent::leases;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,66 +10,12 @@ use utoipa::ToSchema;
 use crate::http::body::{Body, OptionalBody, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
+use crate::http::lease::LeaseBody;
 use crate::http::routes::Routes;
-use crate::http::wire::WireTime;
 use crate::http::{ApiState, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(acquire).service(list).service(renew).service(release);
-}
-
-/// A lease.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Lease)]
-pub struct LeaseBody {
-    /// Lease id.
-    id: LeaseId,
-    /// The intent.
-    intent_id: IntentId,
-    /// Agent that holds the lease.
-    #[schema(example = "agent.researcher")]
-    agent_id: String,
-    /// The scope, as the holder wrote it.
-    #[schema(example = "research")]
-    scope: String,
-    /// Status of the lease.
-    status: LeaseStatus,
-    /// Increases with every lease on the intent: of two holders of a scope, the later has the larger token.
-    #[schema(example = 42)]
-    fencing_token: i64,
-    /// When the lease was acquired.
-    acquired_at: WireTime,
-    /// The same time, under the name that the SDK uses.
-    created_at: WireTime,
-    /// When the lease ends; it holds nothing from that instant on.
-    expires_at: WireTime,
-    /// When the lease was released or revoked.
-    released_at: Option<WireTime>,
-}
-
-impl LeaseBody {
-    /// Returns the lease with its status at `now`.
-    pub fn new(lease: &Lease, now: Timestamp, dialect: Dialect) -> Self {
-        Self { status: lease.status_at(now), ..Self::written(lease, dialect) }
-    }
-
-    /// Returns the lease with its stored status.
-    pub fn written(lease: &Lease, dialect: Dialect) -> Self {
-        // An expired lease was never released: `expires_at` says when it ended (OI-6.2).
-        let released_at = lease.ended_at.filter(|_| lease.status != LeaseStatus::Expired);
-        Self {
-            id: lease.id,
-            intent_id: lease.intent_id,
-            agent_id: lease.agent_id.clone(),
-            scope: lease.scope.clone(),
-            status: lease.status,
-            fencing_token: lease.fencing_token,
-            acquired_at: WireTime::new(lease.acquired_at, dialect),
-            created_at: WireTime::new(lease.acquired_at, dialect),
-            expires_at: WireTime::new(lease.expires_at, dialect),
-            released_at: released_at.map(|at| WireTime::new(at, dialect)),
-        }
-    }
 }
 
 /// A lease to acquire.

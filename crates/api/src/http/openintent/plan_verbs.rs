@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, post, web};
 use entente_domain::ids::PlanId;
 use entente_domain::openintent::plans::{PlanAsk, PlanState};
-use entente_openintent::plans;
+use entente_openintent::tasks::plans;
 use serde::Deserialize;
 use utoipa::ToSchema;
 

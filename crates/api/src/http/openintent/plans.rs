@@ -9,7 +9,7 @@ use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::plans::{Gate, GateStatus, OnFailure, OnTimeout, Plan, PlanAsk, PlanState};
 use entente_domain::refusal::Refusal;
-use entente_openintent::plans;
+use entente_openintent::tasks::plans;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -260,8 +260,9 @@ async fn create_rfc(
     responses((status = 200, description = "The plans", body = Vec<PlanBody>)))]
 #[get("/intents/{intent_id}/plans")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
-    let page = (query.limit(PAGE)?, query.offset()?);
-    let found = plans::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, page).await?;
+    let (limit, offset) = (query.limit(PAGE)?, query.offset()?);
+    let intent = id("intent", &path)?;
+    let found = plans::list(&api.ctx.openintent, &asker.caller, intent, limit, offset).await?;
     listed(found.into_iter().map(|plan| PlanBody::new(plan, asker.dialect)))
 }
 

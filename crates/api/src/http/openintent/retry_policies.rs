@@ -4,7 +4,7 @@ use actix_web::{get, put, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, RetryPolicyId};
 use entente_domain::openintent::retry_policies::{RetryPolicy, Rules, Strategy};
-use entente_openintent::retry_policies;
+use entente_openintent::failures::retry_policies;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

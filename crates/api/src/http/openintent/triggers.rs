@@ -62,11 +62,8 @@ async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
     if ask.name.is_none() {
         return Err(missing("name", "what people call it").into());
     }
-    answer(
-        triggers::create(&api.ctx.openintent, &asker.caller, &agent, (kind, ask, secret), once.as_ref())
-            .await?,
-        &asker,
-    )
+    let (ctx, once) = (&api.ctx.openintent, once.as_ref());
+    answer(triggers::create(ctx, &asker.caller, &agent, kind, ask, secret, once).await?, &asker)
 }
 
 /// List triggers
@@ -134,7 +131,8 @@ async fn change(
         let message = "A trigger's `type` cannot be changed. Set up another trigger.";
         return Err(Refusal::field(Code::Unprocessable, "type", "fixed", message).into());
     }
-    answer(triggers::change(&api.ctx.openintent, &asker.caller, id, seen, body.value.split()).await?, &asker)
+    let (ask, secret) = body.value.split();
+    answer(triggers::change(&api.ctx.openintent, &asker.caller, id, seen, ask, secret).await?, &asker)
 }
 
 /// The response to a deletion.

@@ -8,7 +8,7 @@ use ulid::Ulid;
 use uuid::Uuid;
 
 use super::logs::is_mve5;
-use super::{Envelope, EnvelopeType, Priority, Reference, Requires, TraceNote, VERSION, Warning};
+use super::{Envelope, EnvelopeType, ID_BYTES, Priority, Reference, Requires, TraceNote, VERSION, Warning};
 use crate::clock::parse;
 use crate::limits::NAME_BYTES;
 use crate::refusal::{Code, FieldError, Refusal};
@@ -16,10 +16,6 @@ use crate::refusal::{Code, FieldError, Refusal};
 /// The members that every envelope has (AEE §6.1).
 pub const REQUIRED: [&str; 10] =
     ["v", "id", "ts", "type", "from", "to", "intent", "corr", "priority", "payload"];
-
-/// Maximum bytes of `id`, `corr` and `reply_to`: longer texts are not identifiers, and each is part of an
-/// index.
-pub const ID_BYTES: usize = 128;
 
 /// Maximum bytes of `requires` to count as compact (AEE §6.10).
 const REQUIRES_BYTES: usize = 2 * 1024;
@@ -41,7 +37,8 @@ impl Faults {
         &mut self,
         members: &'a Map<String, Value>,
         name: &str,
-        (least, most): (usize, usize),
+        least: usize,
+        most: usize,
     ) -> Option<&'a str> {
         let value = members.get(name)?;
         let Some(text) = value.as_str() else {
@@ -96,12 +93,12 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
         faults.add(&["v"], "unsupported_version", "`v` must be the text \"1\"");
     }
     let id = id(&mut faults, &members);
-    let ts = faults.text(&members, "ts", (10, NAME_BYTES));
+    let ts = faults.text(&members, "ts", 10, NAME_BYTES);
     let kind = faults.word(&members, "type", EnvelopeType::parse, "task, result, event, error, stream");
-    let sender = faults.text(&members, "from", (1, NAME_BYTES));
-    let recipient = faults.text(&members, "to", (1, NAME_BYTES));
-    let purpose = faults.text(&members, "intent", (3, NAME_BYTES));
-    let corr = faults.text(&members, "corr", (8, ID_BYTES));
+    let sender = faults.text(&members, "from", 1, NAME_BYTES);
+    let recipient = faults.text(&members, "to", 1, NAME_BYTES);
+    let purpose = faults.text(&members, "intent", 3, NAME_BYTES);
+    let corr = faults.text(&members, "corr", 8, ID_BYTES);
     let priority = faults.word(&members, "priority", Priority::parse, "low, normal, high, urgent");
     let reply_to = reply_to(&mut faults, &members, kind);
     let trace = trace(&mut faults, &members);
@@ -146,7 +143,7 @@ pub fn check(members: Map<String, Value>) -> Result<Envelope, Refusal> {
 
 /// Requires printable ASCII characters, so that an id can be used in a path, a log and an index unchanged.
 fn id<'a>(faults: &mut Faults, members: &'a Map<String, Value>) -> Option<&'a str> {
-    let id = faults.text(members, "id", (8, ID_BYTES))?;
+    let id = faults.text(members, "id", 8, ID_BYTES)?;
     if id.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Some(id);
     }
@@ -202,7 +199,7 @@ fn reply_to<'a>(
             }
             None
         }
-        Some(_) => faults.text(members, "reply_to", (if needed { 8 } else { 0 }, ID_BYTES)),
+        Some(_) => faults.text(members, "reply_to", if needed { 8 } else { 0 }, ID_BYTES),
     }
 }
 

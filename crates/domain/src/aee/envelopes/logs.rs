@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::check::ID_BYTES;
+use super::ID_BYTES;
 use super::{EnvelopeType, VERSION, members};
 use crate::limits::{BATCH, NAME_BYTES};
 use crate::refusal::{Code, FieldError, Refusal};

@@ -146,7 +146,7 @@ fn is_pointer(text: &str) -> bool {
 /// # Errors
 /// [`Code::IntentNotAllowed`], [`Code::SignatureRequired`].
 pub fn judge(rules: &[Checked], envelope: &Envelope, signed: bool) -> Result<Passage, Refusal> {
-    judge_link(rules, (&envelope.sender, &envelope.recipient), &envelope.purpose, signed)
+    judge_link(rules, &envelope.sender, &envelope.recipient, &envelope.purpose, signed)
 }
 
 /// Checks a link between two entities; for a channel, that is from the sender to each subscriber.
@@ -155,7 +155,8 @@ pub fn judge(rules: &[Checked], envelope: &Envelope, signed: bool) -> Result<Pas
 /// As [`judge`].
 pub fn judge_link(
     rules: &[Checked],
-    (from, to): (&str, &str),
+    from: &str,
+    to: &str,
     purpose: &str,
     signed: bool,
 ) -> Result<Passage, Refusal> {

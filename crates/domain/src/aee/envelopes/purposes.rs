@@ -1,6 +1,6 @@
 //! The purposes of envelopes: AEE's `intent` (§9), a dotted name. `aee.*` is reserved for the protocol.
 
-use crate::arcp::globs::{Glob, NotAGlob};
+use crate::globs::{Glob, NotAGlob};
 use crate::refusal::{Code, Refusal};
 
 /// The names that the protocol defines (AEE §9.2).

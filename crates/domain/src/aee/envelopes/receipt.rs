@@ -110,6 +110,15 @@ pub struct Receipt {
     pub warnings: Vec<Warning>,
 }
 
+impl Receipt {
+    /// Returns the receipt as JSON text, for the refusal of the same envelope.
+    #[must_use]
+    pub fn json(&self) -> Box<str> {
+        // A receipt always has a JSON form.
+        serde_json::to_string(self).unwrap_or_default().into_boxed_str()
+    }
+}
+
 fn moment<S: serde::Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&rfc3339(*at))
 }

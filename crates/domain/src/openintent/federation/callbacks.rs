@@ -12,9 +12,8 @@ use crate::canonical::{exact, hex, sha256};
 use crate::limits::{IDEMPOTENCY_KEY_BYTES, PAYLOAD_BYTES};
 use crate::log::events::{Event, check_trace_id};
 use crate::log::kinds::Kind;
-use crate::openintent::intents::{Intent, IntentStatus};
+use crate::openintent::intents::{Intent, IntentStatus, SUSPENSION};
 use crate::openintent::patch::Change;
-use crate::openintent::suspensions;
 use crate::refusal::{Code, Refusal};
 
 /// The member with the time of a callback's signature.
@@ -159,7 +158,7 @@ pub fn news(dispatch_id: &str, events: &[Event], intent: &Intent, state: bool) -
         if event.event_type == Kind::StatePatched.wire() {
             // A suspension (a question to people of this server) is not part of the work.
             let mut names = touched(event);
-            names.retain(|name| name != suspensions::MEMBER);
+            names.retain(|name| name != SUSPENSION);
             if !names.is_empty() {
                 changed.extend(names);
                 patched = Some(event.sequence);

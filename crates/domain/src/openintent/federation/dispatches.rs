@@ -11,8 +11,7 @@ use crate::clock::{Timestamp, parse};
 use crate::identity::principals::check_name;
 use crate::ids::DispatchId;
 use crate::limits::{FEDERATED_BYTES, LIST_ITEMS, METADATA_BYTES};
-use crate::openintent::intents::Intent;
-use crate::openintent::suspensions;
+use crate::openintent::intents::{Intent, SUSPENSION};
 use crate::refusal::{Code, Refusal};
 
 /// The path of the callback endpoint, below a server's URL.
@@ -212,7 +211,7 @@ pub fn letter(
 /// which are between this server and its own people.
 pub(super) fn worked_by(state: &Map<String, Value>) -> Map<String, Value> {
     let mut state = state.clone();
-    state.remove(suspensions::MEMBER);
+    state.remove(SUSPENSION);
     state
 }
 

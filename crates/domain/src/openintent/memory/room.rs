@@ -64,7 +64,8 @@ pub struct Candidate {
 /// # Errors
 /// [`Code::TooLarge`] if evicting all candidates does not make enough room.
 pub fn make<'a>(
-    (entries, bytes): (i64, i64),
+    entries: i64,
+    bytes: i64,
     used: &Used,
     task: &TaskRoom,
     candidates: &'a [Candidate],

@@ -257,7 +257,7 @@ fn choices(given: Option<&Value>, kind: ResponseType) -> Result<Vec<SuspensionCh
 ///
 /// # Errors
 /// [`Code::TooLarge`] over [`ANSWER_BYTES`]; numbers that do not survive hashing.
-pub(super) fn check_answer(member: &str, value: &Value) -> Result<(), Refusal> {
+pub(crate) fn check_answer(member: &str, value: &Value) -> Result<(), Refusal> {
     exact(value)?;
     let bytes = value.to_string().len();
     if bytes <= ANSWER_BYTES {

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::clock::Timestamp;
 use crate::limits::URL_BYTES;
-use crate::openintent::tools::tool_credentials::AuthType;
+use crate::openintent::tools::auth_types::AuthType;
 use crate::openintent::tools::tool_secrets::ToolSecret;
 use crate::refusal::{Code, Refusal};
 

@@ -287,7 +287,8 @@ impl GrantAsk {
         credential: &ToolCredential,
         granted_by: &str,
         ancestors: Vec<ToolGrantId>,
-        (id, now): (ToolGrantId, Timestamp),
+        id: ToolGrantId,
+        now: Timestamp,
     ) -> ToolGrant {
         ToolGrant {
             id,
@@ -316,10 +317,11 @@ pub fn grant(
     ask: GrantAsk,
     credential: &ToolCredential,
     granted_by: &str,
-    at: (ToolGrantId, Timestamp),
+    id: ToolGrantId,
+    now: Timestamp,
 ) -> Result<ToolGrant, Refusal> {
-    ask.check(credential, at.1)?;
-    Ok(ask.make(credential, granted_by, Vec::new(), at))
+    ask.check(credential, now)?;
+    Ok(ask.make(credential, granted_by, Vec::new(), id, now))
 }
 
 /// Delegates a grant, limited to its lifetime and scopes.
@@ -330,9 +332,10 @@ pub fn delegate(
     ask: GrantAsk,
     parent: &ToolGrant,
     credential: &ToolCredential,
-    at: (ToolGrantId, Timestamp),
+    id: ToolGrantId,
+    now: Timestamp,
 ) -> Result<ToolGrant, Refusal> {
-    ask.check(credential, at.1)?;
+    ask.check(credential, now)?;
     if !parent.delegatable {
         return Err(Refusal::new(
             Code::Forbidden,
@@ -360,5 +363,5 @@ pub fn delegate(
         (said, last) => said.or(last),
     };
     let ancestors = parent.ancestors.iter().copied().chain([parent.id]).collect();
-    Ok(GrantAsk { expires_at, ..ask }.make(credential, &parent.agent_id, ancestors, at))
+    Ok(GrantAsk { expires_at, ..ask }.make(credential, &parent.agent_id, ancestors, id, now))
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::limits::TOOL_SECRET_BYTES;
-use crate::openintent::tools::tool_credentials::AuthType;
+use crate::openintent::tools::auth_types::AuthType;
 use crate::refusal::{Code, Refusal};
 
 /// Replacement for a removed secret.

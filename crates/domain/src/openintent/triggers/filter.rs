@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::arcp::globs::Glob;
 use crate::clock::rfc3339;
+use crate::globs::Glob;
 use crate::log::events::{Event, Kind};
 use crate::refusal::{Code, Refusal};
 

@@ -79,7 +79,7 @@ fn a_closed_hatch_takes_no_answer_of_its_kind() {
             hatch_justification: Some("The law says so.".to_owned()),
             ..ask()
         };
-        Moment::ask(ask, brief, (PrincipalKind::Human, None), id(1), later(0)).unwrap()
+        Moment::ask(ask, brief, PrincipalKind::Human, None, id(1), later(0)).unwrap()
     };
     is_refused(answer(&closed(false, true), own_words("No."), 1), Code::HatchClosed);
     is_refused(answer(&closed(true, false), refusal_of("No."), 1), Code::HatchClosed);

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{ADA, AGENT, BOB, ask, asked, brief, id, later, person, with};
 
 fn begun(ask: MomentAsk) -> Result<Moment, Refusal> {
-    Moment::ask(ask, brief(), (PrincipalKind::Human, Some(PrincipalKind::Human)), id(1), later(0))
+    Moment::ask(ask, brief(), PrincipalKind::Human, Some(PrincipalKind::Human), id(1), later(0))
 }
 
 fn at_fault(outcome: Result<Moment, Refusal>, member: &str, kind: &str) {
@@ -31,14 +31,14 @@ fn a_question_begins_open_and_lapses_after_a_day() {
     assert_eq!((moment.hatches, moment.has_calibration_note), (Hatches::OPEN, false));
     let meta = json!({ "decision_class": "release", "calibration_note": "I was wrong." });
     let noted = Brief::emitted(&with("/meta", meta)).unwrap();
-    let moment = Moment::ask(ask(), noted, (PrincipalKind::Human, None), id(1), later(0)).unwrap();
+    let moment = Moment::ask(ask(), noted, PrincipalKind::Human, None, id(1), later(0)).unwrap();
     assert_eq!((moment.decision_class.as_deref(), moment.has_calibration_note), (Some("release"), true));
 }
 
 #[test]
 fn one_person_is_asked() {
     for kind in [PrincipalKind::Agent, PrincipalKind::Service] {
-        at_fault(Moment::ask(ask(), brief(), (kind, None), id(1), later(0)), "principal_id", "not_a_person");
+        at_fault(Moment::ask(ask(), brief(), kind, None, id(1), later(0)), "principal_id", "not_a_person");
         at_fault(Moment::deliberate(ask(), kind, id(1), later(0)), "principal_id", "not_a_person");
     }
     for many in ["*", "role:approvers", "", " human.ada", "entente"] {
@@ -65,7 +65,7 @@ fn it_stands_from_a_minute_to_thirty_days() {
 fn a_closed_hatch_needs_its_reason() {
     let hatches = json!({ "free_text": false, "dialogue": true });
     let closed = || Brief::emitted(&with("/question/hatches", hatches.clone())).unwrap();
-    let begun = |ask| Moment::ask(ask, closed(), (PrincipalKind::Human, None), id(1), later(0));
+    let begun = |ask| Moment::ask(ask, closed(), PrincipalKind::Human, None, id(1), later(0));
     at_fault(begun(ask()), "hatch_justification", "missing");
     let blank = MomentAsk { hatch_justification: Some(" ".to_owned()), ..ask() };
     at_fault(begun(blank), "hatch_justification", "blank");
@@ -96,7 +96,7 @@ fn it_escalates_to_a_second_person_before_it_lapses() {
     at_fault(begun(MomentAsk { escalate_after: None, ..to(BOB, 600) }), "escalate_after", "missing");
     at_fault(begun(MomentAsk { escalate_to: None, ..to(BOB, 600) }), "escalate_to", "missing");
     for second in [None, Some(PrincipalKind::Agent), Some(PrincipalKind::Service)] {
-        let outcome = Moment::ask(to(BOB, 600), brief(), (PrincipalKind::Human, second), id(1), later(0));
+        let outcome = Moment::ask(to(BOB, 600), brief(), PrincipalKind::Human, second, id(1), later(0));
         at_fault(outcome, "escalate_to", "not_a_person");
     }
 }

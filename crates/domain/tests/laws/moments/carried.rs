@@ -1,6 +1,6 @@
 //! Misplaced questions (binding moment §7.4): found at any depth, in any notation of the name.
 
-use entente_domain::moments::carries_question;
+use entente_domain::payload::questions::carries_question;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

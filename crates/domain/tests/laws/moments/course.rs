@@ -245,7 +245,7 @@ fn what_is_scrubbed_keeps_what_counts_and_no_words() {
         objection_response: Some(SECRET.to_owned()),
         ..ask()
     };
-    let moment = Moment::ask(ask, brief(), (PrincipalKind::Human, None), id(1), later(0)).unwrap();
+    let moment = Moment::ask(ask, brief(), PrincipalKind::Human, None, id(1), later(0)).unwrap();
     assert_eq!(moment.scrub(later(5)), None, "it is open");
     let resolved = answered(&moment, own_words(SECRET), 10);
     let bare = resolved.scrub(later(DAY)).unwrap();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use entente_domain::ids::IntentId;
 
+use crate::feed::reader;
+use crate::feed::reader::LogPage;
 use crate::feed::{Frame, ResumeToken};
-use crate::log::reader;
-use crate::log::reader::LogPage;
 use crate::{Ctx, Outcome};
 
 /// Publishes the missing records of an intent's topic, so that its followers need not query the database themselves.

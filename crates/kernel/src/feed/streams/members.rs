@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use super::End;
 use super::sight::{Sight, View};
 use crate::access::portfolios::{Onlooker, members};
-use crate::feed::Record;
+use crate::log::Record;
 use crate::{AppError, Ctx, Outcome};
 
 /// Cached members of a followed portfolio.

@@ -16,7 +16,7 @@ use super::members::Members;
 use crate::access::membership;
 use crate::access::membership::Membership;
 use crate::channels::access::visit;
-use crate::feed::Record;
+use crate::log::Record;
 use crate::{AppError, Caller, Ctx, Outcome};
 
 /// Maximum number of cached memberships.

@@ -84,6 +84,16 @@ pub(super) async fn void(conn: &mut PgConnection, principal_id: &str, now: Times
     Ok(())
 }
 
+/// The maker of a link, stored with it.
+pub(super) struct Maker<'a> {
+    /// The principal that makes the link.
+    pub principal_id: &'a str,
+    /// The key that makes the link; revoking it makes the link void.
+    pub key: Option<KeyId>,
+    /// Principal that lets the person in with this link.
+    pub let_in_by: Option<&'a str>,
+}
+
 /// Stores a link and records it in the system log.
 pub(super) async fn keep(
     ctx: &Ctx,
@@ -92,11 +102,13 @@ pub(super) async fn keep(
     ticket: &Ticket,
     principal_id: &str,
     ask: &LinkAsk,
-    (by, key, let_in_by): (&str, Option<KeyId>, Option<&str>),
+    maker: &Maker<'_>,
 ) -> Outcome<Timestamp> {
     let (now, expires_at) = (log.now(), plus_seconds(log.now(), ask.seconds));
-    let payload = json!({ "principal_id": principal_id, "admin": ask.admin, "expires_at": expires_at, "let_in_by": let_in_by });
-    log.record(ctx, Draft::of(EventKind::LinkMade, by, payload));
+    let payload = json!({
+        "principal_id": principal_id, "admin": ask.admin, "expires_at": expires_at, "let_in_by": maker.let_in_by,
+    });
+    log.record(ctx, Draft::of(EventKind::LinkMade, maker.principal_id, payload));
     let digest = ticket.digest();
     sqlx::query!(
         "-- links::keep
@@ -106,11 +118,11 @@ pub(super) async fn keep(
         principal_id,
         ask.admin,
         ask.leads_to,
-        by,
-        key.map(KeyId::uuid),
+        maker.principal_id,
+        maker.key.map(KeyId::uuid),
         now,
         expires_at,
-        let_in_by
+        maker.let_in_by
     )
     .execute(conn)
     .await?;

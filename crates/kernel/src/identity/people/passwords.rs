@@ -1,7 +1,7 @@
 //! Passwords: setting and storing them. Table `passwords`; logging in with them is in `people.rs`.
 
 use entente_domain::clock::Timestamp;
-use entente_domain::identity::authority::{Authority, Basis, let_in_by};
+use entente_domain::identity::authority::{Authority, Basis};
 use entente_domain::identity::keys::{Presented, Scope};
 use entente_domain::identity::people::{BROWSER, BROWSER_SECONDS, PROGRAM, TERMINAL, check_password};
 use entente_domain::identity::principals::PrincipalKind;
@@ -11,7 +11,7 @@ use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::{ask, fits, links, nobody, open, person, require_power, scopes};
+use super::{Login, ask, fits, links, nobody, open, person, require_power, scopes};
 use crate::identity::authentication::{hash, hash_password};
 use crate::identity::keys;
 use crate::identity::keys::{NewKey, Secret};
@@ -39,7 +39,7 @@ pub async fn set_password(
     person(&mut tx, caller.grant.kind, principal_id).await?;
     let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let own = caller.hands_on(principal_id).basis.decides();
-    let let_in_by = let_in_by(&caller.grant.key, principal_id);
+    let let_in_by = caller.grant.key.lets_in(principal_id);
     let set = Set { principal_id, hash: &hash, admin, own, by: caller.principal(), let_in_by };
     replace(ctx, &mut tx, &mut log, &set).await?;
     log.save(&mut tx).await?;
@@ -101,8 +101,9 @@ pub async fn change_password(
     };
     replace(ctx, &mut tx, &mut log, &set).await?;
     let ask = ask(&scopes(admin), BROWSER, BROWSER_SECONDS, log.now());
-    let how = (&presented, &hashed, "password", Authority { basis: Basis::OwnPassword, let_in_by });
-    let made = open(ctx, &mut tx, &mut log, person, ask, how).await?;
+    let authority = Authority { basis: Basis::OwnPassword, let_in_by };
+    let login = Login { presented: &presented, hashed: &hashed, opened_by: "password", authority };
+    let made = open(ctx, &mut tx, &mut log, person, ask, login).await?;
     log.save(&mut tx).await?;
     tx.commit().await?;
     ctx.feed.notify_committed(IntentId::SYSTEM);

@@ -13,9 +13,9 @@ use sqlx::PgConnection;
 use super::rows::{self, Stored};
 use crate::access::membership;
 use crate::feed::streams::{Sight, View, know_members};
-use crate::feed::{GlobalPosition, Record};
 use crate::identity::keys::find_by_public_ids;
 use crate::log::writer;
+use crate::log::{GlobalPosition, Record};
 use crate::{Caller, Ctx, Grant, Outcome};
 
 /// An endpoint that receives records.

@@ -1,5 +1,5 @@
 //! A writer's cache of the intents that it writes to: the ends of their logs, their channels, and the access levels
-//! of senders. The cache may be outdated; the write itself checks it (`write.rs`).
+//! of senders. The cache may be outdated; the write itself checks it (`guarded_write.rs`).
 
 use std::collections::{HashMap, HashSet};
 

@@ -17,8 +17,8 @@ use super::batch::{Batch, Judged};
 use super::cache::IntentCache;
 use super::{Answer, Command, lost};
 use crate::Ctx;
-use entente_kernel::feed::Record;
 use entente_kernel::idempotency::StoredResponse;
+use entente_kernel::log::Record;
 use entente_kernel::messages;
 use entente_kernel::{AppError, Outcome, idempotency, lock_key, nodes, try_locks};
 

@@ -182,7 +182,7 @@ async fn choose(
         }
         return Ok(grant);
     }
-    let found = tool_grants::candidates(conn, (agent, caller.principal()), &ask.tool, now).await?;
+    let found = tool_grants::candidates(conn, agent, caller.principal(), &ask.tool, now).await?;
     let mut usable = found.into_iter().filter(|shown| shown.status(now) == GrantStatus::Active);
     let first = usable.next().ok_or_else(|| nothing(agent, &ask.tool))?;
     let own = [agent, caller.principal()].contains(&first.owner_id.as_str());

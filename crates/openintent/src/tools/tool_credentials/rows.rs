@@ -2,7 +2,8 @@
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ToolCredentialId, VaultId};
-use entente_domain::openintent::tools::tool_credentials::{AuthType, ToolCredential};
+use entente_domain::openintent::tools::auth_types::AuthType;
+use entente_domain::openintent::tools::tool_credentials::ToolCredential;
 use entente_domain::openintent::tools::vault_keys::Sealed;
 use sqlx::PgConnection;
 use uuid::Uuid;

@@ -141,7 +141,8 @@ pub(super) async fn of_credential(
 /// to anybody, so a later grant must not overtake an earlier one.
 pub(crate) async fn candidates(
     conn: &mut PgConnection,
-    (agent, principal): (&str, &str),
+    agent: &str,
+    principal: &str,
     tool: &str,
     now: Timestamp,
 ) -> Outcome<Vec<GrantView>> {

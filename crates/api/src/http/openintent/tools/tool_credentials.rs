@@ -4,8 +4,9 @@
 use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ToolCredentialId, VaultId};
+use entente_domain::openintent::tools::auth_types::AuthType;
 use entente_domain::openintent::tools::tool_credentials::{
-    AuthType, CredentialAsk, CredentialChange, CredentialStatus, ToolCredential,
+    CredentialAsk, CredentialChange, CredentialStatus, ToolCredential,
 };
 use entente_domain::openintent::tools::tool_secrets::{MEMBERS, ToolSecret};
 use entente_domain::refusal::{Code, Refusal};

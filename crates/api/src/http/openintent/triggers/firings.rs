@@ -230,12 +230,7 @@ struct HookContent {
     data: Option<Value>,
 }
 
-async fn take(
-    request: &HttpRequest,
-    api: &ApiState,
-    (trigger, token): (&str, Option<&str>),
-    body: Raw,
-) -> Reply {
+async fn take(request: &HttpRequest, api: &ApiState, trigger: &str, token: Option<&str>, body: Raw) -> Reply {
     let body = body.0;
     if body.len() > TRIGGER_BODY_BYTES {
         let message = format!("A webhook has at most {TRIGGER_BODY_BYTES} bytes.");
@@ -295,7 +290,7 @@ async fn receive(
     path: web::Path<String>,
     body: Raw,
 ) -> Reply {
-    take(&request, &api, (&path, None), body).await
+    take(&request, &api, &path, None, body).await
 }
 
 /// Receive a webhook from a sender that cannot sign
@@ -315,5 +310,5 @@ async fn receive_by_token(
     path: web::Path<(String, String)>,
     body: Raw,
 ) -> Reply {
-    take(&request, &api, (&path.0, Some(&path.1)), body).await
+    take(&request, &api, &path.0, Some(&path.1), body).await
 }

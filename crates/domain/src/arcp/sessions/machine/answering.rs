@@ -19,7 +19,7 @@ impl Machine {
         let frame = match answer {
             Answer::Opened(opened) => return self.welcome(moment, id, *opened),
             Answer::Refused(refusal, job_id) => {
-                let mut doing = self.refuse(moment, Some(id), job_id, refusal.code.fault(), &refusal.message);
+                let mut doing = self.refuse(moment, Some(id), job_id, refusal.code.into(), &refusal.message);
                 if self.stage == Stage::Entering {
                     doing.extend(self.close(Closing::Refused));
                 }

@@ -10,7 +10,7 @@ use url::Url;
 use super::{paths, wrong};
 use crate::identity::principals::check_name;
 use crate::limits::{LIST_ITEMS, URL_BYTES};
-use crate::openintent::tools::tool_credentials::AuthType;
+use crate::openintent::tools::auth_types::AuthType;
 use crate::refusal::Refusal;
 
 /// Default timeout of a call in milliseconds; it and the two limits below are those of the reference server.

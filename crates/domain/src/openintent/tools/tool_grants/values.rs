@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::identity::keys::glob_matches;
+use crate::globs::glob_matches;
 
 /// Returns whether a value is allowed.
 pub(super) fn fits(said: &Value, value: &Value) -> bool {

@@ -1,0 +1,8 @@
+//! ARCP 1.1: jobs, sessions, capabilities, budgets and credentials.
+
+mod budgets;
+mod capabilities;
+mod credentials;
+mod job_asks;
+mod jobs;
+mod sessions;

@@ -1,0 +1,10 @@
+//! Reading and proving logs: events, verification, checkpoints, exports and proofs (RFC-0001, RFC-0018, RFC-0019), the
+//! system log, and traces (RFC-0020). Appending to a log is in `log`.
+
+pub mod chains;
+pub mod checkpoints;
+pub mod events;
+pub mod exports;
+pub mod proofs;
+pub mod system_log;
+pub mod traces;

@@ -1,0 +1,336 @@
+//! Checkpoints (RFC-0019): the server's signed statements about a log, inclusion proofs, and anchors by
+//! outside witnesses. Table `checkpoints` (`checkpoints/rows.rs`), written under the lock of the system log,
+//! which records each checkpoint.
+
+mod rows;
+
+use entente_domain::access::Level;
+use entente_domain::canonical::{self, Digest};
+use entente_domain::clock::{Timestamp, rfc3339};
+use entente_domain::idempotency::Idempotency;
+use entente_domain::identity::keys::Scope;
+use entente_domain::identity::principals::SYSTEM;
+use entente_domain::ids::{CheckpointId, EventId, IntentId};
+use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope};
+use entente_domain::log::events::{Draft, Kind};
+use entente_domain::log::merkle::{Step, Tree};
+use entente_domain::refusal::{Code, Refusal};
+use entente_domain::traces::Trace;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::access::membership;
+use crate::audit::chains;
+use crate::audit::checkpoints::rows::{Row, grown, insert, leaves, save_anchor};
+pub(crate) use crate::audit::checkpoints::rows::{bare, load, of_log};
+use crate::identity::server_keys;
+use crate::intents;
+use crate::log::writer::IntentLog;
+use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
+
+/// Takes a checkpoint of an intent's log or of the system log (the nil intent), unless the log is damaged.
+///
+/// # Errors
+/// The scope `admin` is missing; the intent does not exist; its log is empty or damaged.
+pub async fn create(
+    ctx: &Ctx,
+    caller: &Caller,
+    log: IntentId,
+    once: Option<&Idempotency>,
+) -> Outcome<Checkpoint> {
+    caller.require(Scope::Admin)?;
+    if log != IntentId::SYSTEM {
+        let mut connection = ctx.pool.acquire().await?;
+        intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
+    }
+    let tree = whole(ctx, log).await?;
+    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
+    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+        return Ok(done);
+    }
+    let made = take(ctx, &mut tx, log, &tree, caller.principal(), caller.trace).await?;
+    idempotency::keep(&mut tx, caller, once, &made, ctx.now()).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(made)
+}
+
+/// Takes the checkpoints that are due, of logs that have grown by `every` events since their last one; it
+/// reads the end of every log, and so runs rarely.
+///
+/// # Errors
+/// A database error.
+pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
+    let Some(every) = ctx.settings.checkpoint_every else { return Ok(0) };
+    let due = sqlx::query_scalar!(
+        "-- checkpoints::due
+         SELECT c.intent_id FROM intent_clock c
+         WHERE c.sequence - coalesce((SELECT k.last_sequence FROM checkpoints k WHERE k.intent_id = c.intent_id
+                                      ORDER BY k.last_sequence DESC LIMIT 1), 0) >= $1
+         ORDER BY c.intent_id LIMIT $2",
+        every,
+        limit
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    let mut taken = 0;
+    for log in due.into_iter().map(IntentId::from) {
+        let tree = match whole(ctx, log).await {
+            Ok(tree) => tree,
+            Err(why @ (AppError::Refused(_) | AppError::Inconsistent(_))) => {
+                tracing::error!(%log, error = %why, "no checkpoint is taken of a log that is not whole");
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+        if grown(&mut tx, log).await? < every {
+            // Another server already took it.
+            continue;
+        }
+        take(ctx, &mut tx, log, &tree, SYSTEM, None).await?;
+        tx.commit().await?;
+        ctx.feed.notify_committed(IntentId::SYSTEM);
+        taken += 1;
+    }
+    Ok(taken)
+}
+
+/// Returns a log's leaves up to its current end, if the log is intact.
+///
+/// Reads without a lock: logs are append-only, so a checkpoint stays true however late it is signed, and a
+/// long log blocks nobody.
+async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
+    let found = chains::of_log(ctx, log).await?;
+    let Some(first) = found.breaks.first() else {
+        return run_blocking(move || Tree::new(entente_domain::log::checkpoints::leaves(&found.events)))
+            .await;
+    };
+    let message = format!(
+        "The log is not whole, and is not vouched for: event {}: {}. GET …/events/verify (or /audit/verify) shows all.",
+        first.sequence, first.reason
+    );
+    Err(crate::refuse(Code::Unprocessable, message))
+}
+
+async fn take(
+    ctx: &Ctx,
+    conn: &mut PgConnection,
+    of: IntentId,
+    tree: &Tree,
+    actor: &str,
+    trace: Option<Trace>,
+) -> Outcome<Checkpoint> {
+    let mut log = IntentLog::open(conn, IntentId::SYSTEM, trace, ctx.now()).await?;
+    let now = log.now();
+    let id = CheckpointId::mint(now, &*ctx.chance);
+    let made = Checkpoint::take(of, tree, id, now, &ctx.server_keys.signer)?;
+    insert(conn, &made).await?;
+    let payload = json!({
+        "checkpoint_id": made.checkpoint_id, "intent_id": made.intent_id, "scope": made.scope,
+        "merkle_root": made.merkle_root, "event_count": made.event_count, "last_sequence": made.last_sequence,
+        "signed_by": made.signed_by, "signature": made.signature,
+    });
+    log.record(ctx, Draft::of(Kind::CheckpointCreated, actor, payload));
+    log.save(conn).await?;
+    Ok(made)
+}
+
+/// Filters for listing checkpoints.
+#[derive(Debug, Clone, Default)]
+pub struct CheckpointFilter {
+    /// Only checkpoints of this intent's log.
+    pub intent_id: Option<IntentId>,
+    /// Only checkpoints of this kind of log.
+    pub scope: Option<CheckpointScope>,
+    /// Only checkpoints older than this one: the cursor.
+    pub before: Option<CheckpointId>,
+    /// Maximum number of checkpoints.
+    pub limit: u32,
+}
+
+/// Lists the checkpoints of intents that the caller may read, newest first; admins see all.
+///
+/// # Errors
+/// The scope is missing; the intent does not exist or is not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, filter: &CheckpointFilter) -> Outcome<Vec<Checkpoint>> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let (now, every) = (ctx.now(), caller.has(Scope::Admin));
+    if let Some(intent) = filter.intent_id.filter(|_| !every) {
+        membership::require(&mut connection, &caller.agent, intent, Level::Read, now).await?;
+    }
+    let rows = sqlx::query_as!(
+        Row,
+        "-- checkpoints::list
+         SELECT k.id, k.intent_id, k.merkle_root, k.event_count, k.first_sequence, k.last_sequence, k.created_at,
+                k.signed_by, k.signature, k.anchor
+         FROM checkpoints k LEFT JOIN intents i ON i.id = k.intent_id LEFT JOIN acls a ON a.intent_id = k.intent_id
+         WHERE ($1::uuid IS NULL OR k.intent_id = $1)
+           AND ($2::boolean IS NULL OR (i.id IS NULL) = $2)
+           AND ($3::uuid IS NULL OR k.id < $3)
+           AND ($4 OR i.id IS NOT NULL AND (
+                a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $5 OR EXISTS (
+                SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $5
+                AND (e.expires_at IS NULL OR e.expires_at > $6))))
+         ORDER BY k.id DESC LIMIT $7",
+        filter.intent_id.map(IntentId::uuid),
+        filter.scope.map(|scope| scope == CheckpointScope::Server),
+        filter.before.map(CheckpointId::uuid),
+        every,
+        caller.agent,
+        now,
+        i64::from(filter.limit)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    rows.into_iter().map(Checkpoint::try_from).collect()
+}
+
+/// Requires that the key may read logs at all.
+fn require_reader(caller: &Caller) -> Result<(), Refusal> {
+    if caller.has(Scope::Admin) { Ok(()) } else { caller.require(Scope::IntentsRead) }
+}
+
+/// Returns a checkpoint.
+///
+/// # Errors
+/// The checkpoint does not exist, or is not visible to the caller.
+pub async fn get(ctx: &Ctx, caller: &Caller, id: CheckpointId) -> Outcome<Checkpoint> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    visible(&mut connection, caller, id, ctx.now()).await
+}
+
+async fn visible(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    id: CheckpointId,
+    now: Timestamp,
+) -> Outcome<Checkpoint> {
+    let found = load(conn, id).await?.ok_or_else(|| not_found("checkpoint"))?;
+    if caller.has(Scope::Admin) {
+        return Ok(found);
+    }
+    let intent = found.intent_id.ok_or_else(|| not_found("checkpoint"))?;
+    let membership = membership::find(conn, &caller.agent, intent, now).await?;
+    membership
+        .filter(|membership| membership.access.reaches(Level::Read))
+        .ok_or_else(|| not_found("checkpoint"))?;
+    Ok(found)
+}
+
+/// A proof that an event is included in a checkpoint.
+#[derive(Debug, Clone)]
+pub struct Proof {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The event's hash as stored.
+    pub leaf: Digest,
+    /// The event's index under the checkpoint, from 0.
+    pub index: usize,
+    /// The path to the root, unless the log was rewritten; readers of the proof verify that it leads there.
+    pub path: Vec<Step>,
+}
+
+/// Proves that an event is included in a checkpoint.
+///
+/// # Errors
+/// The checkpoint does not exist or is not visible; the event is not included in it.
+pub async fn prove(ctx: &Ctx, caller: &Caller, id: CheckpointId, event: EventId) -> Outcome<Proof> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let checkpoint = visible(&mut connection, caller, id, ctx.now()).await?;
+    let leaves = leaves(&mut connection, &checkpoint).await?;
+    let index = leaves.iter().position(|(id, _)| *id == event);
+    let index = index.ok_or_else(|| not_found("event under this checkpoint"))?;
+    let leaf = leaves[index].1;
+    let tree = Tree::new(leaves.into_iter().map(|(_, hash)| hash).collect());
+    let path = tree.path(tree.len(), index).ok_or_else(|| not_found("event under this checkpoint"))?;
+    Ok(Proof { checkpoint, leaf, index, path })
+}
+
+/// The result of checking that a log only grew between two checkpoints.
+#[derive(Debug, Clone)]
+pub struct Consistency {
+    /// The earlier checkpoint.
+    pub from: Checkpoint,
+    /// The later one.
+    pub to: Checkpoint,
+    /// Why it is inconsistent, if it is.
+    pub fault: Option<String>,
+    /// The last event that both cover, by id and hash.
+    pub boundary: Option<(EventId, Digest)>,
+}
+
+/// Compares two checkpoints of a log with each other and with the log.
+///
+/// # Errors
+/// A checkpoint does not exist or is not visible; they belong to two logs; the first covers more than the
+/// second.
+pub async fn compare(
+    ctx: &Ctx,
+    caller: &Caller,
+    from: CheckpointId,
+    to: CheckpointId,
+) -> Outcome<Consistency> {
+    require_reader(caller)?;
+    let mut connection = ctx.pool.acquire().await?;
+    let from = visible(&mut connection, caller, from, ctx.now()).await?;
+    let to = visible(&mut connection, caller, to, ctx.now()).await?;
+    if from.log() != to.log() || from.last_sequence > to.last_sequence {
+        let message = "The two checkpoints must be of one log, the earlier one as `from_checkpoint`.";
+        return Err(crate::refuse(Code::Unprocessable, message));
+    }
+    let trusted = server_keys::trusted(&mut connection, &ctx.server_keys).await?;
+    let leaves = leaves(&mut connection, &to).await?;
+    let boundary = from.count().and_then(|count| leaves.get(count - 1).copied());
+    let tree = Tree::new(leaves.into_iter().map(|(_, hash)| hash).collect());
+    let root = |checkpoint: &Checkpoint| canonical::read(&checkpoint.merkle_root).zip(checkpoint.count());
+    let agrees = match (root(&from), root(&to)) {
+        (Some((from, first)), Some((to, second))) => tree.agrees((first, &from), (second, &to)),
+        _ => false,
+    };
+    let rewritten = (!agrees).then(|| "the log gives other roots: it was rewritten".to_owned());
+    let fault = [&from, &to].iter().find_map(|one| one.signature_fault(&trusted)).or(rewritten);
+    Ok(Consistency { from, to, fault, boundary })
+}
+
+/// Input for anchoring a checkpoint.
+#[derive(Debug, Clone)]
+pub struct AnchorAsk {
+    /// The anchor; its own `anchored_at` is ignored.
+    pub anchor: Anchor,
+    /// When the witness saw the checkpoint; defaults to now.
+    pub anchored_at: Option<Timestamp>,
+}
+
+/// Stores an outside witness's anchor of a checkpoint, replacing an earlier one; the system log keeps all of
+/// them.
+///
+/// The server contacts no witness: the caller does, and passes the receipt.
+///
+/// # Errors
+/// The scope `admin` is missing; the checkpoint does not exist, or differs from its signature; the anchor is
+/// invalid.
+pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk) -> Outcome<Checkpoint> {
+    caller.require(Scope::Admin)?;
+    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let anchored_at = rfc3339(ask.anchored_at.unwrap_or(log.now()));
+    let anchor = Anchor { anchored_at, ..ask.anchor }.check()?;
+    let found = load(&mut tx, id).await?.ok_or_else(|| not_found("checkpoint"))?;
+    let signed = found.anchored(anchor, &ctx.server_keys.signer).map_err(|why| {
+        let message = format!(
+            "The checkpoint is not signed again with its anchor: {why}. Take a new one, and anchor that."
+        );
+        Refusal::new(Code::Unprocessable, message)
+    })?;
+    save_anchor(&mut tx, &signed).await?;
+    let payload = json!({ "checkpoint_id": id, "anchor": signed.anchor, "signature": signed.signature });
+    log.record(ctx, Draft::of(Kind::CheckpointAnchored, caller.principal(), payload));
+    log.save(&mut tx).await?;
+    tx.commit().await?;
+    ctx.feed.notify_committed(IntentId::SYSTEM);
+    Ok(signed)
+}
