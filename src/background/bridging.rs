@@ -1,5 +1,5 @@
 //! Background task of the bridges, which transfer between envelopes, jobs and messages by explicit
-//! configuration (`kernel/src/bridges.rs`). Every server runs it; only one server at a time works on a given
+//! configuration (`bridges/src/envelope_bridges.rs`). Every server runs it; only one server at a time works on a given
 //! bridge.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tool calls (RFC-0014): each call submitted to `kernel/src/openintent/tools/invocations/queue.rs` is recorded, executed, and
+//! Tool calls (RFC-0014): each call submitted to `openintent/src/tools/invocations/queue.rs` is recorded, executed, and
 //! its outcome recorded. No transaction is open during the call. The secret is removed from a tool's answer
 //! before anything else reads it.
 

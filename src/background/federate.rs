@@ -1,5 +1,5 @@
 //! Federation sender (RFC-0022): signs and sends due outbox messages to peers, and records the outcomes
-//! (`kernel/src/openintent/federation/outbox.rs`). No transaction is open during a request, and a peer that hangs
+//! (`openintent/src/federation/outbox.rs`). No transaction is open during a request, and a peer that hangs
 //! delays only its own messages, because each peer has its own permits. A sweep creates the messages from
 //! events on peers' intents.
 

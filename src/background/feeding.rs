@@ -62,6 +62,9 @@ async fn look_around(ctx: Ctx, stopping: CancellationToken) {
         if let Err(failure) = timely(FEED_TURN, streams::look_around(&ctx)).await {
             note("feed look-around", &failure);
         }
+        if let Err(failure) = timely(FEED_TURN, streams::look_at_wakeups(&ctx)).await {
+            note("wake-ups look-around", &failure);
+        }
         if let Err(failure) = timely(FEED_TURN, jobs::look_around(&ctx.arcp)).await {
             note("jobs look-around", &failure);
         }

@@ -1,5 +1,5 @@
 //! Webhook fan-out: queues new events for their receivers soon after the commit, and works on replays
-//! (`kernel/src/fanout.rs`, `kernel/src/replays.rs`).
+//! (`kernel/src/webhooks/fanout.rs`, `kernel/src/webhooks/replays.rs`).
 
 use std::time::Duration;
 

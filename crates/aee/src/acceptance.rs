@@ -217,6 +217,9 @@ async fn pass(
 }
 
 /// Applies rules and schemas to an envelope that the server sends on behalf of others (`crates/bridges`).
+///
+/// # Errors
+/// The envelope broadcasts a question; a rule or a schema refuses it; a database error.
 pub async fn judged(
     ctx: &Ctx,
     conn: &mut sqlx::PgConnection,

@@ -22,8 +22,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::policy::version;
 use entente_kernel::identity::entities::speaks_for;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// The result of a registration.
 #[derive(Debug)]
@@ -50,24 +49,20 @@ pub async fn register(
 ) -> Outcome<Registration> {
     caller.require(Scope::MailWrite)?;
     let entity = own(ctx, caller, entity, "entity").await?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some((entity, kid)) = idempotency::find::<(String, String)>(&mut tx, caller, once).await? {
-        let key = find(&mut tx, &entity, &kid).await?.ok_or_else(|| not_found("key"))?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some((entity, kid)) = work.repeated::<(String, String)>().await? {
+        let key = find(work.conn(), &entity, &kid).await?.ok_or_else(|| not_found("key"))?;
         return Ok(Registration { key, secret: None, new: true });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let known = all(&mut tx, &entity).await?;
-    let registered = domain::register(&entity, &known, ask, caller.principal(), log.now(), &*ctx.chance)?;
+    let known = all(work.conn(), &entity).await?;
+    let registered = domain::register(&entity, &known, ask, caller.principal(), work.now(), &*ctx.chance)?;
     let (key, secret) = match registered {
         Registered::Same(key) => return Ok(Registration { key, secret: None, new: false }),
         Registered::New(key, secret) => (key, secret),
     };
-    insert(&mut tx, &key).await?;
-    log.record(ctx, Draft::of(Kind::EnvelopeKeyRegistered, &caller.agent, event_payload(&key)));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &(&key.entity, &key.kid), log.now()).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    insert(work.conn(), &key).await?;
+    work.record(Draft::of(Kind::EnvelopeKeyRegistered, &caller.agent, event_payload(&key)));
+    work.finish((&key.entity, &key.kid)).await?;
     Ok(Registration { key, secret, new: true })
 }
 
@@ -78,18 +73,15 @@ pub async fn register(
 pub async fn revoke(ctx: &Ctx, caller: &Caller, entity: Option<&str>, kid: &str) -> Outcome<EnvelopeKey> {
     caller.require(Scope::MailWrite)?;
     let entity = own(ctx, caller, entity, "key").await?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let known = find(&mut tx, &entity, kid).await?.ok_or_else(|| not_found("key"))?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let Some(revoked) = domain::revoke(&known, log.now()) else { return Ok(known) };
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let known = find(work.conn(), &entity, kid).await?.ok_or_else(|| not_found("key"))?;
+    let Some(revoked) = domain::revoke(&known, work.now()) else { return Ok(known) };
     // Waits for commits of envelopes that it signed; later ones find it revoked.
-    version::change(&mut tx).await?;
-    end(&mut tx, &revoked).await?;
-    log.record(ctx, Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, event_payload(&revoked)));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
+    version::change(work.conn()).await?;
+    end(work.conn(), &revoked).await?;
+    work.record(Draft::of(Kind::EnvelopeKeyRevoked, &caller.agent, event_payload(&revoked)));
+    work.commit().await?;
     ctx.state.keys.forget(&entity, kid);
-    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(revoked)
 }
 

@@ -34,6 +34,9 @@ impl Row {
 }
 
 /// Locks the exchanges of these tasks and respondents, in the order of their names.
+///
+/// # Errors
+/// A database error; a stored status is invalid.
 pub async fn lock(
     conn: &mut PgConnection,
     named: &[(&str, &str)],
@@ -126,6 +129,9 @@ pub(crate) async fn decline(
 }
 
 /// Loads the exchanges of these tasks.
+///
+/// # Errors
+/// A database error; a stored status is invalid.
 pub async fn of(conn: &mut PgConnection, tasks: &[&str]) -> Outcome<Vec<Pair>> {
     let rows = sqlx::query_as!(
         Row,
@@ -166,6 +172,9 @@ pub(crate) async fn insert(conn: &mut PgConnection, pairs: &[Pair], now: Timesta
 }
 
 /// Closes exchanges, given as (task, respondent, id of the closing envelope).
+///
+/// # Errors
+/// A database error.
 pub async fn close(conn: &mut PgConnection, ended: &[(String, String, String)]) -> Outcome<()> {
     if ended.is_empty() {
         return Ok(());

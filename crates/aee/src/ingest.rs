@@ -82,6 +82,7 @@ impl IngestSettings {
     /// Returns how long envelopes are kept.
     ///
     /// This is at least as long as one with the same id could be accepted (AEE §11.1), and as a task may take.
+    #[must_use]
     pub fn memory(&self) -> TimeDelta {
         let long = |time: Duration| TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
         long(self.retention).max(long(self.max_timeout)).max(self.window.memory())

@@ -69,6 +69,9 @@ pub enum Ack {
 }
 
 /// Requires that the caller speaks for an entity; any other mailbox counts as missing.
+///
+/// # Errors
+/// The entity is a bus, or the caller does not speak for it.
 pub async fn require(conn: &mut PgConnection, caller: &Caller, entity: &str) -> Outcome<()> {
     if !is_bus(entity) && speaks_for(conn, caller, entity).await? {
         return Ok(());

@@ -12,7 +12,7 @@ pub struct Arcp(pub Arc<State>);
 
 impl Arcp {
     fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: kernel.clone(), state: Arc::clone(&self.0) }
+        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
     }
 }
 

@@ -16,8 +16,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::columns::{column, number, on_lost};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome};
+use entente_kernel::{Caller, IntentTx, Outcome};
 
 /// Default limit of lost workers per job.
 const ATTEMPTS: u32 = 5;
@@ -165,8 +164,8 @@ pub async fn register(
 ) -> Outcome<Known> {
     caller.require(Scope::JobsWork)?;
     check(name, version)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let before = known(&mut tx, &[name]).await?.remove(name);
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let before = known(work.conn(), &[name]).await?.remove(name);
     if let Some(agent) = &before {
         require_owner(caller, name, agent)?;
     }
@@ -178,20 +177,18 @@ pub async fn register(
         return before.ok_or_else(|| entente_kernel::not_found("agent"));
     }
     let owner = before.as_ref().map_or(caller.agent.as_str(), |agent| agent.owner.as_str());
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = work.now();
     if is_default {
-        undo_default(&mut tx, name).await?;
+        undo_default(work.conn(), name).await?;
     }
-    save(&mut tx, name, version, owner, is_default, &terms, log.now()).await?;
+    save(work.conn(), name, version, owner, is_default, &terms, now).await?;
     let payload = json!({
         "agent": format!("{name}@{version}"), "owner": owner, "default": is_default, "on_lost": terms.on_lost,
         "max_attempts": terms.max_attempts, "max_runtime_sec": terms.max_runtime, "requires_model_use": terms.needs_model,
     });
-    log.record(ctx, Draft::of(Kind::VersionRegistered, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    let after = known(&mut tx, &[name]).await?.remove(name);
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(Draft::of(Kind::VersionRegistered, &caller.agent, payload));
+    let after = known(work.conn(), &[name]).await?.remove(name);
+    work.commit().await?;
     after.ok_or_else(|| entente_kernel::not_found("agent"))
 }
 

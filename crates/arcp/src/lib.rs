@@ -30,7 +30,7 @@ pub struct State {
 #[derive(Clone)]
 pub struct Ctx {
     /// The kernel's context.
-    pub kernel: entente_kernel::Ctx,
+    pub kernel: Arc<entente_kernel::Ctx>,
     /// The state of this protocol.
     pub state: Arc<State>,
 }

@@ -1,5 +1,5 @@
 //! Bridges between envelopes, jobs and messages, set up by explicit configuration. The domain rules are
-//! `entente_domain::bridges`; the rows are in `bridges/rows.rs`. `bridges/carrying.rs` runs the bridges;
+//! `entente_domain::bridges`; the rows are in `envelope_bridges/rows.rs`. `envelope_bridges/carrying.rs` runs the bridges;
 //! `jobs.rs`, `answers.rs`, `mirrors.rs` and `exports.rs` beside it convert between the formats.
 //!
 //! A bridge acts with the permissions of the key that set it up, and pauses when that key ends. It carries
@@ -29,8 +29,7 @@ use self::rows::Whence;
 use crate::Ctx;
 use entente_aee::mailboxes;
 use entente_kernel::channels::access::visit;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Maximum number of bridges, because each is polled several times a second.
 const BRIDGES: usize = 100;
@@ -93,11 +92,10 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     caller.require(Scope::Admin)?;
     domain::check_name(name)?;
     bridge.check()?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let start = may(ctx, &mut tx, caller, &bridge, now).await?;
-    let all = rows::all(&mut tx).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let now = work.now();
+    let start = may(ctx, work.conn(), caller, &bridge, now).await?;
+    let all = rows::all(work.conn()).await?;
     if all.len() >= BRIDGES && !all.iter().any(|one| one.name == name) {
         let message = format!("There are {BRIDGES} bridges, as many as there may be. Take one away first.");
         return Err(Refusal::new(Code::Unprocessable, message).into());
@@ -105,7 +103,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     let before = all.into_iter().find(|one| one.name == name);
     let same = before.as_ref().filter(|before| whence(&before.bridge) == whence(&bridge));
     if same.is_none() {
-        rows::leave(&mut tx, name).await?;
+        rows::leave(work.conn(), name).await?;
     }
     let kept = BridgeRecord {
         name: name.to_owned(),
@@ -118,12 +116,10 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
         problem: None,
         bridge,
     };
-    rows::put(&mut tx, &kept, &whence(&kept.bridge)).await?;
+    rows::put(work.conn(), &kept, &whence(&kept.bridge)).await?;
     let payload = json!({ "name": kept.name, "bridge": kept.bridge, "principal_id": kept.created_by });
-    log.record(ctx, Draft::of(Kind::BridgeSet, &kept.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(Draft::of(Kind::BridgeSet, &kept.agent, payload));
+    work.commit().await?;
     Ok(kept)
 }
 
@@ -134,17 +130,13 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
 /// The scope `admin` is missing; the bridge does not exist.
 pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    if !rows::delete(&mut tx, name).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    if !rows::delete(work.conn(), name).await? {
         return Err(not_found("bridge"));
     }
-    rows::leave(&mut tx, name).await?;
-    log.record(ctx, Draft::of(Kind::BridgeRemoved, &caller.agent, json!({ "name": name })));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    rows::leave(work.conn(), name).await?;
+    work.record(Draft::of(Kind::BridgeRemoved, &caller.agent, json!({ "name": name })));
+    work.commit().await
 }
 
 /// Returns the source of a bridge.

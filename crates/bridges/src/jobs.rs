@@ -44,7 +44,7 @@ struct Locked {
 
 impl Locked {
     fn ctx(&self, kernel: &entente_kernel::Ctx) -> entente_arcp::Ctx {
-        entente_arcp::Ctx { kernel: kernel.clone(), state: Arc::clone(&self.state) }
+        entente_arcp::Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.state) }
     }
 }
 

@@ -64,11 +64,12 @@ impl Ctx {
     /// Joins the kernel's context with the states of the protocols.
     #[must_use]
     pub fn new(kernel: &entente_kernel::Ctx, states: States) -> Self {
+        let kernel = Arc::new(kernel.clone());
         Self {
-            openintent: entente_openintent::Ctx { kernel: kernel.clone(), state: states.openintent },
-            arcp: entente_arcp::Ctx { kernel: kernel.clone(), state: states.arcp },
-            aee: entente_aee::Ctx { kernel: kernel.clone(), state: states.aee },
-            moments: entente_moments::Ctx { kernel: kernel.clone(), state: states.moments },
+            openintent: entente_openintent::Ctx { kernel: Arc::clone(&kernel), state: states.openintent },
+            arcp: entente_arcp::Ctx { kernel: Arc::clone(&kernel), state: states.arcp },
+            aee: entente_aee::Ctx { kernel: Arc::clone(&kernel), state: states.aee },
+            moments: entente_moments::Ctx { kernel, state: states.moments },
         }
     }
 

@@ -1,10 +1,10 @@
 //! Human in the loop (RFC-0025): an intent is suspended with a question, a person is asked, and the answer resumes
-//! it. Table `suspensions` (`suspensions/rows.rs`); ends are in `suspensions/ends.rs`, answers in
+//! it. The table and the ends of questions are OpenIntent's (`openintent/src/suspensions.rs`); answers are in
 //! `suspensions/answering.rs`.
 //!
 //! The question reaches people like all other decisions: it becomes a binding moment in the transaction that suspends
 //! the intent, so that inbox, terminal and MCP show it. The end of the moment ends the question in the moment's own
-//! transaction ([`moment_ended`]). It arrives in two ways: by `POST …/suspend` ([`suspend`]), or as the OpenIntent
+//! transaction ([`entente_kernel::hooks::Hook::moment_ended`]). It arrives in two ways: by `POST …/suspend` ([`suspend`]), or as the OpenIntent
 //! SDK does it, which puts its record into the state of an intent that it has suspended before ([`put`]).
 //!
 //! Unlike a moment's text, this text is in the intent's state and log, where the SDK writes and reads it. The
@@ -246,7 +246,7 @@ async fn ready(
         membership::require(&mut work.tx, &caller.agent, intent_id, Level::Write, work.now).await?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "suspend_intent" };
-    work.tx = governance::admit(ctx, caller, work.tx, attempt).await?;
+    work.tx = governance::admit_tx(ctx, caller, work.tx, attempt).await?;
     let intent = intents::load(&mut work.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
     let (tx, log) = work.parts(intent_id)?;
     let intent = settle(tx, &ctx.openintent, log, intent).await?;

@@ -1,7 +1,7 @@
 //! Bridges carry things between envelopes (AEE), jobs (ARCP) and channel messages (RFC-0021), as configured.
 //!
 //! This module holds the configuration of bridges and the translations. The kernel
-//! (`crates/kernel/src/bridges.rs`) does the carrying and ensures that each thing is carried once. Ids are
+//! (`crates/bridges/src/envelope_bridges.rs`) does the carrying and ensures that each thing is carried once. Ids are
 //! derived from their source: carrying the same thing again makes the same envelope, which is ingested once.
 
 use std::collections::BTreeMap;

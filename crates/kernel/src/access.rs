@@ -26,7 +26,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::due::run_each;
-use super::{AppError, Caller, Ctx, Outcome, idempotency, not_found};
+use super::{AppError, Caller, Ctx, IntentTx, Outcome, not_found};
 use crate::access::membership::{level, policy, require, require_manager};
 use crate::hooks::IntentChange;
 use crate::log::writer::IntentLog;
@@ -56,10 +56,9 @@ pub async fn replace(
 ) -> Outcome<Acl> {
     caller.require(Scope::IntentsWrite)?;
     check_room(entries.len())?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    require_manager(work.conn(), caller, intent_id, ctx.now()).await?;
+    let now = work.now();
     // Lists are ordered by id. Sorting the ids keeps the order of the request, although all share one
     // timestamp.
     let mut ids: Vec<EntryId> = entries.iter().map(|_| EntryId::mint(now, &*ctx.chance)).collect();
@@ -69,19 +68,18 @@ pub async fn replace(
         .zip(ids)
         .map(|(ask, id)| domain::grant(ask, intent_id, &caller.agent, id, now))
         .collect::<Result<Vec<Entry>, Refusal>>()?;
-    save_policy(&mut tx, intent_id, default_policy).await?;
-    delete_all(&mut tx, intent_id).await?;
-    insert(&mut tx, &entries).await?;
+    save_policy(work.conn(), intent_id, default_policy).await?;
+    delete_all(work.conn(), intent_id).await?;
+    insert(work.conn(), &entries).await?;
     let listed: Vec<_> = entries
         .iter()
         .map(|e| json!({ "principal_id": e.principal_id, "permission": e.permission, "expires_at": e.expires_at }))
         .collect();
     let payload = json!({ "replaced": true, "default_policy": default_policy, "entries": listed });
-    log.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, payload));
-    take_from_outsiders(&mut tx, ctx, &mut log, &caller.agent).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    work.record(Draft::of(Kind::AccessGranted, &caller.agent, payload));
+    let (conn, log) = work.parts();
+    take_from_outsiders(conn, ctx, log, &caller.agent).await?;
+    work.commit().await?;
     Ok(Acl { intent_id, default_policy, entries })
 }
 
@@ -97,24 +95,20 @@ pub async fn grant(
     once: Option<&Idempotency>,
 ) -> Outcome<Entry> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    require_manager(work.conn(), caller, intent_id, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let acl = load(&mut tx, intent_id, now).await?;
+    let now = work.now();
+    let acl = load(work.conn(), intent_id, now).await?;
     check_room(acl.entries.len() + 1)?;
     let entry = domain::grant(ask, intent_id, &caller.agent, EntryId::mint(now, &*ctx.chance), now)?;
-    insert(&mut tx, std::slice::from_ref(&entry)).await?;
-    log.record(ctx, Draft::of(Kind::AccessGranted, &caller.agent, event_payload(&entry)));
-    take_from_outsiders(&mut tx, ctx, &mut log, &caller.agent).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &entry, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(entry)
+    insert(work.conn(), std::slice::from_ref(&entry)).await?;
+    work.record(Draft::of(Kind::AccessGranted, &caller.agent, event_payload(&entry)));
+    let (conn, log) = work.parts();
+    take_from_outsiders(conn, ctx, log, &caller.agent).await?;
+    work.finish(entry).await
 }
 
 /// Removes an entry from an intent's access control list.
@@ -123,19 +117,17 @@ pub async fn grant(
 /// The caller does not manage access; the entry does not exist.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, intent_id: IntentId, entry_id: EntryId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let acl = load(&mut tx, intent_id, log.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    require_manager(work.conn(), caller, intent_id, ctx.now()).await?;
+    let now = work.now();
+    let acl = load(work.conn(), intent_id, now).await?;
     let entry =
         acl.entries.iter().find(|entry| entry.id == entry_id).ok_or_else(|| not_found("access entry"))?;
-    delete(&mut tx, &[entry_id.uuid()]).await?;
-    log.record(ctx, Draft::of(Kind::AccessRevoked, &caller.agent, event_payload(entry)));
-    take_from_outsiders(&mut tx, ctx, &mut log, &caller.agent).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(())
+    delete(work.conn(), &[entry_id.uuid()]).await?;
+    work.record(Draft::of(Kind::AccessRevoked, &caller.agent, event_payload(entry)));
+    let (conn, log) = work.parts();
+    take_from_outsiders(conn, ctx, log, &caller.agent).await?;
+    work.commit().await
 }
 
 /// Removes expired entries from their lists and records it in the logs; intents are processed one at a time,
@@ -159,25 +151,23 @@ pub async fn expire_entries(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 }
 
 async fn expire_entries_of(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let now = log.now();
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let now = work.now();
     let ended: Vec<Entry> =
-        load_all(&mut tx, intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
+        load_all(work.conn(), intent_id).await?.into_iter().filter(|e| !e.in_force(now)).collect();
     if ended.is_empty() {
         // Another server already removed them.
         return Ok(0);
     }
     let ids: Vec<uuid::Uuid> = ended.iter().map(|entry| entry.id.uuid()).collect();
-    narrow(&mut tx, intent_id).await?;
-    delete(&mut tx, &ids).await?;
+    narrow(work.conn(), intent_id).await?;
+    delete(work.conn(), &ids).await?;
     for entry in &ended {
-        log.record(ctx, Draft::of(Kind::AccessExpired, SYSTEM, event_payload(entry)));
+        work.record(Draft::of(Kind::AccessExpired, SYSTEM, event_payload(entry)));
     }
-    take_from_outsiders(&mut tx, ctx, &mut log, SYSTEM).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    let (conn, log) = work.parts();
+    take_from_outsiders(conn, ctx, log, SYSTEM).await?;
+    work.commit().await?;
     Ok(ended.len() as u64)
 }
 

@@ -30,6 +30,9 @@ use crate::log::writer::IntentLog;
 use crate::{Ctx, Outcome};
 
 /// Opens a channel within an operation that holds the intent's lock.
+///
+/// # Errors
+/// The intent is resolved; the caller may not write to it; the channel is invalid; an open one has its name.
 pub async fn open(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -38,6 +41,21 @@ pub async fn open(
     agent: &str,
     ask: ChannelAsk,
 ) -> Outcome<Channel> {
+    let channel = judge(ctx, log, membership, agent, ask)?;
+    save_new(conn, ctx, log, channel).await
+}
+
+/// Judges a request for a channel, and returns the channel, which is not stored yet.
+///
+/// # Errors
+/// The intent is resolved; the caller may not write to it; the channel is invalid.
+pub fn judge(
+    ctx: &Ctx,
+    log: &IntentLog,
+    membership: &Membership,
+    agent: &str,
+    ask: ChannelAsk,
+) -> Result<Channel, Refusal> {
     if membership.status.is_terminal() {
         return Err(Refusal::new(
             Code::IntentResolved,
@@ -45,12 +63,23 @@ pub async fn open(
                 "The intent is {}; no channel can be opened on it any more (RFC-0021 §7.1).",
                 membership.status.as_str()
             ),
-        )
-        .into());
+        ));
     }
+    let id = ChannelId::mint(log.now(), &*ctx.chance);
+    domain::create(ask, log.intent_id, agent, membership.access, id, log.now())
+}
+
+/// Stores a new channel and records it.
+///
+/// # Errors
+/// An open channel of the intent has its name; a database error.
+pub async fn save_new(
+    conn: &mut PgConnection,
+    ctx: &Ctx,
+    log: &mut IntentLog,
+    channel: Channel,
+) -> Outcome<Channel> {
     let now = log.now();
-    let id = ChannelId::mint(now, &*ctx.chance);
-    let channel = domain::create(ask, log.intent_id, agent, membership.access, id, now)?;
     if let Some(open) = find_open(conn, log.intent_id, &channel.name).await? {
         if open.status_at(now) == ChannelStatus::Open {
             return Err(Refusal::new(
@@ -63,11 +92,12 @@ pub async fn open(
         close(conn, ctx, log, &open, CloseReason::TtlExpired, SYSTEM).await?;
     }
     rows::insert(conn, &channel).await?;
-    log.record(ctx, Draft::of(Kind::ChannelCreated, agent, event_payload(&channel)));
+    log.record(ctx, Draft::of(Kind::ChannelCreated, &channel.created_by, event_payload(&channel)));
     Ok(channel)
 }
 
 /// Builds the payload of the events about a channel.
+#[must_use]
 pub fn event_payload(channel: &Channel) -> serde_json::Value {
     json!({
         "channel_id": channel.id, "name": channel.name, "created_by": channel.created_by, "task_id": channel.task_id,

@@ -34,6 +34,9 @@ pub async fn enter(
 }
 
 /// Writes a cost, updates the sums and records the event.
+///
+/// # Errors
+/// There would be too many sums, or one too large.
 pub async fn write(ctx: &Ctx, conn: &mut PgConnection, log: &mut IntentLog, made: &Cost) -> Outcome<()> {
     let total = add_up(conn, made).await?;
     let payload = json!({
@@ -67,11 +70,17 @@ pub async fn spent_on(
 }
 
 /// Parses a stored amount.
+///
+/// # Errors
+/// The stored value is not a valid amount.
 pub fn amount(stored: &str) -> Outcome<Amount> {
     Amount::try_from(stored.to_owned()).map_err(|_none| unknown("amount", stored))
 }
 
 /// Loads the sums of an intent's costs; at most [`COST_SUMS`] rows.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn sums(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Sum>> {
     let rows = sqlx::query!(
         r#"-- costs::sums
@@ -110,6 +119,9 @@ async fn insert(conn: &mut PgConnection, made: &Cost, seq: i64) -> Outcome<()> {
 }
 
 /// Returns the total of an intent's costs in the unit of a new cost, before it is added.
+///
+/// # Errors
+/// A database error; the stored amount is invalid.
 pub async fn spent(conn: &mut PgConnection, made: &Cost) -> Outcome<Amount> {
     let sum = sqlx::query_scalar!(
         r#"-- costs::spent

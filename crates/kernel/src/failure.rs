@@ -42,6 +42,7 @@ impl AppError {
     }
 
     /// Returns the same failure for another command of a batch that failed as a whole.
+    #[must_use]
     pub fn repeated(&self) -> Self {
         match self {
             Self::Refused(refusal) => Self::Refused(refusal.clone()),
@@ -54,6 +55,7 @@ impl AppError {
     }
 
     /// Whether a lock could not be acquired in time, or the transaction was part of a deadlock.
+    #[must_use]
     pub fn is_contended(&self) -> bool {
         matches!(self, Self::RolledBack { state: "55P03" | "40P01" | "40001", .. })
     }

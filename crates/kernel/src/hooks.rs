@@ -32,9 +32,12 @@ pub struct IntentChange<'a> {
     pub actor: &'a str,
 }
 
+/// A notification.
+type Notify = Box<dyn FnOnce(&Ctx) + Send>;
+
 /// Notifications to send once the transaction is committed.
 #[derive(Default)]
-pub struct AfterCommit(Vec<Box<dyn FnOnce(&Ctx) + Send>>);
+pub struct AfterCommit(Vec<Notify>);
 
 impl AfterCommit {
     /// Adds a notification.

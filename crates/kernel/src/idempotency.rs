@@ -1,8 +1,8 @@
 //! Responses stored under idempotency keys. Table `idempotency`; the format of a key is in
 //! `entente_domain::idempotency`.
 //!
-//! An operation that creates something begins with [`Ctx::begin_once`](super::Ctx::begin_once), looks up the
-//! stored response here, and stores its own in the same transaction.
+//! An operation that creates something takes the lock of its key, looks up the stored response here, and stores its
+//! own in the same transaction: [`IntentTx`](super::IntentTx) does all three.
 
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 use super::{Caller, Ctx, Outcome};
 
 /// Advisory lock of a principal's idempotency key.
+#[must_use]
 pub fn lock_key(principal: &str, key: &str) -> i64 {
     let digest = sha256(format!("idempotency\0{principal}\0{key}"));
     digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
@@ -45,6 +46,9 @@ pub async fn find<T: DeserializeOwned>(
 }
 
 /// Stores the response under the key.
+///
+/// # Errors
+/// A database error; the response cannot be serialized.
 pub async fn keep<T: Serialize>(
     conn: &mut PgConnection,
     caller: &Caller,
@@ -81,6 +85,9 @@ pub struct StoredResponse {
 }
 
 /// Returns the stored responses of several keys of several principals.
+///
+/// # Errors
+/// A database error.
 pub async fn find_all(
     conn: &mut PgConnection,
     principals: &[&str],

@@ -64,6 +64,9 @@ impl TryFrom<Row> for Intent {
 }
 
 /// Loads an intent by its id.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Intent>> {
     let row = sqlx::query_as!(
         Row,
@@ -79,6 +82,9 @@ pub async fn load(conn: &mut PgConnection, id: IntentId) -> Outcome<Option<Inten
 }
 
 /// Loads the intents of these ids, in the given order.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<Vec<Intent>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -97,6 +103,9 @@ pub async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<Vec<
 }
 
 /// Number of leading intents that fit into a page's byte limit; at least one.
+///
+/// # Errors
+/// A database error.
 pub async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<usize> {
     if ids.len() < 2 {
         return Ok(ids.len());
@@ -115,6 +124,9 @@ pub async fn fitting(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<usize
 }
 
 /// Inserts a new intent.
+///
+/// # Errors
+/// A database error.
 pub async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     sqlx::query!(
@@ -143,6 +155,9 @@ pub async fn insert(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
 }
 
 /// Writes an intent's governance policy with its new version.
+///
+/// # Errors
+/// A database error; the stored version is not the previous one.
 pub async fn set_policy(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let updated = sqlx::query!(
         "-- intents::set_policy
@@ -159,6 +174,9 @@ pub async fn set_policy(conn: &mut PgConnection, intent: &Intent) -> Outcome<()>
 }
 
 /// Writes the next version of an intent; the caller has held its lock since it read the previous one.
+///
+/// # Errors
+/// A database error; the stored version is not the previous one.
 pub async fn update(conn: &mut PgConnection, intent: &Intent) -> Outcome<()> {
     let depends_on: Vec<uuid::Uuid> = intent.depends_on.iter().map(|id| id.uuid()).collect();
     let updated = sqlx::query!(

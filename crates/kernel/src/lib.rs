@@ -51,8 +51,8 @@ pub use identity::agents::Beats;
 pub use identity::authentication::TokenSecret;
 pub use identity::caller::{Caller, Grant, Grants};
 pub use identity::server_keys::ServerKeys;
-pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use log::intent_tx::IntentTx;
+pub use shares::{LargeAnswer, OpenRequest, StreamPermit};
 pub use webhooks::{WebhookSettings, Webhooks};
 
 /// Configuration used by the operations.
@@ -110,6 +110,7 @@ pub struct Ctx {
 }
 
 /// Error for a stored word that the domain does not recognise.
+#[must_use]
 pub fn unknown(what: &str, word: &str) -> AppError {
     AppError::Inconsistent(format!("stored {what} `{word}` is none"))
 }
@@ -188,11 +189,17 @@ impl Ctx {
     }
 
     /// Begins a transaction that holds these advisory locks.
+    ///
+    /// # Errors
+    /// As [`Self::begin_waiting`].
     pub async fn begin_locked(&self, locks: Vec<i64>) -> Outcome<Tx> {
         self.begin_waiting(locks, None).await
     }
 
     /// Like [`Self::begin_locked`]; waits up to `patience` for each lock, by default the connection's limit.
+    ///
+    /// # Errors
+    /// A database error; a lock is not granted in time.
     pub async fn begin_waiting(&self, mut locks: Vec<i64>, patience: Option<Duration>) -> Outcome<Tx> {
         locks.sort_unstable();
         locks.dedup();
@@ -201,11 +208,17 @@ impl Ctx {
     }
 
     /// Begins a transaction that waits at most `limits::AT_ONCE` for any lock.
+    ///
+    /// # Errors
+    /// A database error.
     pub async fn begin_at_once(&self) -> Outcome<Tx> {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_at_once())).await?)
     }
 
     /// Begins a transaction that holds a lock during work on other connections.
+    ///
+    /// # Errors
+    /// A database error.
     pub async fn begin_guard(&self) -> Outcome<Tx> {
         Ok(self.pool.begin_with(AssertSqlSafe(limits::begin_guard())).await?)
     }
@@ -244,17 +257,22 @@ pub async fn server_version(conn: &mut PgConnection) -> Outcome<i32> {
 }
 
 /// Advisory lock of an intent: the random half of its id; a collision only costs a needless wait.
+#[must_use]
 pub fn lock_key(intent: IntentId) -> i64 {
     let (_, low) = intent.uuid().as_u64_pair();
     i64::from_ne_bytes(low.to_ne_bytes())
 }
 
 /// Runs CPU-bound work on a blocking thread, so that it holds up no other task.
+///
+/// # Errors
+/// The work panics or is cancelled.
 pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| AppError::Unavailable(e.to_string()))
 }
 
 /// Refusal for a missing row.
+#[must_use]
 pub fn not_found(noun: &str) -> AppError {
     AppError::Refused(Refusal::not_found(noun))
 }

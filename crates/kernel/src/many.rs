@@ -51,6 +51,7 @@ struct Batch<'a, M: Many> {
 /// Executes the commands, except those of lanes in `waits`.
 ///
 /// Commands without an answer wait for a lock, each with all later ones of its lane.
+#[expect(clippy::implicit_hasher, reason = "all callers use the default hasher")]
 pub async fn all<M: Many>(
     many: &mut M,
     commands: &[M::Command],

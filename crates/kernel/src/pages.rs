@@ -30,11 +30,13 @@ pub struct Measure {
 
 impl Measure {
     /// Starts with the small limit.
+    #[must_use]
     pub fn of(caller: &Caller) -> Self {
         Self { grant: Arc::clone(&caller.grant), bytes: SMALL_PAGE_BYTES, cut: false, large: None }
     }
 
     /// Byte limit: rows are read while those before them have fewer bytes, so the last may exceed it.
+    #[must_use]
     pub fn bytes(&self) -> i64 {
         self.bytes
     }
@@ -53,16 +55,19 @@ impl Measure {
     }
 
     /// Whether the last read was cut short.
+    #[must_use]
     pub fn cut(&self) -> bool {
         self.cut
     }
 
     /// Builds the page.
+    #[must_use]
     pub fn page<T>(self, items: Vec<T>) -> Page<T> {
         Page { items, cut: self.cut, large: self.large }
     }
 
     /// Permit of a large answer, if it is one.
+    #[must_use]
     pub fn large(self) -> Option<LargeAnswer> {
         self.large
     }

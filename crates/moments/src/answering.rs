@@ -71,6 +71,9 @@ pub async fn resolve(
 ///
 /// Without a digest, the current question is answered: a person answering an intent has read it there
 /// (RFC-0025).
+///
+/// # Errors
+/// The caller may not decide; the question is not open or has changed; the answer does not fit it.
 pub async fn answer(
     ctx: &Ctx,
     caller: &Caller,

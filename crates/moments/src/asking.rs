@@ -147,6 +147,9 @@ async fn place(
 
 /// Asks the question that an intent waits for (RFC-0025), within the operation that suspends the intent; a
 /// refusal writes nothing.
+///
+/// # Errors
+/// The question is invalid; a person is unknown; the agent may not ask it now.
 pub async fn put(
     ctx: &Ctx,
     work: &mut MomentTx,
@@ -283,6 +286,9 @@ async fn being(conn: &mut PgConnection, member: &str, name: &str) -> Outcome<Pri
 }
 
 /// The moment to be superseded.
+///
+/// # Errors
+/// `supersedes` names no moment of the agent.
 pub async fn superseded(conn: &mut PgConnection, ask: &MomentAsk) -> Outcome<Option<StoredMoment>> {
     let Some(id) = ask.supersedes else { return Ok(None) };
     let found = rows::load(conn, id).await?;

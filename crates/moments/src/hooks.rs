@@ -15,7 +15,7 @@ pub struct Moments(pub Arc<State>);
 
 impl Moments {
     fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: kernel.clone(), state: Arc::clone(&self.0) }
+        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
     }
 }
 

@@ -71,7 +71,7 @@ pub struct State {
 #[derive(Clone)]
 pub struct Ctx {
     /// The kernel's context.
-    pub kernel: entente_kernel::Ctx,
+    pub kernel: Arc<entente_kernel::Ctx>,
     /// The state of this protocol.
     pub state: Arc<State>,
 }
@@ -193,6 +193,7 @@ impl MomentView {
 }
 
 /// The deciding principal and its authority: that of the key, regardless of the acting agent.
+#[must_use]
 pub fn decider(caller: &Caller) -> Decider<'_> {
     let key = &caller.grant.key;
     let via = match key.label.as_deref() {

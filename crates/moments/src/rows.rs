@@ -54,6 +54,7 @@ pub struct StoredMoment {
 
 impl StoredMoment {
     /// A moment that is not stored yet.
+    #[must_use]
     pub fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
         let (malformed, unread, next_over_at) = (None, None, None);
         Self {
@@ -255,6 +256,9 @@ impl TryFrom<Row> for StoredMoment {
 }
 
 /// Loads a moment by its id.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load(conn: &mut PgConnection, id: MomentId) -> Outcome<Option<StoredMoment>> {
     let row = select!("moments::load", "WHERE m.id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(StoredMoment::try_from).transpose()

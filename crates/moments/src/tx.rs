@@ -46,6 +46,9 @@ pub struct LockSet {
 impl LockSet {
     /// Lock set of an existing moment: itself, the refused questions that it superseded, and its successor,
     /// whose end restores it.
+    ///
+    /// # Errors
+    /// A database error; a stored value is invalid.
     pub async fn of(conn: &mut PgConnection, kept: &StoredMoment) -> Outcome<Self> {
         let mut locks_needed = Self::default();
         locks_needed.include(conn, kept).await?;
@@ -53,6 +56,9 @@ impl LockSet {
     }
 
     /// Adds the lock set of another moment.
+    ///
+    /// # Errors
+    /// A database error; a stored value is invalid.
     pub async fn include(&mut self, conn: &mut PgConnection, kept: &StoredMoment) -> Outcome<()> {
         self.add(&kept.moment);
         let next = match followed(&kept.moment) {
@@ -117,6 +123,9 @@ pub struct MomentTx {
 
 impl MomentTx {
     /// Begins a transaction with these locks.
+    ///
+    /// # Errors
+    /// A database error; a lock is not granted in time.
     pub async fn begin(ctx: &Ctx, trace: Option<Trace>, locks_needed: LockSet) -> Outcome<Self> {
         let LockSet { moments: reached, logs, jobs, mut locks } = locks_needed;
         locks.extend(logs.iter().copied().map(lock_key));
@@ -135,7 +144,7 @@ impl MomentTx {
     }
 
     /// Locks one moment; due effects of time are written with the change.
-    pub async fn take(
+    pub(crate) async fn take(
         ctx: &Ctx,
         caller: &Caller,
         id: MomentId,
@@ -153,11 +162,15 @@ impl MomentTx {
     }
 
     /// Whether the whole lock set of this moment is held.
+    #[must_use]
     pub fn reaches(&self, moment: &Moment) -> bool {
         self.reached.contains(&moment.id)
     }
 
     /// Loads the current moment, after writing due effects of time on it and on its successor.
+    ///
+    /// # Errors
+    /// A database error; a log to be written is not locked.
     pub async fn current(&mut self, ctx: &Ctx, id: MomentId) -> Outcome<Option<StoredMoment>> {
         let Some(kept) = rows::load(&mut self.tx, id).await? else { return Ok(None) };
         let next = followed(&kept.moment).filter(|next| self.reached.contains(next));
@@ -193,7 +206,7 @@ impl MomentTx {
     /// Writes the end of a moment's wait, with the consequences for its job and earlier refused questions.
     ///
     /// `by` is the person that answered or closed it.
-    pub async fn end(
+    pub(crate) async fn end(
         &mut self,
         ctx: &Ctx,
         kept: &mut StoredMoment,
@@ -218,6 +231,9 @@ impl MomentTx {
     }
 
     /// The transaction, and one of its locked logs.
+    ///
+    /// # Errors
+    /// The log is not locked.
     pub fn parts(&mut self, id: IntentId) -> Outcome<(&mut PgConnection, &mut IntentLog)> {
         let log = self.logs.get_mut(&id);
         let log = log.ok_or_else(|| AppError::Inconsistent(format!("the log of {id} is not locked")))?;
@@ -244,7 +260,7 @@ impl MomentTx {
     }
 
     /// Records a change of a moment in its log: parties and state, never any text.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         ctx: &Ctx,
         kind: Kind,
@@ -262,13 +278,14 @@ impl MomentTx {
     }
 
     /// Writes a changed moment.
-    pub async fn save(&mut self, ctx: &Ctx, kept: &mut StoredMoment) -> Outcome<()> {
+    pub(crate) async fn save(&mut self, ctx: &Ctx, kept: &mut StoredMoment) -> Outcome<()> {
         rows::update(&mut self.tx, kept, due_at(&kept.moment, &ctx.state.settings)).await?;
         self.touch(&kept.moment);
         Ok(())
     }
 
     /// Whether anything was written.
+    #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.rings.is_empty()
     }
@@ -282,15 +299,18 @@ impl MomentTx {
     }
 
     /// Writes the logs, commits and sends the notifications.
+    ///
+    /// # Errors
+    /// A database error.
     pub async fn conclude(mut self, ctx: &Ctx) -> Outcome<()> {
         resume(&mut self.tx, &mut *self.jobs, &self.answered).await?;
         self.jobs.save(ctx, &mut self.tx).await?;
-        for log in self.logs.values().filter(|log| !log.recorded.is_empty()) {
+        for log in self.logs.values().filter(|log| log.has_advanced()) {
             log.save(&mut self.tx).await?;
         }
         self.tx.commit().await?;
         for (id, log) in &self.logs {
-            if !log.recorded.is_empty() {
+            if log.has_advanced() {
                 ctx.feed.notify_committed(*id);
             }
         }
@@ -301,7 +321,12 @@ impl MomentTx {
     }
 
     /// Like [`Self::conclude`]; returns the moment as shown to the caller.
-    pub async fn shown(mut self, ctx: &Ctx, caller: &Caller, kept: StoredMoment) -> Outcome<MomentView> {
+    pub(crate) async fn shown(
+        mut self,
+        ctx: &Ctx,
+        caller: &Caller,
+        kept: StoredMoment,
+    ) -> Outcome<MomentView> {
         let now = self.now;
         let words = words::load(&mut self.tx, &[kept.moment.id]).await?;
         self.conclude(ctx).await?;

@@ -19,7 +19,7 @@ use crate::tasks;
 use entente_kernel::identity::agents::{find, page, require_keeper, save, shown};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::webhooks::endpoints;
-use entente_kernel::{Caller, Outcome, idempotency, not_found, refuse};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found, refuse};
 
 /// Registers an agent, or renews its registration.
 ///
@@ -36,26 +36,21 @@ pub async fn register(
     let webhooks = &ctx.settings.webhooks;
     let judge = |url: &str| check_agent("endpoint", url, &webhooks.allowed, webhooks.https_only);
     ask.endpoint.as_deref().filter(|url| !url.is_empty()).map_or(Ok(()), judge)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let existing = find(&mut tx, &agent_id).await?;
-    let agent = law_register(existing.as_ref(), ask, caller.principal(), now)?;
-    save(&mut tx, &agent).await?;
+    let existing = find(work.conn(), &agent_id).await?;
+    let agent = law_register(existing.as_ref(), ask, caller.principal(), work.now())?;
+    save(work.conn(), &agent).await?;
     let payload = json!({
         "agent_id": agent_id, "principal_id": agent.principal_id, "role_id": agent.role_id,
         "capabilities": agent.capabilities, "renewed": existing.is_some(),
     });
-    log.record(ctx, Draft::of(Kind::AgentRegistered, &agent_id, payload));
-    endpoints::follow_agent(&mut tx, ctx, &mut log, caller, &agent).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &agent, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(agent)
+    work.record(Draft::of(Kind::AgentRegistered, &agent_id, payload));
+    let (conn, log) = work.parts();
+    endpoints::follow_agent(conn, ctx, log, caller, &agent).await?;
+    work.finish(agent).await
 }
 
 /// Returns an agent's record with its current status.
@@ -109,7 +104,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &AgentFilter) -> Outcome<V
     }
 }
 
-/// Changes an agent's status, except to `deregistered`, which [`super::departures::deregister`] sets; setting
+/// Changes an agent's status, except to `deregistered`, which [`departures::deregister`] sets; setting
 /// the current status changes nothing.
 ///
 /// # Errors

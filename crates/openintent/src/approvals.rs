@@ -21,7 +21,7 @@ use crate::{escalations, tasks};
 use entente_kernel::access::governance;
 use entente_kernel::access::membership;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Requests an approval; write access suffices, even if the policy approvals nothing else.
 ///
@@ -36,28 +36,24 @@ pub async fn request(
     once: Option<&Idempotency>,
 ) -> Outcome<Approval> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     tasks::require_unresolved(&membership)?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let waiting = count_open(&mut tx, intent_id).await?;
+    let now = work.now();
+    let waiting = count_open(work.conn(), intent_id).await?;
     let id = ApprovalId::mint(now, &*ctx.chance);
     let approval = domain::request(ask, intent_id, caller.author(), id, waiting, now)?;
-    insert(&mut tx, &approval).await?;
+    insert(work.conn(), &approval).await?;
     let payload = json!({
         "about": "approval", "approval_id": approval.id, "action": approval.action, "reason": approval.reason,
         "requested_by": approval.requested_by,
     });
-    log.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &approval, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(approval)
+    work.record(Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
+    work.finish(approval).await
 }
 
 /// Returns one approval.
@@ -125,44 +121,40 @@ pub async fn decide(
 ) -> Outcome<Approval> {
     caller.require(Scope::IntentsWrite)?;
     entente_domain::access::check_reason(notes.as_deref())?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    if escalations::is_person(&mut tx, &caller.agent).await? {
+    if escalations::is_person(work.conn(), &caller.agent).await? {
         // A question that is put before a person is decided by that person.
         caller.require_person()?;
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let before = load(&mut tx, intent_id, id).await?.ok_or_else(|| not_found("approval"))?;
-    let policy = governance::of_or_none(&mut tx, intent_id, &membership).await?;
-    let assigned = governance::assigned(&mut tx, intent_id).await?;
+    let now = work.now();
+    let before = load(work.conn(), intent_id, id).await?.ok_or_else(|| not_found("approval"))?;
+    let policy = governance::of_or_none(work.conn(), intent_id, &membership).await?;
+    let assigned = governance::assigned(work.conn(), intent_id).await?;
     let admin = membership.access.reaches(Level::Admin);
     let judge = Judge { agent: &caller.agent, admin, policy: &policy, assigned: &assigned };
     let (kind, approval) = match verdict {
         Verdict::Approve => {
-            let others = open(&mut tx, intent_id, &before.action).await?;
+            let others = open(work.conn(), intent_id, &before.action).await?;
             (Kind::ApprovalGranted, before.clone().approve(judge, &others, notes, now)?)
         }
         Verdict::Deny => (Kind::ApprovalDenied, before.clone().deny(judge, notes, now)?),
     };
     if approval != before {
-        save(&mut tx, &approval).await?;
+        save(work.conn(), &approval).await?;
         let decision = if verdict == Verdict::Deny { "denied" } else { "approved" };
         let payload = json!({
             "approval_id": approval.id, "action": approval.action, "decision": decision, "status": approval.status,
             "requested_by": approval.requested_by, "decided_by": caller.agent, "approvals": approval.approved_by.len(),
             "notes": approval.decision_notes, "authority": caller.authority(),
         });
-        log.record(ctx, Draft::of(kind, &caller.agent, payload));
-        log.save(&mut tx).await?;
+        work.record(Draft::of(kind, &caller.agent, payload));
     }
-    idempotency::keep(&mut tx, caller, once, &approval, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(approval)
+    work.finish(approval).await
 }
 
 /// Marks approvals as used, within the operation that they approval.

@@ -17,8 +17,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use entente_kernel::access::membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Requests arbitration on an intent.
 ///
@@ -32,25 +31,20 @@ pub async fn request(
     once: Option<&Idempotency>,
 ) -> Outcome<Arbitration> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let made = domain::request(ask, intent_id, &caller.agent, ArbitrationId::mint(now, &*ctx.chance), now)?;
-    insert(&mut tx, &made).await?;
+    insert(work.conn(), &made).await?;
     let payload = json!({
         "arbitration_id": made.id, "requester_id": made.requester_id, "reason": made.reason, "context": made.context,
         "options": made.options,
     });
-    log.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    work.record(Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
+    work.finish(made).await
 }
 
 /// Returns the newest [`PAGE`] requests for arbitration on an intent, oldest first.
@@ -85,32 +79,27 @@ pub async fn decide(
     once: Option<&Idempotency>,
 ) -> Outcome<Decision> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    membership::require(&mut tx, &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    membership::require(work.conn(), &caller.agent, intent_id, Level::Admin, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let made = domain::decide(ask, intent_id, &caller.agent, DecisionId::mint(now, &*ctx.chance), now)?;
     if let Some(id) = made.arbitration_id {
         let pending = Some(ArbitrationStatus::Pending);
-        let found = load(&mut tx, intent_id, Some(id), pending).await?.pop();
+        let found = load(work.conn(), intent_id, Some(id), pending).await?.pop();
         found.ok_or_else(|| not_found("pending request for arbitration"))?;
-        resolve(&mut tx, id, &made).await?;
+        resolve(work.conn(), id, &made).await?;
     }
-    insert_decision(&mut tx, &made).await?;
+    insert_decision(work.conn(), &made).await?;
     let payload = json!({
         "decision_id": made.id, "decision_maker_id": made.decision_maker_id, "decision_type": made.decision_type,
         "outcome": made.outcome, "reasoning": made.reasoning, "evidence": made.evidence,
         "arbitration_id": made.arbitration_id,
     });
-    log.record(ctx, Draft::of(Kind::DecisionRecorded, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    work.record(Draft::of(Kind::DecisionRecorded, &caller.agent, payload));
+    work.finish(made).await
 }
 
 /// Returns the newest [`PAGE`] decisions on an intent, oldest first.

@@ -17,8 +17,7 @@ use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Adds a file to an intent.
 ///
@@ -33,26 +32,23 @@ pub async fn add(
     once: Option<&Idempotency>,
 ) -> Outcome<Attachment> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "add_attachment" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let there = count(&mut tx, intent_id).await?;
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let now = work.now();
+    let there = count(work.conn(), intent_id).await?;
     let id = AttachmentId::mint(now, &*ctx.chance);
     let made = domain::add(ask, there, intent_id, &caller.agent, id, now)?;
-    log.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, event_payload(&made)));
-    insert(&mut tx, &made, log.tail.seq).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    work.record(Draft::of(Kind::AttachmentAdded, &caller.agent, event_payload(&made)));
+    let (conn, log) = work.parts();
+    insert(conn, &made, log.tail.seq).await?;
+    work.finish(made).await
 }
 
 /// Builds the event payload of a file, without its URL, because such URLs often give access to anybody.
@@ -89,25 +85,22 @@ pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ve
 /// The intent does not exist or is not writable; it has no such file; another agent added the file.
 pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: AttachmentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "remove_attachment" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let found = load(&mut tx, intent_id, id).await?.ok_or_else(|| not_found("attachment"))?;
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let found = load(work.conn(), intent_id, id).await?.ok_or_else(|| not_found("attachment"))?;
     if found.uploaded_by != caller.agent && !membership.access.reaches(Level::Admin) {
         let message = "An attachment is taken off by whoever added it, and by the intent's admins.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    delete(&mut tx, id).await?;
+    delete(work.conn(), id).await?;
     // The SDK has one event type for attachments, so removals are published under it as well.
     let payload = json!({ "attachment_id": id, "filename": found.filename, "removed": true });
-    log.record(ctx, Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(())
+    work.record(Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
+    work.commit().await
 }
 
 struct Row {

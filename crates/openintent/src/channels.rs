@@ -21,9 +21,8 @@ use crate::tasks;
 use entente_kernel::access::membership;
 use entente_kernel::channels::access::{home, settle, visit};
 use entente_kernel::channels::rows::{mark_deleted, update};
-use entente_kernel::channels::{Row, close, event_payload, open};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, idempotency};
+use entente_kernel::channels::{Row, close, event_payload, judge, save_new};
+use entente_kernel::{Caller, IntentTx, Outcome};
 
 /// Opens a channel on an intent.
 ///
@@ -39,32 +38,24 @@ pub async fn create(
 ) -> Outcome<Channel> {
     caller.require(Scope::ChannelsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership = membership::require(work.conn(), &agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    check_task(&mut tx, ctx, intent_id, ask.task_id.as_deref()).await?;
-    let channel = open(&mut tx, ctx, &mut log, &membership, &agent, ask).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &channel, channel.created_at).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(channel)
+    let (conn, log) = work.parts();
+    let channel = judge(ctx, log, &membership, &agent, ask)?;
+    check_task(conn, ctx, &channel).await?;
+    let channel = save_new(conn, ctx, log, channel).await?;
+    work.finish(channel).await
 }
 
 /// Requires in strict mode that `task_id` names an open task of the intent; otherwise it may be any text
 /// (OI-2.2).
-async fn check_task(
-    conn: &mut PgConnection,
-    ctx: &Ctx,
-    intent_id: IntentId,
-    task_id: Option<&str>,
-) -> Outcome<()> {
-    let Some(named) = task_id.filter(|_| ctx.settings.strict) else { return Ok(()) };
+async fn check_task(conn: &mut PgConnection, ctx: &Ctx, channel: &Channel) -> Outcome<()> {
+    let Some(named) = channel.task_id.as_deref().filter(|_| ctx.settings.strict) else { return Ok(()) };
     let known = match named.parse() {
-        Ok(id) => tasks::among(conn, intent_id, &[id]).await?.pop(),
+        Ok(id) => tasks::among(conn, channel.intent_id, &[id]).await?.pop(),
         Err(_no_id) => None,
     };
     match known {
@@ -143,28 +134,25 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<Channel> 
 pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelChange) -> Outcome<Channel> {
     caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(ctx, id).await?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let visit = visit(&mut tx, caller, id, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let (next, changed) = domain::change(&visit.channel, change, visit.manages, log.now())?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let visit = visit(work.conn(), caller, id, ctx.now()).await?;
+    let (next, changed) = domain::change(&visit.channel, change, visit.manages, work.now())?;
     if changed.is_empty() {
         return Ok(visit.channel);
     }
-    update(&mut tx, &next).await?;
+    let (conn, log) = work.parts();
+    update(conn, &next).await?;
     if next.status != visit.channel.status {
-        close(&mut tx, ctx, &mut log, &next, CloseReason::Requested, &caller.agent).await?;
+        close(conn, ctx, log, &next, CloseReason::Requested, &caller.agent).await?;
     }
     if changed != ["status"] {
         let mut payload = event_payload(&next);
         if let Some(members) = payload.as_object_mut() {
             members.insert("updated".to_owned(), json!(changed));
         }
-        log.record(ctx, Draft::of(Kind::ChannelCreated, &caller.agent, payload));
+        work.record(Draft::of(Kind::ChannelCreated, &caller.agent, payload));
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(next)
+    work.finish(next).await
 }
 
 /// Closes and hides a channel; its messages are purged soon after.
@@ -174,17 +162,14 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: ChannelId, change: ChannelCh
 pub async fn delete(ctx: &Ctx, caller: &Caller, id: ChannelId) -> Outcome<()> {
     caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(ctx, id).await?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let visit = visit(&mut tx, caller, id, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let visit = visit(work.conn(), caller, id, ctx.now()).await?;
     domain::require_manager(visit.manages)?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let (conn, log) = work.parts();
     // Even if it was closed before, because writers rely on every change to an intent advancing its log.
-    close(&mut tx, ctx, &mut log, &visit.channel, CloseReason::Requested, &caller.agent).await?;
-    mark_deleted(&mut tx, id, log.now()).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(())
+    close(conn, ctx, log, &visit.channel, CloseReason::Requested, &caller.agent).await?;
+    mark_deleted(conn, id, log.now()).await?;
+    work.commit().await
 }
 
 fn word(status: ChannelStatus) -> &'static str {

@@ -32,7 +32,7 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::{assignments, membership};
 use entente_kernel::due::run_each;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 pub use crate::coordinators::records::{RecordAsk, decide, decisions, decisions_of};
 
@@ -49,12 +49,12 @@ pub async fn appoint(
     once: Option<&Idempotency>,
 ) -> Outcome<Coordinator> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    membership::require_manager(&mut tx, caller, intent_id, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    membership::require_manager(work.conn(), caller, intent_id, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let membership = membership::find(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
+    let membership = membership::find(work.conn(), &caller.agent, intent_id, ctx.now()).await?;
     let membership = membership.ok_or_else(|| not_found("intent"))?;
     let attempt = Attempt {
         intent_id,
@@ -62,13 +62,13 @@ pub async fn appoint(
         agent: &caller.agent,
         operation: "appoint_coordinator",
     };
-    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, &ask.agent_id, false).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let mut work = governance::admit_assignment(caller, work, attempt, &ask.agent_id, false).await?;
+    let now = work.now();
     let mut made =
         domain::appoint(ask, intent_id, &caller.agent, CoordinatorId::mint(now, &*ctx.chance), now)?;
-    require_able(&mut tx, &made).await?;
-    let there = settle(&mut tx, ctx, &mut log).await?;
+    let (conn, log) = work.parts();
+    require_able(conn, &made).await?;
+    let there = settle(conn, ctx, log).await?;
     let before = there.iter().find(|one| one.role == made.role);
     if let Some(named) = replaces.filter(|named| before.is_none_or(|one| one.id != *named)) {
         let message = format!(
@@ -90,26 +90,15 @@ pub async fn appoint(
         let over = before.replaced(replaces.is_some(), now)?;
         let silent = before.status == CoordinatorStatus::Unresponsive;
         let kind = if silent { Kind::CoordinatorFailedOver } else { Kind::CoordinatorReplaced };
-        rows::update(&mut tx, &over).await?;
+        rows::update(conn, &over).await?;
         log.record(ctx, event_draft(kind, &caller.agent, &over, &json!({ "replaced_by": made.id })));
-        lay_down(&mut tx, ctx, &mut log, &over, &caller.agent).await?;
+        lay_down(conn, ctx, log, &over, &caller.agent).await?;
     }
-    made.role_before = assignments::take_up(
-        &mut tx,
-        ctx,
-        &mut log,
-        &made.agent_id,
-        &made.role,
-        &caller.agent,
-        event_payload(&made),
-    )
-    .await?;
-    rows::insert(&mut tx, &made).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    let payload = event_payload(&made);
+    made.role_before =
+        assignments::take_up(conn, ctx, log, &made.agent_id, &made.role, &caller.agent, payload).await?;
+    rows::insert(conn, &made).await?;
+    work.finish(made).await
 }
 
 /// Requires that the intent is not resolved, and that the appointed agent may write to it.
@@ -165,31 +154,23 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coor
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
     drop(conn);
-    let mut tx = ctx.begin(&[found.intent_id]).await?;
-    membership::require(&mut tx, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, found.intent_id, None).await?;
+    let (conn, log) = work.parts();
+    membership::require(conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
     require_own(caller, &found.agent_id)?;
     // An agent that may no longer write to the intent cannot send heartbeats, and so becomes unresponsive.
-    membership::require(&mut tx, &caller.agent, found.intent_id, Level::Write, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, found.intent_id, caller.trace, ctx.now()).await?;
-    let there = settle(&mut tx, ctx, &mut log).await?;
+    membership::require(conn, &caller.agent, found.intent_id, Level::Write, ctx.now()).await?;
+    let there = settle(conn, ctx, log).await?;
     let current = match there.into_iter().find(|one| one.id == id) {
         Some(current) => current,
-        None => rows::load(&mut tx, id).await?.ok_or_else(|| not_found("coordinator"))?,
+        None => rows::load(conn, id).await?.ok_or_else(|| not_found("coordinator"))?,
     };
     let (next, kind) = current.beat(log.now())?;
-    rows::update(&mut tx, &next).await?;
+    rows::update(conn, &next).await?;
     if let Some(kind) = kind {
         log.record(ctx, event_draft(kind, &caller.agent, &next, &json!({})));
     }
-    let news = !log.recorded.is_empty();
-    if news {
-        log.save(&mut tx).await?;
-    }
-    tx.commit().await?;
-    if news {
-        ctx.feed.notify_committed(next.intent_id);
-    }
-    Ok(next)
+    work.finish(next).await
 }
 
 /// Requires that the caller is the appointed agent: another's heartbeat would keep a dead appointment alive.
@@ -218,35 +199,32 @@ pub async fn change(
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
     drop(conn);
     let intent_id = found.intent_id;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let (conn, log) = work.parts();
+    let membership = membership::require(conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
     let supervises =
         membership.access.manages() || caller.has(Scope::Admin) || caller.agent == found.supervisor_id;
     if !supervises {
         require_own(caller, &found.agent_id)?;
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let there = settle(&mut tx, ctx, &mut log).await?;
+    let there = settle(conn, ctx, log).await?;
     let current = match there.into_iter().find(|one| one.id == id) {
         Some(current) => current,
-        None => rows::load(&mut tx, id).await?.ok_or_else(|| not_found("coordinator"))?,
+        None => rows::load(conn, id).await?.ok_or_else(|| not_found("coordinator"))?,
     };
     if current.version != seen {
         return Err(Refusal::version_conflict(current.version).into());
     }
     let (next, kinds) = current.changed(&change, supervises, log.now())?;
-    rows::update(&mut tx, &next).await?;
+    rows::update(conn, &next).await?;
     let more = json!({ "reason": change.reason });
     for kind in kinds {
         log.record(ctx, event_draft(kind, &caller.agent, &next, &more));
     }
     if next.status.is_over() {
-        lay_down(&mut tx, ctx, &mut log, &next, &caller.agent).await?;
+        lay_down(conn, ctx, log, &next, &caller.agent).await?;
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(next)
+    work.finish(next).await
 }
 
 /// Applies elapsed deadlines to the coordinators of up to `limit` intents.
@@ -259,17 +237,13 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 }
 
 async fn pass_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-    settle(&mut tx, ctx, &mut log).await?;
-    if log.recorded.is_empty() {
-        // Another server already did it.
-        return Ok(0);
-    }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(log.recorded.len() as u64)
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let (conn, log) = work.parts();
+    settle(conn, ctx, log).await?;
+    // None if another server already did it.
+    let recorded = log.recorded.len() as u64;
+    work.commit().await?;
+    Ok(recorded)
 }
 
 /// Applies elapsed deadlines to the coordinators of the log's intent; returns those still appointed.

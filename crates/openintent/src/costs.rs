@@ -15,8 +15,7 @@ use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::costs::{amount, spent, sums, write};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 
 /// Records a cost; a resolved intent still takes costs, because bills come late.
 ///
@@ -31,25 +30,22 @@ pub async fn record(
     once: Option<&Idempotency>,
 ) -> Outcome<Cost> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_cost" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let now = work.now();
     let made = domain::record(ask, intent_id, &caller.agent, CostId::mint(now, &*ctx.chance), now)?;
-    let spent = spent(&mut tx, &made).await?;
-    let mut tx = governance::admit_cost(ctx, caller, tx, attempt, spent, made.amount).await?;
-    write(ctx, &mut tx, &mut log, &made).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    let spent = spent(work.conn(), &made).await?;
+    let mut work = governance::admit_cost(caller, work, attempt, spent, made.amount).await?;
+    let (conn, log) = work.parts();
+    write(ctx, conn, log, &made).await?;
+    work.finish(made).await
 }
 
 /// A page of an intent's costs with the totals, from one snapshot.

@@ -21,8 +21,7 @@ use crate::tasks;
 use entente_kernel::access::governance;
 use entente_kernel::access::membership;
 use entente_kernel::identity::principals;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Puts an intent before a person: the one named, else the policy's, else anybody who may resolve it.
 ///
@@ -39,36 +38,33 @@ pub async fn escalate(
     once: Option<&Idempotency>,
 ) -> Outcome<Escalation> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     tasks::require_unresolved(&membership)?;
     if let Some(person) = &ask.assigned_to {
-        require_person(&mut tx, "assigned_to", person).await?;
-    } else if let Some(person) = governance::of_or_none(&mut tx, intent_id, &membership).await?.escalate_to
+        require_person(work.conn(), "assigned_to", person).await?;
+    } else if let Some(person) =
+        governance::of_or_none(work.conn(), intent_id, &membership).await?.escalate_to
         // A policy from before policies were enforced may name a principal that is no person.
-        && is_person(&mut tx, &person).await?
+        && is_person(work.conn(), &person).await?
     {
         ask.assigned_to = Some(person);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let waiting = waiting(&mut tx, intent_id).await?;
+    let now = work.now();
+    let waiting = waiting(work.conn(), intent_id).await?;
     let id = EscalationId::mint(now, &*ctx.chance);
     let made = domain::escalate(ask, intent_id, caller.author(), id, waiting, now)?;
-    insert(&mut tx, &made).await?;
+    insert(work.conn(), &made).await?;
     let payload = json!({
         "about": "escalation", "escalation_id": made.id, "reason": made.reason, "priority": made.priority,
         "urgency": made.urgency, "escalated_by": made.escalated_by, "assigned_to": made.assigned_to,
     });
-    log.record(ctx, Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    work.record(Draft::of(Kind::ArbitrationRequested, &caller.agent, payload));
+    work.finish(made).await
 }
 
 /// Requires that a name belongs to a person.
@@ -133,8 +129,8 @@ pub async fn resolve(
     let found = load(&mut connection, id).await?.ok_or_else(|| not_found("escalation"))?;
     drop(connection);
     let intent_id = found.intent_id;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::find(&mut tx, &caller.agent, intent_id, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership = membership::find(work.conn(), &caller.agent, intent_id, ctx.now()).await?;
     let nowhere = AccessLevel { level: None, granted: false, until: None };
     let by = Answerer {
         agent: &caller.agent,
@@ -143,28 +139,22 @@ pub async fn resolve(
         authority: caller.authority(),
         access: membership.map_or(nowhere, |membership| membership.access),
     };
-    let found = load(&mut tx, id).await?.filter(|found| by.sees(found));
+    let found = load(work.conn(), id).await?.filter(|found| by.sees(found));
     let before = found.ok_or_else(|| not_found("escalation"))?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let resolved = before.clone().resolve(by, resolution, notes, now)?;
+    let resolved = before.clone().resolve(by, resolution, notes, work.now())?;
     if resolved != before {
-        save(&mut tx, &resolved).await?;
+        save(work.conn(), &resolved).await?;
         let payload = json!({
             "escalation_id": id, "resolution": resolved.resolution, "resolved_by": resolved.resolved_by,
             "escalated_by": resolved.escalated_by, "notes": resolved.resolution_notes,
             "authority": caller.authority(),
         });
-        log.record(ctx, Draft::of(Kind::EscalationResolved, &caller.agent, payload));
-        log.save(&mut tx).await?;
+        work.record(Draft::of(Kind::EscalationResolved, &caller.agent, payload));
     }
-    idempotency::keep(&mut tx, caller, once, &resolved, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(resolved)
+    work.finish(resolved).await
 }
 
 /// Expires the escalations of a resolved intent; the event of the status change implies it.

@@ -27,8 +27,7 @@ use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::due::run_each;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, idempotency};
+use entente_kernel::{Caller, IntentTx, Outcome};
 
 /// Records a failed attempt of the caller, and decides on the next step by the intent's policy.
 ///
@@ -46,17 +45,17 @@ pub async fn record(
 ) -> Outcome<Failure> {
     caller.require(Scope::IntentsWrite)?;
     let agent = &caller.agent;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership = membership::require(work.conn(), agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     let attempt = Attempt { intent_id, membership: &membership, agent, operation: "record_failure" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let governed = governance::of_or_none(&mut tx, intent_id, &membership).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let (conn, log) = work.parts();
+    let governed = governance::of_or_none(conn, intent_id, &membership).await?;
     let now = log.now();
-    let stored = retry_policies::load(&mut tx, intent_id).await?;
+    let stored = retry_policies::load(conn, intent_id).await?;
     let since = stored.as_ref().map_or(0, |stored| stored.since_seq);
     let fallback = stored.as_ref().filter(|stored| !stored.handed_over);
     let fallback = fallback.and_then(|stored| stored.policy.rules.fallback_agent_id.as_deref());
@@ -66,15 +65,15 @@ pub async fn record(
     let asked: Vec<(IntentId, &str)> = fallback.map(|agent| (intent_id, agent)).into_iter().collect();
     let case = Case {
         agent_id: agent,
-        failures: count(&mut tx, intent_id, agent, since).await? + 1,
+        failures: count(conn, intent_id, agent, since).await? + 1,
         rules: stored.as_ref().map(|stored| &stored.policy.rules),
-        fallback_free: !membership::writers(&mut tx, &asked, now).await?.is_empty(),
+        fallback_free: !membership::writers(conn, &asked, now).await?.is_empty(),
         over: membership.status.is_terminal(),
     };
     let id = FailureId::mint(now, &*ctx.chance);
     let chance = u64::try_from(ctx.chance.bits() >> 64).unwrap_or(0);
     let mut made = domain::record(ask, &case, intent_id, id, chance, now)?;
-    call_off(&mut tx, intent_id, agent).await?;
+    call_off(conn, intent_id, agent).await?;
     log.record(ctx, Draft::of(Kind::FailureRecorded, agent, event_payload(&made)));
     let seq = log.tail.seq;
     if let Next::HandedOver { agent_id, attempt } = &made.next {
@@ -85,8 +84,8 @@ pub async fn record(
             last_error: made.error_message.as_deref().or(made.error_code.as_deref()),
             failure_id: id,
         };
-        assignments::retry(&mut tx, ctx, &mut log, &[retry]).await?;
-        retry_policies::hand_over(&mut tx, intent_id, now).await?;
+        assignments::retry(conn, ctx, log, &[retry]).await?;
+        retry_policies::hand_over(conn, intent_id, now).await?;
         made.announced_at = Some(now);
     }
     // An agent without an assignment gets no announcement; only the response tells it when to retry.
@@ -94,12 +93,8 @@ pub async fn record(
         Next::Again { attempt, at } if membership.assigned => Some((attempt, at)),
         _ => None,
     };
-    insert(&mut tx, &made, seq, due).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    insert(conn, &made, seq, due).await?;
+    work.finish(made).await
 }
 
 /// Builds the event payload of a failure.
@@ -159,11 +154,11 @@ pub async fn retry_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 /// Announces the due retries of one intent; checked again under the lock, because another server may have
 /// done it.
 async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let due = take_due(&mut tx, intent_id, log.now(), limit).await?;
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let (conn, log) = work.parts();
+    let due = take_due(conn, intent_id, log.now(), limit).await?;
     let asked: Vec<(IntentId, &str)> = due.iter().map(|one| (intent_id, one.agent_id.as_str())).collect();
-    let memberships = membership::find_all(&mut tx, &asked, log.now()).await?;
+    let memberships = membership::find_all(conn, &asked, log.now()).await?;
     // Agents that were unassigned since, or may no longer write to the intent, are not told.
     let works = |agent: &str| {
         memberships.iter().any(|((_, known), membership)| {
@@ -182,13 +177,9 @@ async fn retry_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
             last_error: one.error_message.as_deref().or(one.error_code.as_deref()),
             failure_id: one.id.into(),
         });
-        assignments::retry(&mut tx, ctx, &mut log, &retries.collect::<Vec<_>>()).await?;
-        announced(&mut tx, &told.iter().map(|one| one.id).collect::<Vec<_>>(), log.now()).await?;
-        log.save(&mut tx).await?;
+        assignments::retry(conn, ctx, log, &retries.collect::<Vec<_>>()).await?;
+        announced(conn, &told.iter().map(|one| one.id).collect::<Vec<_>>(), log.now()).await?;
     }
-    tx.commit().await?;
-    if !told.is_empty() {
-        ctx.feed.notify_committed(intent_id);
-    }
+    work.commit().await?;
     Ok(due.len() as u64)
 }

@@ -19,8 +19,7 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::intents;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, Tx, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Returns an intent and its parsed policy.
 ///
@@ -52,15 +51,15 @@ pub async fn set(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     let read = policy.as_ref().map(GovernancePolicy::read).transpose()?;
-    let mut tx = ctx.begin(&[id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, id, Level::Read, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, id, None).await?;
+    let membership = membership::require(work.conn(), &caller.agent, id, Level::Read, ctx.now()).await?;
     require_manager(&membership)?;
     if let Some(person) = read.as_ref().and_then(|policy| policy.escalate_to.as_deref()) {
-        escalations::require_person(&mut tx, "escalate_to", person).await?;
+        escalations::require_person(work.conn(), "escalate_to", person).await?;
     }
-    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
-    let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
+    let (conn, log) = work.parts();
+    let intent = intents::load(conn, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(conn, ctx, log, intent).await?;
     intent.require_version(seen)?;
     if policy.is_none() && intent.governance_policy.is_none() {
         // There is no policy to remove, so the request is already fulfilled.
@@ -72,14 +71,11 @@ pub async fn set(
         return Err(Refusal::new(Code::IntentResolved, message).into());
     }
     let next = intent.governed(policy, log.now());
-    intents::set_policy(&mut tx, &next).await?;
+    intents::set_policy(conn, &next).await?;
     let set = next.governance_policy.is_some();
     let kind = if set { Kind::GovernancePolicySet } else { Kind::GovernancePolicyRemoved };
     log.record(ctx, Draft::of(kind, &caller.agent, governed_payload(&next)));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(id);
-    Ok(next)
+    work.finish(next).await
 }
 
 /// Requires a manager: on an open intent all agents are admins, but the policy restricts everybody.
@@ -106,17 +102,16 @@ pub(crate) async fn check_new(conn: &mut PgConnection, policy: Option<&Map<Strin
 ///
 /// # Errors
 /// As [`governance::admit`].
-pub(crate) async fn admit_status(
-    ctx: &Ctx,
-    caller: &Caller,
-    mut tx: Tx,
+pub(crate) async fn admit_status<'a>(
+    caller: &'a Caller,
+    mut work: IntentTx<'a>,
     attempt: Attempt<'_>,
     status: IntentStatus,
     reason: Option<&str>,
-) -> Outcome<(Tx, Vec<ApprovalId>)> {
+) -> Outcome<(IntentTx<'a>, Vec<ApprovalId>)> {
     let id = attempt.intent_id;
-    let Some(policy) = governance::policy(&mut tx, id, attempt.membership).await? else {
-        return Ok((tx, Vec::new()));
+    let Some(policy) = governance::policy(work.conn(), id, attempt.membership).await? else {
+        return Ok((work, Vec::new()));
     };
     let mut judged = policy.judge_write(attempt.agent, attempt.membership.assigned);
     judged = judged.and_then(|()| policy.judge_reason(reason));
@@ -124,14 +119,14 @@ pub(crate) async fn admit_status(
     let completes = status == IntentStatus::Completed && attempt.membership.status != IntentStatus::Completed;
     let judged = match judged {
         Ok(()) if completes => {
-            let open = crate::approvals::open(&mut tx, id, approvals::COMPLETE).await?;
-            approvals::judge_completion(&policy, &open, &governance::assigned(&mut tx, id).await?)
+            let open = crate::approvals::open(work.conn(), id, approvals::COMPLETE).await?;
+            approvals::judge_completion(&policy, &open, &governance::assigned(work.conn(), id).await?)
         }
         Ok(()) => Ok(Vec::new()),
         Err(refusal) => Err(refusal),
     };
     match judged {
-        Ok(used) => Ok((tx, used)),
-        Err(refusal) => governance::refuse(ctx, caller, tx, attempt, refusal).await,
+        Ok(used) => Ok((work, used)),
+        Err(refusal) => governance::refuse(caller, work, attempt, refusal).await,
     }
 }

@@ -29,7 +29,7 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, idempotency, lock_key, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, idempotency, lock_key, not_found};
 
 pub(crate) use rows::{add_all, levels};
 
@@ -62,7 +62,7 @@ pub async fn depend(
     }
     let attempt =
         Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "add_dependency" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut tx = governance::admit_tx(ctx, caller, tx, attempt).await?;
     let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
     let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
     let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
@@ -96,28 +96,25 @@ pub async fn let_go(
     dependency: IntentId,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, id, None).await?;
+    let membership = membership::require(work.conn(), &caller.agent, id, Level::Write, ctx.now()).await?;
     let attempt = Attempt {
         intent_id: id,
         membership: &membership,
         agent: &caller.agent,
         operation: "remove_dependency",
     };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
-    let intent = intents::load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let (conn, log) = work.parts();
+    let intent = intents::load(conn, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(conn, ctx, log, intent).await?;
     intent.require_version(seen)?;
     let next = domain::let_go(&intent, dependency, log.now())?;
-    intents::update(&mut tx, &next).await?;
-    rows::remove(&mut tx, id, dependency).await?;
+    intents::update(conn, &next).await?;
+    rows::remove(conn, id, dependency).await?;
     let payload = domain::dependency_payload(dependency, &next);
-    log.record(ctx, Draft::of(Kind::DependencyRemoved, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(id);
-    Ok(next)
+    work.record(Draft::of(Kind::DependencyRemoved, &caller.agent, payload));
+    work.finish(next).await
 }
 
 /// Relation of an intent to list.

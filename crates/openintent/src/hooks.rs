@@ -18,7 +18,7 @@ pub struct OpenIntent(pub Arc<State>);
 
 impl OpenIntent {
     fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: kernel.clone(), state: Arc::clone(&self.0) }
+        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
     }
 }
 

@@ -25,7 +25,7 @@ use entente_kernel::hooks::{AfterCommit, IntentChange};
 use entente_kernel::intents::{Row, insert, load, update};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::pages::{Measure, Page};
-use entente_kernel::{Caller, Outcome, access, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, access, idempotency, not_found};
 
 /// Creates an intent.
 ///
@@ -217,24 +217,21 @@ pub async fn patch_state(
     fencing_token: Option<i64>,
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, id, None).await?;
+    let membership = membership::require(work.conn(), &caller.agent, id, Level::Write, ctx.now()).await?;
     let attempt =
         Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "patch_state" };
-    let mut tx = admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
-    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
+    let mut work = admit(caller, work, attempt).await?;
+    let (conn, log) = work.parts();
+    let intent = load(conn, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(conn, ctx, log, intent).await?;
     intent.require_version(seen)?;
     let next = intent.patched(&change, log.now())?;
     check_left_alone(&intent.state, &next.state)?;
-    leases::guard(&mut tx, &log, &caller.agent, &change, fencing_token).await?;
-    update(&mut tx, &next).await?;
+    leases::guard(conn, log, &caller.agent, &change, fencing_token).await?;
+    update(conn, &next).await?;
     log.record(ctx, Draft::of(Kind::StatePatched, &caller.agent, patched_payload(&change, &next)));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(id);
-    Ok(next)
+    work.finish(next).await
 }
 
 /// Changes an intent's status, if the caller has seen its current version.
@@ -256,28 +253,26 @@ pub async fn set_status(
 ) -> Outcome<Intent> {
     caller.require(Scope::IntentsWrite)?;
     entente_domain::access::check_reason(reason)?;
-    let mut tx = ctx.begin(&[id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, id, Level::Admin, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, id, None).await?;
+    let membership = membership::require(work.conn(), &caller.agent, id, Level::Admin, ctx.now()).await?;
     let attempt =
         Attempt { intent_id: id, membership: &membership, agent: &caller.agent, operation: "set_status" };
-    let (mut tx, used) = governance::admit_status(ctx, caller, tx, attempt, status, reason).await?;
-    let mut log = IntentLog::open(&mut tx, id, caller.trace, ctx.now()).await?;
-    let intent = load(&mut tx, id).await?.ok_or_else(|| not_found("intent"))?;
-    let intent = suspensions::settle(&mut tx, ctx, &mut log, intent).await?;
+    let (mut work, used) = governance::admit_status(caller, work, attempt, status, reason).await?;
+    let (conn, log) = work.parts();
+    let intent = load(conn, id).await?.ok_or_else(|| not_found("intent"))?;
+    let intent = suspensions::settle(conn, ctx, log, intent).await?;
     intent.require_version(seen)?;
     let mut after = AfterCommit::default();
-    let intent = suspensions::call_off(&mut tx, ctx, &mut log, intent, status, caller, &mut after).await?;
+    let intent = suspensions::call_off(conn, ctx, log, intent, status, caller, &mut after).await?;
     let next = intent.moved(status, ctx.settings.strict, log.now())?;
-    approvals::use_up(&mut tx, ctx, &mut log, &caller.agent, &used).await?;
-    update(&mut tx, &next).await?;
+    approvals::use_up(conn, ctx, log, &caller.agent, &used).await?;
+    update(conn, &next).await?;
     log.record(ctx, Draft::of(Kind::StatusChanged, &caller.agent, moved_payload(&intent, &next, reason)));
     if status.is_terminal() {
-        let mut change = IntentChange { ctx, conn: &mut tx, log: &mut log, actor: &caller.agent };
+        let mut change = IntentChange { ctx, conn, log, actor: &caller.agent };
         ctx.hooks.intent_closed(&mut change, status, &mut after).await?;
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(id);
+    let next = work.finish(next).await?;
     after.notify(ctx);
     Ok(next)
 }

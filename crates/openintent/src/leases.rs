@@ -32,7 +32,7 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 
 /// Acquires a lease, after ending the expired ones on the intent.
 ///
@@ -47,28 +47,25 @@ pub async fn acquire(
     once: Option<&Idempotency>,
 ) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     check_unresolved(&membership)?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "acquire_lease" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let (now, held) = (log.now(), settle(&mut tx, ctx, &mut log).await?);
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let (conn, log) = work.parts();
+    let (now, held) = (log.now(), settle(conn, ctx, log).await?);
     // Number of the lease's event: it grows along the log, so the token grows with every holder.
     let fencing_token = log.tail.seq + 1;
     let new = NewLease { id: LeaseId::mint(now, &*ctx.chance), intent_id, fencing_token };
     let lease = domain::acquire(&ask, claimant(caller, &membership), &held, new, now)?;
-    insert(&mut tx, &lease).await?;
-    log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &lease, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(lease)
+    insert(conn, &lease).await?;
+    work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, event_payload(&lease)));
+    work.finish(lease).await
 }
 
 fn check_unresolved(membership: &Membership) -> Result<(), Refusal> {
@@ -96,23 +93,20 @@ pub async fn renew(
     duration_seconds: i64,
 ) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "renew_lease" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let own = load(&mut tx, intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let own = load(work.conn(), intent_id, id).await?.filter(|lease| lease.agent_id == caller.agent);
     let lease = own.ok_or_else(not_yours)?;
-    let lease = domain::renew(&lease, duration_seconds, claimant(caller, &membership), log.now())?;
-    update(&mut tx, std::slice::from_ref(&lease)).await?;
+    let lease = domain::renew(&lease, duration_seconds, claimant(caller, &membership), work.now())?;
+    update(work.conn(), std::slice::from_ref(&lease)).await?;
     let mut payload = event_payload(&lease);
     payload["renewed"] = true.into();
-    log.record(ctx, Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(lease)
+    work.record(Draft::of(Kind::LeaseAcquired, &caller.agent, payload));
+    work.finish(lease).await
 }
 
 /// Ends a lease: its holder releases it, or an agent with admin granted on the intent revokes it.
@@ -123,21 +117,19 @@ pub async fn renew(
 /// The intent does not exist or is not readable; the caller has no such lease.
 pub async fn release(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: LeaseId) -> Outcome<Lease> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let found = load(&mut tx, intent_id, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let found = load(work.conn(), intent_id, id).await?;
     let mine = |lease: &Lease| lease.agent_id == caller.agent;
     let lease = found.filter(|lease| mine(lease) || membership.access.manages()).ok_or_else(not_yours)?;
-    if !lease.in_force(log.now()) {
+    if !lease.in_force(work.now()) {
         return Ok(lease);
     }
     let reason = if mine(&lease) { EndReason::Released } else { EndReason::Revoked };
-    let lease = end(&mut tx, ctx, &mut log, &[lease], reason, &caller.agent).await?.remove(0);
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(lease)
+    let (conn, log) = work.parts();
+    let lease = end(conn, ctx, log, &[lease], reason, &caller.agent).await?.remove(0);
+    work.finish(lease).await
 }
 
 /// Refusal for a missing lease and for another agent's lease alike (OI-6.4).
@@ -176,6 +168,9 @@ pub async fn list(
 /// Checks within an operation that a change of the intent's state touches no scope held by another agent.
 ///
 /// Without leases it costs one index lookup.
+///
+/// # Errors
+/// The change touches a scope held by another agent; the fencing token is of no lease that the agent holds.
 pub async fn guard(
     conn: &mut PgConnection,
     log: &IntentLog,

@@ -13,10 +13,9 @@ use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
 use crate::Ctx;
 use entente_kernel::channels::access::{home, visit};
 use entente_kernel::feed::streams::news;
-use entente_kernel::log::writer::IntentLog;
 use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
 use entente_kernel::pages::Measure;
-use entente_kernel::{Caller, LargeAnswer, Outcome, not_found};
+use entente_kernel::{Caller, IntentTx, LargeAnswer, Outcome, not_found};
 
 /// A page of messages.
 #[derive(Debug, Clone)]
@@ -49,7 +48,8 @@ pub async fn list(
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
     let mut measure = Measure::of(caller);
-    let mut messages = rows::page(&mut connection, &visit.channel, &viewer, filter, now, &mut measure).await?;
+    let mut messages =
+        rows::page(&mut connection, &visit.channel, &viewer, filter, now, &mut measure).await?;
     let cut = measure.cut();
     // A cut page of the newest messages leaves out older ones, so nothing after it is missing.
     let full = cut && filter.since.is_some()
@@ -112,30 +112,27 @@ pub async fn get(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageI
 pub async fn mark_read(ctx: &Ctx, caller: &Caller, channel_id: ChannelId, id: MessageId) -> Outcome<Message> {
     caller.require(Scope::ChannelsRead)?;
     let intent_id = home(ctx, channel_id).await?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let visit = visit(&mut tx, caller, channel_id, now).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let now = work.now();
+    let visit = visit(work.conn(), caller, channel_id, now).await?;
     let viewer = visit.viewer(caller, ctx.settings.strict);
     viewer.require(&visit.channel)?;
-    let message = rows::find(&mut tx, &visit.channel, id, now).await?;
+    let message = rows::find(work.conn(), &visit.channel, id, now).await?;
     let mut message =
         message.filter(|message| message.visible_to(&viewer)).ok_or_else(|| not_found("message"))?;
     message.may_be_marked_read(&viewer)?;
-    if rows::has_read(&mut tx, channel_id, id, &caller.agent).await? {
+    if rows::has_read(work.conn(), channel_id, id, &caller.agent).await? {
         return Ok(message);
     }
-    let (seq, at) = log.advance();
+    let (seq, at) = work.log().advance();
     let agent = caller.agent.clone();
     let receipt = Receipt { seq, intent_id, channel_id, message_id: id, kind: ReceiptKind::Read, agent, at };
-    receipts::insert(&mut tx, &[receipt]).await?;
+    receipts::insert(work.conn(), &[receipt]).await?;
     if message.message_type != MessageType::Request {
         // A request keeps waiting for its response.
-        pending::settle(&mut tx, channel_id, id).await?;
+        pending::settle(work.conn(), channel_id, id).await?;
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    work.commit().await?;
     message.status = MessageStatus::Read;
     message.read_at.get_or_insert(at);
     Ok(message)

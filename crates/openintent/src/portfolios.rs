@@ -27,8 +27,7 @@ use crate::Ctx;
 use crate::suspensions;
 use entente_kernel::access::membership;
 use entente_kernel::intents;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Creates a portfolio without any intents.
 ///
@@ -42,20 +41,15 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<Portfolio> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let portfolio = domain::create(ask, created_by, PortfolioId::mint(now, &*ctx.chance), now)?;
-    rows::insert(&mut tx, &portfolio).await?;
-    log.record(ctx, event_draft(Kind::PortfolioCreated, &portfolio, created_by, json!({})));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &portfolio, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(portfolio)
+    rows::insert(work.conn(), &portfolio).await?;
+    work.record(event_draft(Kind::PortfolioCreated, &portfolio, created_by, json!({})));
+    work.finish(portfolio).await
 }
 
 /// Builds the log event of a portfolio; its `agent_id` names the creator, so that the creator is notified.
@@ -240,18 +234,15 @@ pub async fn set_status(
     status: PortfolioStatus,
 ) -> Outcome<Summed> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let before = require(&mut tx, caller, id).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let sums = rows::sums(&mut tx, &[id], &caller.agent, now).await?.remove(&id).unwrap_or_default();
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let before = require(work.conn(), caller, id).await?;
+    let now = work.now();
+    let sums = rows::sums(work.conn(), &[id], &caller.agent, now).await?.remove(&id).unwrap_or_default();
     let portfolio = before.moved(status, &sums, now)?;
-    rows::update(&mut tx, &portfolio).await?;
+    rows::update(work.conn(), &portfolio).await?;
     let more = json!({ "status": status, "old_status": before.status, "new_status": status });
-    log.record(ctx, event_draft(Kind::PortfolioStatusChanged, &portfolio, &caller.agent, more));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(event_draft(Kind::PortfolioStatusChanged, &portfolio, &caller.agent, more));
+    work.commit().await?;
     Ok(Summed { portfolio, sums })
 }
 
@@ -280,32 +271,27 @@ pub async fn add(
     once: Option<&Idempotency>,
 ) -> Outcome<Membership> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    let portfolio = require(&mut tx, caller, id).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    let portfolio = require(work.conn(), caller, id).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    membership::require(&mut tx, &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let place = if let Some(there) = rows::place(&mut tx, id, ask.intent_id).await? {
+    membership::require(work.conn(), &caller.agent, ask.intent_id, Level::Read, ctx.now()).await?;
+    let now = work.now();
+    let place = if let Some(there) = rows::place(work.conn(), id, ask.intent_id).await? {
         there
     } else {
-        domain::check_room(rows::count(&mut tx, id).await?)?;
+        domain::check_room(rows::count(work.conn(), id).await?)?;
         let (portfolio_id, intent_id) = (id, ask.intent_id);
         let id = MembershipId::mint(now, &*ctx.chance);
         Membership { id, portfolio_id, intent_id, role: ask.role, priority: ask.priority, added_at: now }
     };
     let place = Membership { role: ask.role, priority: ask.priority, ..place };
-    rows::put(&mut tx, &place, &caller.agent).await?;
-    rows::update(&mut tx, &Portfolio { updated_at: now, ..portfolio.clone() }).await?;
+    rows::put(work.conn(), &place, &caller.agent).await?;
+    rows::update(work.conn(), &Portfolio { updated_at: now, ..portfolio.clone() }).await?;
     let more = json!({ "intent_id": ask.intent_id, "role": ask.role, "priority": ask.priority });
-    log.record(ctx, event_draft(Kind::PortfolioIntentAdded, &portfolio, &caller.agent, more));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &place, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(place)
+    work.record(event_draft(Kind::PortfolioIntentAdded, &portfolio, &caller.agent, more));
+    work.finish(place).await
 }
 
 /// Removes an intent from a portfolio, even one that the caller can no longer read.
@@ -314,17 +300,14 @@ pub async fn add(
 /// Fails if the caller sees no such portfolio, or if the intent is not in it.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: PortfolioId, intent: IntentId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let portfolio = require(&mut tx, caller, id).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    if !rows::take(&mut tx, id, intent).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let portfolio = require(work.conn(), caller, id).await?;
+    if !rows::take(work.conn(), id, intent).await? {
         return Err(not_found("intent in this portfolio"));
     }
-    rows::update(&mut tx, &Portfolio { updated_at: log.now(), ..portfolio.clone() }).await?;
+    let now = work.now();
+    rows::update(work.conn(), &Portfolio { updated_at: now, ..portfolio.clone() }).await?;
     let more = json!({ "intent_id": intent });
-    log.record(ctx, event_draft(Kind::PortfolioIntentRemoved, &portfolio, &caller.agent, more));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    work.record(event_draft(Kind::PortfolioIntentRemoved, &portfolio, &caller.agent, more));
+    work.commit().await
 }

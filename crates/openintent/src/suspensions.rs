@@ -20,14 +20,20 @@ use entente_kernel::due::run_each;
 use entente_kernel::hooks::{AfterCommit, Given, IntentChange};
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 
 /// Returns the question that the intent waits with.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn open(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Option<Suspension>> {
     Ok(rows::open(conn, &[intent_id.uuid()]).await?.pop())
 }
 
 /// Parses the question in the intent's state.
+///
+/// # Errors
+/// The stored question is invalid.
 pub fn asked(intent: &Intent) -> Outcome<Asked> {
     let record = intent.state.get(SUSPENSION).and_then(Value::as_object).cloned().unwrap_or_default();
     // Only the server changes it while it is open, and it was parsed when it was put there.
@@ -37,6 +43,9 @@ pub fn asked(intent: &Intent) -> Outcome<Asked> {
 }
 
 /// Ends a question; returns the resumed intent.
+///
+/// # Errors
+/// As [`Suspension::after`]; a database error.
 pub async fn end(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -84,7 +93,7 @@ pub async fn end(
 }
 
 /// Ends a question together with its moment, within the operation that ended the moment.
-pub async fn moment_ended(
+pub(crate) async fn moment_ended(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
@@ -118,6 +127,9 @@ pub async fn moment_ended(
 }
 
 /// Records the expiry of the intent's question if it is due, within an operation that is about to change the intent.
+///
+/// # Errors
+/// As [`open`] and [`end`].
 pub async fn settle(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -135,8 +147,7 @@ pub async fn settle(
 
 /// Cancels the intent's question, within the operation by which an admin gives the intent another status.
 ///
-/// Only the asker or a person may cancel a question that a person
-/// was asked; otherwise any agent could.
+/// Only the asker or a person may cancel a question that a person was asked; otherwise any agent could.
 ///
 /// # Errors
 /// Fails if the caller is neither.
@@ -179,20 +190,21 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 }
 
 async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let due = open(&mut tx, intent_id).await?.filter(|one| one.is_due(log.now()));
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let (conn, log) = work.parts();
+    let due = open(conn, intent_id).await?.filter(|one| one.is_due(log.now()));
     // Another server may have ended it already.
     let Some(one) = due else { return Ok(0) };
-    let Some(intent) = intents::load(&mut tx, intent_id).await? else { return Ok(0) };
-    end(&mut tx, ctx, &mut log, &intent, &one, End::Expired, SYSTEM).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    let Some(intent) = intents::load(conn, intent_id).await? else { return Ok(0) };
+    end(conn, ctx, log, &intent, &one, End::Expired, SYSTEM).await?;
+    work.commit().await?;
     Ok(1)
 }
 
 /// Returns these intents as readers see them: the consequences of due questions are applied.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn seen(conn: &mut PgConnection, ctx: &Ctx, found: Vec<Intent>) -> Outcome<Vec<Intent>> {
     let waiting: Vec<uuid::Uuid> =
         found.iter().filter(|intent| waits(&intent.state)).map(|intent| intent.id.uuid()).collect();

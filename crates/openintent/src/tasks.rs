@@ -39,8 +39,7 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::identity::agents;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// A task with the tasks that wait for it.
 #[derive(Debug, Clone)]
@@ -68,33 +67,28 @@ pub async fn create(
 ) -> Outcome<Task> {
     caller.require(Scope::IntentsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership = membership::require(work.conn(), &agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     require_unresolved(&membership)?;
     let attempt = Attempt { intent_id, membership: &membership, agent: &agent, operation: "create_task" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let now = work.now();
     let task = domain::create(ask, &agent, intent_id, TaskId::mint(now, &*ctx.chance), now)?;
     if let Some(plan) = task.plan_id {
-        checks::require_joinable(&mut tx, intent_id, plan).await?;
+        checks::require_joinable(work.conn(), intent_id, plan).await?;
     }
     let parent: Vec<TaskId> = task.parent_task_id.into_iter().collect();
-    wait_for(&mut tx, intent_id, "parent_task_id", &parent).await?;
-    let wait = wait_for(&mut tx, intent_id, "depends_on", &task.depends_on).await?;
+    wait_for(work.conn(), intent_id, "parent_task_id", &parent).await?;
+    let wait = wait_for(work.conn(), intent_id, "depends_on", &task.depends_on).await?;
     let made = task.clone();
     let course = Course::made(task, &wait);
-    rows::insert(&mut tx, &course.task).await?;
+    rows::insert(work.conn(), &course.task).await?;
     let answer = if course.task.status == TaskStatus::Ready { made } else { course.task };
-    record(ctx, &mut log, &agent, course.told);
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &answer, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(answer)
+    record(ctx, work.log(), &agent, course.told);
+    work.finish(answer).await
 }
 
 /// Returns the state of these dependencies; each must be a task of the intent.
@@ -177,29 +171,27 @@ pub async fn list(
 }
 
 /// A task that an operation works on, under its intent's lock.
-struct Locked {
-    tx: Tx,
-    log: IntentLog,
+struct Locked<'a> {
+    work: IntentTx<'a>,
     membership: Membership,
     course: Course,
 }
 
-impl Locked {
-    async fn open(ctx: &Ctx, caller: &Caller, id: TaskId) -> Outcome<Self> {
+impl<'a> Locked<'a> {
+    async fn open(ctx: &'a Ctx, caller: &'a Caller, id: TaskId) -> Outcome<Self> {
         caller.require(Scope::IntentsWrite)?;
         let mut connection = ctx.pool.acquire().await?;
         let intent_id = rows::home(&mut connection, id).await?.ok_or_else(|| not_found("task"))?;
         drop(connection);
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let membership = visit(&mut tx, ctx, caller, intent_id, "task").await?;
+        let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+        let membership = visit(work.conn(), ctx, caller, intent_id, "task").await?;
         membership.access.require(Level::Write)?;
         let attempt =
             Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "change_task" };
-        let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-        let log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-        let task = rows::load(&mut tx, id).await?.ok_or_else(|| not_found("task"))?;
-        let course = Course::begin(task, log.now());
-        Ok(Self { tx, log, membership, course })
+        let mut work = governance::admit(caller, work, attempt).await?;
+        let task = rows::load(work.conn(), id).await?.ok_or_else(|| not_found("task"))?;
+        let course = Course::begin(task, work.now());
+        Ok(Self { work, membership, course })
     }
 
     /// Applies a decision of the domain rules, with all facts that they need.
@@ -218,10 +210,10 @@ impl Locked {
         let mut record = None;
         let mut plan = None;
         if let Some(claimer) = claimer.filter(|_| !self.course.task.is_held()) {
-            agents::hold(&mut self.tx, claimer).await?;
-            record = agents::find(&mut self.tx, claimer).await?.map(|agent| agents::shown(ctx, agent));
+            agents::hold(self.work.conn(), claimer).await?;
+            record = agents::find(self.work.conn(), claimer).await?.map(|agent| agents::shown(ctx, agent));
             if let Some(id) = self.course.task.plan_id {
-                plan = plan_rows::load(&mut self.tx, id).await?;
+                plan = plan_rows::load(self.work.conn(), id).await?;
             }
         }
         let by = By {
@@ -233,7 +225,7 @@ impl Locked {
             jumps,
             strict: ctx.settings.strict,
             plan: plan.as_ref(),
-            now: self.log.now(),
+            now: self.work.now(),
         };
         Ok(ask(&mut self.course, &by)?)
     }
@@ -243,12 +235,13 @@ impl Locked {
         let refuse = |kind: &str, message: String| {
             Err(Refusal::field(Code::Unprocessable, "assigned_agent", kind, message).into())
         };
-        agents::hold(&mut self.tx, agent).await?;
-        let record = agents::find(&mut self.tx, agent).await?.map(|agent| agents::shown(ctx, agent));
+        agents::hold(self.work.conn(), agent).await?;
+        let record = agents::find(self.work.conn(), agent).await?.map(|agent| agents::shown(ctx, agent));
         if record.is_some_and(|record| record.status.has_left()) {
             return refuse("gone", format!("`{agent}` has left. Choose another agent."));
         }
-        let membership = membership::find(&mut self.tx, agent, self.log.intent_id, ctx.now()).await?;
+        let intent_id = self.course.task.intent_id;
+        let membership = membership::find(self.work.conn(), agent, intent_id, ctx.now()).await?;
         if membership.is_some_and(|membership| membership.access.reaches(Level::Write)) {
             return Ok(());
         }
@@ -257,15 +250,14 @@ impl Locked {
 
     /// Writes the changes of the task and their consequences, and commits.
     async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<TaskView> {
-        let Self { mut tx, mut log, course, .. } = self;
+        let Self { mut work, course, .. } = self;
         let task = course.task.clone();
+        let (conn, log) = work.parts();
         if !course.told.is_empty() {
-            settle(&mut tx, ctx, &mut log, actor, vec![course]).await?;
-            log.save(&mut tx).await?;
+            settle(conn, ctx, log, actor, vec![course]).await?;
         }
-        let shown = shown(&mut tx, vec![task]).await?.pop().ok_or_else(|| not_found("task"))?;
-        tx.commit().await?;
-        ctx.feed.notify_committed(log.intent_id);
+        let shown = shown(conn, vec![task]).await?.pop().ok_or_else(|| not_found("task"))?;
+        work.commit().await?;
         Ok(shown)
     }
 }
@@ -294,7 +286,7 @@ pub async fn act(
         locked.require_worker(ctx, to).await?;
     }
     let task = &locked.course.task;
-    let wait = wait_for(&mut locked.tx, task.intent_id, "depends_on", &task.depends_on).await?;
+    let wait = wait_for(locked.work.conn(), task.intent_id, "depends_on", &task.depends_on).await?;
     let claimer = (verb == Verb::Claim).then_some(caller.agent.as_str());
     locked.ask(ctx, caller, claimer, token, false, |course, by| course.act(verb, &wait, by)).await?;
     locked.close(ctx, &caller.agent).await
@@ -313,9 +305,10 @@ pub async fn change(ctx: &Ctx, caller: &Caller, id: TaskId, seen: i64, change: C
         locked.require_worker(ctx, &claimer).await?;
     }
     let depends_on = change.depends_on.as_ref().unwrap_or(&locked.course.task.depends_on);
-    let wait = wait_for(&mut locked.tx, locked.log.intent_id, "depends_on", depends_on).await?;
+    let intent_id = locked.course.task.intent_id;
+    let wait = wait_for(locked.work.conn(), intent_id, "depends_on", depends_on).await?;
     if let Some(depends_on) = &change.depends_on {
-        let below = links::below(&mut locked.tx, depends_on).await?.into_iter().collect();
+        let below = links::below(locked.work.conn(), depends_on).await?.into_iter().collect();
         check_no_circle(id, depends_on, &below)?;
     }
     let jumps = !ctx.settings.strict;

@@ -28,8 +28,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use entente_kernel::identity::caller::like;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, idempotency, not_found};
 pub use firings::{Firing, FiringStatus};
 pub use hearing::hear;
 pub(crate) use made::end_of_intent;
@@ -67,13 +66,12 @@ pub async fn create(
     once: Option<&Idempotency>,
 ) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(trigger) = idempotency::find::<Trigger>(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(trigger) = work.repeated::<Trigger>().await? {
         return Ok(TriggerView { trigger, secret: None });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    if rows::count(&mut tx, caller.principal()).await? >= i64::try_from(TRIGGERS).unwrap_or(i64::MAX) {
+    let now = work.now();
+    if rows::count(work.conn(), caller.principal()).await? >= i64::try_from(TRIGGERS).unwrap_or(i64::MAX) {
         let message = format!("You have {TRIGGERS} triggers, as many as a principal may. Delete some first.");
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
@@ -86,13 +84,10 @@ pub async fn create(
         _ => None,
     };
     let stored = Stored { trigger, key_id: caller.grant.key.id, secret };
-    rows::insert(&mut tx, &stored).await?;
-    log.record(ctx, event_draft(Kind::TriggerCreated, &stored.trigger, agent_id, json!({})));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &stored.trigger, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(TriggerView { trigger: stored.trigger, secret: stored.secret })
+    rows::insert(work.conn(), &stored).await?;
+    work.record(event_draft(Kind::TriggerCreated, &stored.trigger, agent_id, json!({})));
+    let trigger = work.finish(stored.trigger).await?;
+    Ok(TriggerView { trigger, secret: stored.secret })
 }
 
 /// Filter for triggers.
@@ -150,8 +145,8 @@ pub async fn change(
     secret: Option<String>,
 ) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut stored = reachable(&mut tx, caller, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let mut stored = reachable(work.conn(), caller, id).await?;
     let own = is_own(caller, &stored.trigger);
     if !own && (!ask.only_switches() || secret.is_some()) {
         let message = "Only its owner changes what a trigger does; you may switch it on and off (`enabled`).";
@@ -160,10 +155,10 @@ pub async fn change(
     if stored.trigger.version != seen {
         return Err(Refusal::version_conflict(stored.trigger.version).into());
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let now = work.now();
     let begins = ask.enabled == Some(true) || ask.condition.is_some();
     let before = verify_of(&stored.trigger);
-    stored.trigger = stored.trigger.changed(ask, log.now())?;
+    stored.trigger = stored.trigger.changed(ask, now)?;
     let verify = verify_of(&stored.trigger);
     let renewed = match secret.filter(|_| stored.trigger.kind == TriggerKind::Webhook) {
         Some(given) => Some(hooks::given(&given, verify)?),
@@ -177,15 +172,13 @@ pub async fn change(
     if own {
         stored.key_id = caller.grant.key.id;
     }
-    rows::save(&mut tx, &stored, begins).await?;
+    rows::save(work.conn(), &stored, begins).await?;
     if !stored.trigger.enabled {
-        firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), log.now()).await?;
+        firings::call_off(work.conn(), id, SkipReason::Disabled.as_str(), now).await?;
     }
     let about = json!({ "version": stored.trigger.version, "secret_changed": renewed.is_some() });
-    log.record(ctx, event_draft(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(event_draft(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
+    work.commit().await?;
     Ok(TriggerView { trigger: stored.trigger, secret: renewed })
 }
 
@@ -195,24 +188,21 @@ pub async fn change(
 /// Fails if the caller has no such trigger, or if it is not a webhook trigger.
 pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<TriggerView> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut stored = reachable(&mut tx, caller, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let mut stored = reachable(work.conn(), caller, id).await?;
     require_own(caller, &stored.trigger)?;
     if stored.trigger.kind != TriggerKind::Webhook {
         let message = "Only a trigger of the type `webhook` has a secret.";
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let secret = hooks::fresh(verify_of(&stored.trigger), &*ctx.chance);
     stored.secret = Some(secret.clone());
     stored.trigger.version += 1;
-    stored.trigger.updated_at = log.now();
-    rows::save(&mut tx, &stored, false).await?;
+    stored.trigger.updated_at = work.now();
+    rows::save(work.conn(), &stored, false).await?;
     let about = json!({ "version": stored.trigger.version, "secret_changed": true });
-    log.record(ctx, event_draft(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(event_draft(Kind::TriggerChanged, &stored.trigger, &caller.agent, about));
+    work.commit().await?;
     Ok(TriggerView { trigger: stored.trigger, secret: Some(secret) })
 }
 
@@ -222,17 +212,14 @@ pub async fn rotate(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<Trigge
 /// Fails if the caller has no such trigger.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: TriggerId) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let stored = reachable(&mut tx, caller, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let stored = reachable(work.conn(), caller, id).await?;
     require_own(caller, &stored.trigger)?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    rows::remove(&mut tx, id, log.now()).await?;
-    firings::call_off(&mut tx, id, SkipReason::Disabled.as_str(), log.now()).await?;
-    log.record(ctx, event_draft(Kind::TriggerRemoved, &stored.trigger, &caller.agent, json!({})));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    let now = work.now();
+    rows::remove(work.conn(), id, now).await?;
+    firings::call_off(work.conn(), id, SkipReason::Disabled.as_str(), now).await?;
+    work.record(event_draft(Kind::TriggerRemoved, &stored.trigger, &caller.agent, json!({})));
+    work.commit().await
 }
 
 /// Lists a trigger's firings, newest first.

@@ -1,5 +1,5 @@
 //! Provisioners of credentials for jobs (ARCP §9.8): the upstreams that the operator configured, behind the
-//! interface of `kernel/src/credentials/provisioners.rs`. `background/revoke.rs` revokes credentials.
+//! interface of `arcp/src/credentials/provisioners.rs`. `background/revoke.rs` revokes credentials.
 
 mod broker;
 mod development;

@@ -70,7 +70,8 @@ async fn the_servers_words_in_a_clients_mouth_change_nothing() {
     assert_eq!(ada.get(&format!("/intents/{id}")).await.ok(), before);
     // Also for a verifier that replays the log.
     let export = ada.get(&format!("/intents/{id}/export")).await;
-    let export: entente_domain::openintent::intents::export::Export = serde_json::from_str(&export.text).unwrap();
+    let export: entente_domain::openintent::intents::export::Export =
+        serde_json::from_str(&export.text).unwrap();
     let report = export.verify();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(report.event_count, 7);

@@ -47,6 +47,12 @@ async fn strict_mode_fills_options_and_wants_a_task_of_the_intent() {
     // The end of the task would have closed the channel.
     ada.post(&format!("/tasks/{}/cancel", task.as_str().unwrap()), json!({})).await.ok();
     ada.post(&channels, json!({ "name": "c", "task_id": task })).await.refused(422, "unprocessable");
+    // The end of an intent ends its tasks; the refusal names the cause.
+    let status = format!("/intents/{intent}/status");
+    for (seen, next) in [(1, "active"), (2, "completed")] {
+        ada.seen(&json!(seen)).post(&status, json!({ "status": next })).await.ok();
+    }
+    ada.post(&channels, json!({ "name": "d", "task_id": task })).await.refused(409, "intent_resolved");
     world.end().await;
 }
 

@@ -7,7 +7,8 @@ mod hostile;
 mod knowing;
 mod rough;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,8 +23,18 @@ fn kept(text: String) -> &'static str {
 }
 
 /// Returns a port that nothing listens on.
+///
+/// It is outside the range from which the system takes the ports of connections: between this choice and the start
+/// of the server, a connection of another test could get one of those.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).unwrap();
+    loop {
+        let port = 20_000 + first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn url(port: u16) -> String {

@@ -78,6 +78,9 @@ pub enum Disposition {
 
 impl PreparedEnvelope {
     /// Prepares an envelope that the gateway wrote itself.
+    ///
+    /// # Errors
+    /// The envelope cannot be serialized.
     pub fn own(envelope: Envelope) -> Outcome<Self> {
         let body = serde_json::to_string(&envelope.members)?;
         let warnings = envelope.warnings.clone();

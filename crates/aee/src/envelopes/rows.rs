@@ -249,6 +249,9 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
 }
 
 /// Loads an envelope.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<StoredEnvelope>> {
     let row = sqlx::query_as!(
         Row,
@@ -332,6 +335,9 @@ pub(crate) async fn insert(conn: &mut PgConnection, all: &[(&PreparedEnvelope, &
 }
 
 /// Loads those of these envelopes that are stored, by id.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load_all(conn: &mut PgConnection, ids: &[&str]) -> Outcome<HashMap<String, StoredEnvelope>> {
     let rows = sqlx::query_as!(
         Row,

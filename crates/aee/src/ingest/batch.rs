@@ -43,6 +43,9 @@ pub async fn put(
 /// Like [`put`], for a caller that works with the mailboxes `beside` in the same transaction.
 ///
 /// They are locked with the others, because two transactions that lock mailboxes in several steps may deadlock.
+///
+/// # Errors
+/// As [`put`].
 pub async fn put_beside(
     ctx: &Ctx,
     conn: &mut PgConnection,

@@ -28,6 +28,7 @@ pub struct IngestHandler {
 
 impl IngestHandler {
     /// Creates the batch handler of this server's writers.
+    #[must_use]
     pub fn new(ctx: &Ctx, node: NodeId) -> Self {
         Self { ctx: ctx.clone(), node }
     }

@@ -184,6 +184,9 @@ pub(super) async fn mark(conn: &mut PgConnection, entity: &str, ack: &Ack, now: 
 }
 
 /// Acknowledges one item that this server itself has processed.
+///
+/// # Errors
+/// A database error.
 pub async fn take_out(conn: &mut PgConnection, entity: &str, seq: i64, now: Timestamp) -> Outcome<()> {
     lock_rows(conn, &[entity]).await?;
     mark(conn, entity, &Ack::These(vec![seq]), now).await

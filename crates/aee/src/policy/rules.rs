@@ -13,8 +13,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::policy::version;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, not_found, refuse};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found, refuse};
 
 /// A rule with its name.
 #[derive(Debug, Clone)]
@@ -48,9 +47,8 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
     caller.require(Scope::Admin)?;
     check_name("name", &name)?;
     let rule = rule.check()?.rule;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let known = load(&mut tx).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let known = load(work.conn()).await?;
     if let Some(same) = known.iter().find(|one| one.name == name && one.rule == rule) {
         return Ok(same.clone());
     }
@@ -59,14 +57,12 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
             format!("There are {RULES} rules, as many as there may be. Take some away, or say more in one.");
         return Err(refuse(Code::Unprocessable, message));
     }
-    let named = Named { name, rule, updated_by: caller.principal().to_owned(), updated_at: log.now() };
-    save(&mut tx, &named).await?;
-    version::bump(&mut tx).await?;
+    let named = Named { name, rule, updated_by: caller.principal().to_owned(), updated_at: work.now() };
+    save(work.conn(), &named).await?;
+    version::bump(work.conn()).await?;
     let payload = json!({ "name": named.name, "rule": named.rule });
-    log.record(ctx, Draft::of(Kind::EnvelopeRuleSet, caller.principal(), payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(Draft::of(Kind::EnvelopeRuleSet, caller.principal(), payload));
+    work.commit().await?;
     Ok(named)
 }
 
@@ -76,17 +72,13 @@ pub async fn set(ctx: &Ctx, caller: &Caller, name: String, rule: Rule) -> Outcom
 /// Fails if the scope `admin` is missing, or if there is no such rule.
 pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    if !delete(&mut tx, name).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    if !delete(work.conn(), name).await? {
         return Err(not_found("rule"));
     }
-    version::bump(&mut tx).await?;
-    log.record(ctx, Draft::of(Kind::EnvelopeRuleRemoved, caller.principal(), json!({ "name": name })));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    version::bump(work.conn()).await?;
+    work.record(Draft::of(Kind::EnvelopeRuleRemoved, caller.principal(), json!({ "name": name })));
+    work.commit().await
 }
 
 /// Loads all rules, in the order of their names.

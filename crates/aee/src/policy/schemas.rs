@@ -17,8 +17,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::policy::version;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, not_found, refuse, run_blocking, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, refuse, run_blocking, unknown};
 
 /// A published schema, or one of the protocol's own.
 #[derive(Debug, Clone)]
@@ -88,25 +87,23 @@ pub async fn publish(
     }
     let (read, text) = run_blocking(move || (Schema::read(text.as_bytes()), text)).await?;
     read?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let before = find(&mut tx, &subject).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let before = find(work.conn(), &subject).await?;
     match &before {
         Some(before) => require_owner(caller, before)?,
-        None => require_room(&mut tx, caller).await?,
+        None => require_room(work.conn(), caller).await?,
     }
     let strictness = strictness.or(before.as_ref().map(|before| before.strictness)).unwrap_or_default();
     if let Some(before) = before.filter(|before| before.text == text && before.strictness == strictness) {
         return Ok(before);
     }
-    let updated = Some((caller.principal().to_owned(), log.now()));
+    let now = work.now();
+    let updated = Some((caller.principal().to_owned(), now));
     let published = Published { subject, text, strictness, updated };
-    let version = version::bump(&mut tx).await?;
-    save(&mut tx, &published, caller.principal(), log.now(), version).await?;
-    log.record(ctx, Draft::of(Kind::EnvelopeSchemaPublished, caller.principal(), event_payload(&published)));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let version = version::bump(work.conn()).await?;
+    save(work.conn(), &published, caller.principal(), now, version).await?;
+    work.record(Draft::of(Kind::EnvelopeSchemaPublished, caller.principal(), event_payload(&published)));
+    work.commit().await?;
     Ok(published)
 }
 
@@ -116,17 +113,13 @@ pub async fn publish(
 /// Fails if the scope is missing, if there is no such schema, or if it belongs to another principal.
 pub async fn withdraw(ctx: &Ctx, caller: &Caller, subject: &Subject) -> Outcome<()> {
     caller.require(Scope::MailWrite)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let before = find(&mut tx, subject).await?.ok_or_else(|| not_found("schema"))?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let before = find(work.conn(), subject).await?.ok_or_else(|| not_found("schema"))?;
     require_owner(caller, &before)?;
-    delete(&mut tx, subject).await?;
-    version::bump(&mut tx).await?;
-    log.record(ctx, Draft::of(Kind::EnvelopeSchemaWithdrawn, caller.principal(), event_payload(&before)));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    delete(work.conn(), subject).await?;
+    version::bump(work.conn()).await?;
+    work.record(Draft::of(Kind::EnvelopeSchemaWithdrawn, caller.principal(), event_payload(&before)));
+    work.commit().await
 }
 
 fn event_payload(published: &Published) -> serde_json::Value {

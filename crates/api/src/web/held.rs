@@ -1,5 +1,5 @@
 //! Tasks of envelopes that wait for a person's approval (`requires.human_approval`, AEE §3), in the inbox of
-//! the possible approvers: their content and the two decisions. `kernel/src/approvals.rs` determines the
+//! the possible approvers: their content and the two decisions. `aee/src/approvals.rs` determines the
 //! approvers; nobody else sees the tasks.
 
 use actix_web::web;

@@ -1,7 +1,7 @@
 //! Web pages for people, rendered on the server. They work without JavaScript and style sheets; with
 //! JavaScript they update themselves (`live.rs`) and support the keyboard.
 //!
-//! A page is authorised by a login cookie, which holds an ordinary key (`kernel/src/people.rs`): a page is a
+//! A page is authorised by a login cookie, which holds an ordinary key (`kernel/src/identity/people.rs`): a page is a
 //! caller like any other, and sees and does only as much as its key allows. The cookie is valid for pages
 //! only, not under `/api`. No GET changes state; every form is checked twice (`guard.rs`). The API's
 //! documentation (`docs.rs`) is public. Domain decisions and SQL are elsewhere.

@@ -1,5 +1,5 @@
 //! Pages of envelope threads (AEE §5.3): senders, recipients, and the tree of answers. They show the same as
-//! `http/threads.rs`; a person sees the envelopes that they are a party to.
+//! `http/aee/threads.rs`; a person sees the envelopes that they are a party to.
 
 use actix_web::http::StatusCode;
 use actix_web::web;

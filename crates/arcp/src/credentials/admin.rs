@@ -10,8 +10,7 @@ use sqlx::PgConnection;
 
 use super::rows;
 use crate::Ctx;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Filters for listing credentials.
 #[derive(Debug, Default)]
@@ -136,21 +135,19 @@ async fn one(conn: &mut PgConnection, id: CredentialId) -> Outcome<Vec<Listed>> 
 /// The scope `admin` is missing; the credential does not exist.
 pub async fn retry(ctx: &Ctx, caller: &Caller, id: CredentialId) -> Outcome<Vec<Listed>> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    if one(&mut tx, id).await?.is_empty() {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    if one(work.conn(), id).await?.is_empty() {
         return Err(not_found("credential"));
     }
-    let again = rows::again(&mut tx, id, log.now()).await?;
+    let now = work.now();
+    let again = rows::again(work.conn(), id, now).await?;
     if again > 0 {
         let payload = json!({ "credential_id": id, "values": again });
-        log.record(ctx, Draft::of(Kind::CredentialRetried, &caller.agent, payload));
-        log.save(&mut tx).await?;
+        work.record(Draft::of(Kind::CredentialRetried, &caller.agent, payload));
     }
-    let after = one(&mut tx, id).await?;
-    tx.commit().await?;
+    let after = one(work.conn(), id).await?;
+    work.commit().await?;
     if again > 0 {
-        ctx.feed.notify_committed(IntentId::SYSTEM);
         ctx.state.provisioners.ring();
     }
     Ok(after)

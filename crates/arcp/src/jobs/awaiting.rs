@@ -1,5 +1,5 @@
 //! Job events while a job waits for a person (binding moments): one `status` event when it begins to wait,
-//! one when it resumes. Questions and answers stay in `kernel/src/moments.rs` and never enter a job's events.
+//! one when it resumes. Questions and answers stay in `moments/src` and never enter a job's events.
 
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::Timestamp;
@@ -28,12 +28,16 @@ pub struct Waiting {
 
 impl Waiting {
     /// Locks these jobs.
+    ///
+    /// # Errors
+    /// A database error; a stored value is invalid.
     pub async fn take(conn: &mut PgConnection, ids: &[JobId], now: Timestamp) -> Outcome<Self> {
         let locked = if ids.is_empty() { None } else { Some(LockedJobs::take(conn, ids, &[], now).await?) };
         Ok(Self { locked, said: false })
     }
 
     /// Returns one of the locked jobs.
+    #[must_use]
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.locked.as_ref()?.job(id).ok()
     }
@@ -58,6 +62,9 @@ impl Waiting {
     }
 
     /// Writes the appended events.
+    ///
+    /// # Errors
+    /// A database error.
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         match self.locked.as_mut().filter(|_| self.said) {
             Some(locked) => locked.save(ctx, conn).await,

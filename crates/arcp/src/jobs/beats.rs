@@ -103,8 +103,11 @@ async fn beat_once(ctx: &Ctx, caller: &Caller, ask: &BeatAsk) -> Outcome<Beat> {
     let until = now + ctx.state.jobs.claim;
     let claims: Vec<(JobId, Digest)> =
         held.iter().map(|one| (one.job_id, token_digest(&one.token))).collect();
-    let kept =
-        if held.is_empty() { BTreeMap::new() } else { writes::extend(&mut conn, &claims, until, now).await? };
+    let kept = if held.is_empty() {
+        BTreeMap::new()
+    } else {
+        writes::extend(&mut conn, &claims, until, now).await?
+    };
     Ok(Beat {
         directive,
         cancel: kept.iter().filter(|(_, cancel)| **cancel).map(|(id, _)| *id).collect(),

@@ -317,7 +317,7 @@ impl LockedJobs {
         self.save_bills(ctx, conn).await?;
         self.save_ends(ctx, conn).await?;
         for log in self.logs.values() {
-            if !log.recorded.is_empty() {
+            if log.has_advanced() {
                 log.save(conn).await?;
             }
         }
@@ -348,7 +348,7 @@ impl LockedJobs {
             }
         }
         for (intent, log) in &self.logs {
-            if !log.recorded.is_empty() {
+            if log.has_advanced() {
                 ctx.feed.notify_committed(*intent);
             }
         }

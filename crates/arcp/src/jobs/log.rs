@@ -152,6 +152,9 @@ pub(super) async fn known(
 }
 
 /// Events of a job after a number, oldest first: up to `limit`, and little more than `bytes` bytes.
+///
+/// # Errors
+/// A database error.
 pub async fn after(
     conn: &mut PgConnection,
     job: JobId,

@@ -16,9 +16,8 @@ use super::locked::LockedJobs;
 use super::log::{self, Stored};
 use super::{rows, writes};
 use crate::Ctx;
-use entente_kernel::Outcome;
 use entente_kernel::due::run_each;
-use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{IntentTx, Outcome};
 
 /// Applies the due effects to up to `limit` jobs and returns the number of changes.
 ///
@@ -61,24 +60,16 @@ async fn follow_ends(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !writes::any_failed(&ctx.pool, ctx.now()).await? {
         return Ok(0);
     }
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let failed = writes::failed(&mut tx, ctx.now(), limit).await?;
-    let expired = expired(&mut tx, &failed).await?;
-    if !expired.is_empty() {
-        let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-        for job in &expired {
-            let payload = json!({
-                "job_id": job.id, "agent": job.agent, "principal": job.principal, "expired_at": job.expires_at,
-            });
-            log.record(ctx, Draft::of(Kind::JobLeaseExpired, SYSTEM, payload));
-        }
-        log.save(&mut tx).await?;
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+    let failed = writes::failed(work.conn(), ctx.now(), limit).await?;
+    for job in expired(work.conn(), &failed).await? {
+        let payload = json!({
+            "job_id": job.id, "agent": job.agent, "principal": job.principal, "expired_at": job.expires_at,
+        });
+        work.record(Draft::of(Kind::JobLeaseExpired, SYSTEM, payload));
     }
-    let stopped = writes::stop_children(&mut tx, &failed, ctx.now()).await?;
-    tx.commit().await?;
-    if !expired.is_empty() {
-        ctx.feed.notify_committed(IntentId::SYSTEM);
-    }
+    let stopped = writes::stop_children(work.conn(), &failed, ctx.now()).await?;
+    work.commit().await?;
     Ok(stopped)
 }
 

@@ -17,8 +17,7 @@ use crate::Ctx;
 use crate::jobs;
 use crate::jobs::log::EVENT;
 use crate::session_rows::counters;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, unknown};
+use entente_kernel::{Caller, IntentTx, Outcome, unknown};
 
 /// Maximum number of events numbered in one transaction.
 const EVENTS: i64 = 1_000;
@@ -48,26 +47,22 @@ pub async fn observed(
     job: JobId,
     allowed: bool,
 ) -> Outcome<()> {
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let target = sqlx::query_scalar!(
         "-- session_follows::target
          SELECT principal FROM jobs WHERE id = $1",
         job.uuid()
     )
-    .fetch_optional(&mut *tx)
+    .fetch_optional(work.conn())
     .await?;
     // A job that does not exist has no owner.
     let Some(target) = target else { return Ok(()) };
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let payload = json!({
         "job_id": job, "session_id": session, "subscriber": caller.agent, "target_principal": target,
         "decision": if allowed { "allowed" } else { "denied" },
     });
-    log.record(ctx, Draft::of(Kind::JobObserved, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    work.record(Draft::of(Kind::JobObserved, &caller.agent, payload));
+    work.commit().await
 }
 
 struct FollowState {

@@ -3,7 +3,7 @@
 //!
 //! `envelope.rs` parses frames, `wire.rs` writes them, `features.rs` negotiates features, `dialects.rs` and
 //! `legacy.rs` handle client differences, `lines.rs` splits large chunks for stdio, and `tokens.rs` checks resume and
-//! signed tokens. Sessions are stored by `crates/kernel/src/arcp/sessions.rs`; jobs are in `jobs.rs`.
+//! signed tokens. Sessions are stored by `crates/arcp/src/sessions.rs`; jobs are in `jobs.rs`.
 
 pub mod dialects;
 pub mod dialogue;

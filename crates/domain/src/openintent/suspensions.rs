@@ -192,13 +192,7 @@ impl After {
 impl Suspension {
     /// Creates the `n`th question of an intent.
     #[must_use]
-    pub fn new(
-        asked: &Asked,
-        intent_id: IntentId,
-        n: i64,
-        by: Author<'_>,
-        now: Timestamp,
-    ) -> Self {
+    pub fn new(asked: &Asked, intent_id: IntentId, n: i64, by: Author<'_>, now: Timestamp) -> Self {
         Self {
             intent_id,
             id: asked.id.clone(),

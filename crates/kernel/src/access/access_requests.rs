@@ -14,8 +14,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::access::membership;
-use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, access, idempotency, not_found, unknown};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, access, not_found, unknown};
 
 /// Requests access to an intent; the caller needs no access for this (RFC-0011).
 ///
@@ -29,27 +28,22 @@ pub async fn request(
     once: Option<&Idempotency>,
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    membership::find(&mut tx, &ask.principal_id, intent_id, ctx.now())
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    membership::find(work.conn(), &ask.principal_id, intent_id, ctx.now())
         .await?
         .ok_or_else(|| not_found("intent"))?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let request = requests::request(ask, intent_id, AccessRequestId::mint(now, &*ctx.chance), now)?;
-    insert(&mut tx, &request).await?;
+    insert(work.conn(), &request).await?;
     let payload = json!({
         "request_id": request.id, "principal_id": request.principal_id, "principal_type": request.principal_type,
         "requested_permission": request.requested_permission, "reason": request.reason,
     });
-    log.record(ctx, Draft::of(Kind::AccessRequested, &request.principal_id, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &request, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(request)
+    work.record(Draft::of(Kind::AccessRequested, &request.principal_id, payload));
+    work.finish(request).await
 }
 
 /// Returns the newest [`PAGE`] requests for access to an intent, oldest first: all of these for callers that
@@ -99,12 +93,11 @@ pub async fn decide(
 ) -> Outcome<AccessRequest> {
     caller.require(Scope::IntentsWrite)?;
     domain::check_reason(reason.as_deref())?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
     let judge = caller.acting_as(decided_by.to_owned());
-    membership::require_manager(&mut tx, &judge, intent_id, ctx.now()).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let found = load(&mut tx, intent_id, Some(id)).await?.pop();
+    membership::require_manager(work.conn(), &judge, intent_id, ctx.now()).await?;
+    let now = work.now();
+    let found = load(work.conn(), intent_id, Some(id)).await?.pop();
     let pending = found.filter(|request| request.status == RequestStatus::Pending);
     let mut request = pending.ok_or_else(|| not_found("pending access request"))?;
     request.decided_by = Some(decided_by.to_owned());
@@ -119,12 +112,13 @@ pub async fn decide(
                 expires_at,
                 reason,
             };
-            access::check_room(access::load(&mut tx, intent_id, now).await?.entries.len() + 1)?;
+            access::check_room(access::load(work.conn(), intent_id, now).await?.entries.len() + 1)?;
             let entry = domain::grant(ask, intent_id, decided_by, EntryId::mint(now, &*ctx.chance), now)?;
-            access::insert(&mut tx, std::slice::from_ref(&entry)).await?;
+            access::insert(work.conn(), std::slice::from_ref(&entry)).await?;
             request.status = RequestStatus::Approved;
-            log.record(ctx, Draft::of(Kind::AccessGranted, decided_by, access::event_payload(&entry)));
-            access::take_from_outsiders(&mut tx, ctx, &mut log, decided_by).await?;
+            work.record(Draft::of(Kind::AccessGranted, decided_by, access::event_payload(&entry)));
+            let (conn, log) = work.parts();
+            access::take_from_outsiders(conn, ctx, log, decided_by).await?;
             Kind::AccessRequestApproved
         }
         Judgement::Deny => {
@@ -132,14 +126,11 @@ pub async fn decide(
             Kind::AccessRequestDenied
         }
     };
-    save_decision(&mut tx, &request).await?;
+    save_decision(work.conn(), &request).await?;
     let payload =
         json!({ "request_id": id, "principal_id": request.principal_id, "reason": request.decision_reason });
-    log.record(ctx, Draft::of(kind, decided_by, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(request)
+    work.record(Draft::of(kind, decided_by, payload));
+    work.finish(request).await
 }
 
 struct Row {

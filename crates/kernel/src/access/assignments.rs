@@ -15,7 +15,7 @@ use crate::access::governance;
 use crate::access::governance::Attempt;
 use crate::access::membership;
 use crate::log::writer::IntentLog;
-use crate::{Caller, Ctx, Outcome, idempotency, not_found};
+use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 /// Role that a retry gives an agent that had no assignment.
 const RETRIED_AS: &str = "worker";
@@ -64,28 +64,27 @@ pub async fn assign(
     caller.require(Scope::IntentsWrite)?;
     check_name("agent_id", agent_id)?;
     check_name("role", role)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     if role == "coordinator" {
         membership.access.require_manager()?;
     }
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "assign_agent" };
-    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, false).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let assignment = put(&mut tx, ctx, &mut log, &caller.agent, agent_id, role).await?;
-    let now = log.now();
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &assignment, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(assignment)
+    let mut work = governance::admit_assignment(caller, work, attempt, agent_id, false).await?;
+    let (conn, log) = work.parts();
+    let assignment = put(conn, ctx, log, &caller.agent, agent_id, role).await?;
+    work.finish(assignment).await
 }
 
 /// Assigns an agent within an operation; the operation has checked the names and the permission.
+///
+/// # Errors
+/// A database error.
 pub async fn put(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -113,20 +112,17 @@ pub async fn put(
 /// The intent does not exist or is not writable; the agent is not assigned to it.
 pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "unassign_agent" };
-    let mut tx = governance::admit_assignment(ctx, caller, tx, attempt, agent_id, true).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    if !delete(&mut tx, intent_id, agent_id).await? {
+    let mut work = governance::admit_assignment(caller, work, attempt, agent_id, true).await?;
+    if !delete(work.conn(), intent_id, agent_id).await? {
         return Err(not_found("assignment"));
     }
-    log.record(ctx, Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(())
+    work.record(Draft::of(Kind::AgentUnassigned, &caller.agent, json!({ "agent_id": agent_id })));
+    work.commit().await
 }
 
 /// Another attempt at an intent, announced to an agent (RFC-0010, OI-11.5.2).
@@ -146,6 +142,9 @@ pub struct Retry<'a> {
 
 /// Assigns each agent once to the log's intent for another attempt and records it, on behalf of the server;
 /// agents that are assigned already keep their role.
+///
+/// # Errors
+/// A database error.
 pub async fn retry(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -183,6 +182,9 @@ pub async fn retry(
 
 /// Assigns an agent in the role it was appointed to (RFC-0013), within that operation; returns its previous
 /// role.
+///
+/// # Errors
+/// A database error.
 pub async fn take_up(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -219,6 +221,9 @@ pub struct Appointment<'a> {
 
 /// Undoes such an assignment within the operation that ends the appointment: restores the previous role,
 /// unless it was changed since.
+///
+/// # Errors
+/// A database error.
 pub async fn lay_down(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -307,6 +312,9 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
 }
 
 /// Inserts an assignment, or updates the agent's existing one, which keeps its id.
+///
+/// # Errors
+/// A database error.
 pub async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
     let saved = sqlx::query_as!(
         Assignment,

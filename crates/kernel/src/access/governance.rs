@@ -11,19 +11,21 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::{VIOLATION_PAUSE_SECONDS, VIOLATIONS_TOLD};
 use entente_domain::log::events::{Draft, Kind};
-use entente_domain::openintent::governance::{GovernancePolicy, Violation};
+use entente_domain::openintent::governance::GovernancePolicy;
 use entente_domain::refusal::Refusal;
+use entente_domain::refusal::violation::Violation;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::access::membership::Membership;
-use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, Tx};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, Tx};
 
 /// An attempted operation: its agent, its intent, and its name in the log.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
+    /// The intent that the operation works on.
     pub intent_id: IntentId,
+    /// The agent's membership in the intent.
     pub membership: &'a Membership,
     /// The agent whose access `membership` describes.
     pub agent: &'a str,
@@ -31,20 +33,43 @@ pub struct Attempt<'a> {
     pub operation: &'static str,
 }
 
-/// Admits an operation that works on an intent, and returns the transaction unchanged; call it under the
-/// intent's lock and before the first write.
+/// Admits an operation that works on an intent, and returns its transaction unchanged; call it before the first
+/// write.
 ///
 /// # Errors
-/// [`Code::GovernanceViolation`], which is recorded in the log.
-pub async fn admit(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attempt<'_>) -> Outcome<Tx> {
+/// [`GovernanceViolation`](entente_domain::refusal::Code::GovernanceViolation), which is recorded in the log.
+pub async fn admit<'a>(
+    caller: &'a Caller,
+    mut work: IntentTx<'a>,
+    attempt: Attempt<'_>,
+) -> Outcome<IntentTx<'a>> {
+    match may_work(work.conn(), attempt.intent_id, attempt.membership, attempt.agent).await? {
+        Ok(()) => Ok(work),
+        Err(refusal) => refuse(caller, work, attempt, refusal).await,
+    }
+}
+
+/// As [`admit`], for an operation with a transaction of another kind.
+///
+/// # Errors
+/// As [`admit`].
+pub async fn admit_tx(ctx: &Ctx, caller: &Caller, mut tx: Tx, attempt: Attempt<'_>) -> Outcome<Tx> {
     match may_work(&mut tx, attempt.intent_id, attempt.membership, attempt.agent).await? {
         Ok(()) => Ok(tx),
-        Err(refusal) => refuse(ctx, caller, tx, attempt, refusal).await,
+        Err(refusal) if refusal.violation.is_none() => Err(refusal.into()),
+        Err(refusal) => {
+            tx.rollback().await?;
+            let work = IntentTx::begin(ctx, caller, attempt.intent_id, None).await?;
+            record(work, attempt, refusal).await
+        }
     }
 }
 
 /// Whether the policy lets an agent work, for operations that check many agents at once and record no
 /// violations.
+///
+/// # Errors
+/// A database error; the stored policy is invalid.
 pub async fn may_work(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -56,22 +81,21 @@ pub async fn may_work(
         .map_or(Ok(()), |policy| policy.judge_write(agent, membership.assigned)))
 }
 
-/// As [`admit`], for the cost `adding` after `spent`; called under the intent's lock.
+/// As [`admit`], for the cost `adding` after `spent`.
 ///
 /// # Errors
 /// As [`admit`].
-pub async fn admit_cost(
-    ctx: &Ctx,
-    caller: &Caller,
-    mut tx: Tx,
+pub async fn admit_cost<'a>(
+    caller: &'a Caller,
+    mut work: IntentTx<'a>,
     attempt: Attempt<'_>,
     spent: Amount,
     adding: Amount,
-) -> Outcome<Tx> {
-    let Some(policy) = policy(&mut tx, attempt.intent_id, attempt.membership).await? else { return Ok(tx) };
-    match policy.judge_cost(spent, adding) {
-        Ok(()) => Ok(tx),
-        Err(refusal) => refuse(ctx, caller, tx, attempt, refusal).await,
+) -> Outcome<IntentTx<'a>> {
+    let policy = policy(work.conn(), attempt.intent_id, attempt.membership).await?;
+    match policy.map_or(Ok(()), |policy| policy.judge_cost(spent, adding)) {
+        Ok(()) => Ok(work),
+        Err(refusal) => refuse(caller, work, attempt, refusal).await,
     }
 }
 
@@ -79,54 +103,64 @@ pub async fn admit_cost(
 ///
 /// # Errors
 /// As [`admit`].
-pub async fn admit_assignment(
-    ctx: &Ctx,
-    caller: &Caller,
-    mut tx: Tx,
+pub async fn admit_assignment<'a>(
+    caller: &'a Caller,
+    mut work: IntentTx<'a>,
     attempt: Attempt<'_>,
     agent: &str,
     leaves: bool,
-) -> Outcome<Tx> {
-    let Some(policy) = policy(&mut tx, attempt.intent_id, attempt.membership).await? else { return Ok(tx) };
+) -> Outcome<IntentTx<'a>> {
+    let policy = policy(work.conn(), attempt.intent_id, attempt.membership).await?;
+    let Some(policy) = policy else { return Ok(work) };
     let manages =
         attempt.membership.access.manages() || attempt.membership.coordinates || caller.has(Scope::Admin);
     let judge = if leaves { GovernancePolicy::judge_removal } else { GovernancePolicy::judge_assignment };
     match judge(&policy, attempt.agent, manages, agent) {
-        Ok(()) => Ok(tx),
-        Err(refusal) => refuse(ctx, caller, tx, attempt, refusal).await,
+        Ok(()) => Ok(work),
+        Err(refusal) => refuse(caller, work, attempt, refusal).await,
     }
 }
 
 /// Rolls the operation back, and records the violation.
-pub async fn refuse<T>(
-    ctx: &Ctx,
-    caller: &Caller,
-    tx: Tx,
+///
+/// # Errors
+/// Always: the refusal.
+pub async fn refuse<'a, T>(
+    caller: &'a Caller,
+    work: IntentTx<'a>,
     attempt: Attempt<'_>,
     refusal: Refusal,
 ) -> Outcome<T> {
-    let Some(violation) = refusal.violation.as_deref() else { return Err(refusal.into()) };
-    let Attempt { intent_id, agent, operation, .. } = attempt;
+    if refusal.violation.is_none() {
+        return Err(refusal.into());
+    }
     // None of the operation's writes may stay, only the record of the violation.
-    tx.rollback().await?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    if is_news(&mut tx, intent_id, agent, violation, log.now()).await? {
+    record(work.restart(caller).await?, attempt, refusal).await
+}
+
+/// Records the violation in a fresh transaction, unless it was recorded shortly before.
+async fn record<T>(mut work: IntentTx<'_>, attempt: Attempt<'_>, refusal: Refusal) -> Outcome<T> {
+    let Attempt { intent_id, agent, operation, .. } = attempt;
+    let now = work.now();
+    if let Some(violation) = refusal.violation.as_deref()
+        && is_news(work.conn(), intent_id, agent, violation, now).await?
+    {
         let mut payload = json!({ "operation": operation, "agent_id": agent, "message": refusal.message });
         if let (Some(members), Value::Object(said)) =
             (payload.as_object_mut(), serde_json::to_value(violation)?)
         {
             members.extend(said);
         }
-        log.record(ctx, Draft::of(Kind::GovernanceViolation, agent, payload));
-        log.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.notify_committed(intent_id);
+        work.record(Draft::of(Kind::GovernanceViolation, agent, payload));
+        work.commit().await?;
     }
     Err(AppError::Refused(refusal))
 }
 
 /// Loads an intent's policy; `None` if it has none, which `membership` tells without a query.
+///
+/// # Errors
+/// A database error; the stored policy is invalid.
 pub async fn policy(
     conn: &mut PgConnection,
     id: IntentId,
@@ -147,6 +181,9 @@ pub async fn policy(
 }
 
 /// As [`policy`], with the default policy, which allows everything, if there is none.
+///
+/// # Errors
+/// As [`policy`].
 pub async fn of_or_none(
     conn: &mut PgConnection,
     id: IntentId,
@@ -156,6 +193,9 @@ pub async fn of_or_none(
 }
 
 /// Returns the agents assigned to an intent.
+///
+/// # Errors
+/// A database error.
 pub async fn assigned(conn: &mut PgConnection, id: IntentId) -> Outcome<Vec<String>> {
     let agents = sqlx::query_scalar!(
         "-- governance::assigned

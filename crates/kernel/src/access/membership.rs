@@ -29,6 +29,9 @@ pub struct Membership {
 }
 
 /// Loads the membership of `agent` in an intent; `None` if there is no such intent.
+///
+/// # Errors
+/// As [`find_all`].
 pub async fn find(
     conn: &mut PgConnection,
     agent: &str,
@@ -40,6 +43,9 @@ pub async fn find(
 }
 
 /// Loads the memberships of these agents; pairs whose intent does not exist are left out.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn find_all(
     conn: &mut PgConnection,
     asked: &[(IntentId, &str)],
@@ -87,6 +93,9 @@ pub async fn find_all(
 }
 
 /// Returns those of these agents that may write to their intent.
+///
+/// # Errors
+/// As [`find_all`].
 pub async fn writers(
     conn: &mut PgConnection,
     asked: &[(IntentId, &str)],
@@ -129,6 +138,9 @@ pub async fn require(
 /// Requires that the caller manages access: as an admin of the intent in its own right, or with the scope `admin`.
 ///
 /// With that scope an operator regains an intent that has no admins left.
+///
+/// # Errors
+/// The intent does not exist; the caller neither manages its access nor has the scope `admin`.
 pub async fn require_manager(
     conn: &mut PgConnection,
     caller: &Caller,

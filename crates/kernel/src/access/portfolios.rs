@@ -52,7 +52,14 @@ pub(crate) async fn members(
 /// # Errors
 /// The portfolio does not exist, or the caller may not see it.
 pub(crate) async fn require(conn: &mut PgConnection, caller: &Caller, id: PortfolioId) -> Outcome<()> {
-    let onlooker = Onlooker { portfolio: id, agent: &caller.agent, admin: caller.has(Scope::Admin) };
-    let found = members(conn, &[onlooker]).await?.pop().flatten();
+    let found = sqlx::query_scalar!(
+        r#"-- portfolios::visible
+         SELECT 1 AS "one!" FROM portfolios WHERE id = $1 AND (created_by = $2 OR $3)"#,
+        id.uuid(),
+        caller.agent,
+        caller.has(Scope::Admin)
+    )
+    .fetch_optional(conn)
+    .await?;
     found.map(drop).ok_or_else(|| not_found("portfolio"))
 }

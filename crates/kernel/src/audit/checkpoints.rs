@@ -15,7 +15,6 @@ use entente_domain::log::checkpoints::{Anchor, Checkpoint, CheckpointScope};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::log::merkle::{Step, Tree};
 use entente_domain::refusal::{Code, Refusal};
-use entente_domain::traces::Trace;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -25,8 +24,7 @@ use crate::audit::checkpoints::rows::{Row, grown, insert, leaves, save_anchor};
 pub(crate) use crate::audit::checkpoints::rows::{bare, load, of_log};
 use crate::identity::server_keys;
 use crate::intents;
-use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, run_blocking};
 
 /// Takes a checkpoint of an intent's log or of the system log (the nil intent), unless the log is damaged.
 ///
@@ -44,15 +42,12 @@ pub async fn create(
         intents::load(&mut connection, log).await?.ok_or_else(|| not_found("intent"))?;
     }
     let tree = whole(ctx, log).await?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let made = take(ctx, &mut tx, log, &tree, caller.principal(), caller.trace).await?;
-    idempotency::keep(&mut tx, caller, once, &made, ctx.now()).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(made)
+    let made = take(ctx, &mut work, log, &tree, caller.principal()).await?;
+    work.finish(made).await
 }
 
 /// Takes the checkpoints that are due, of logs that have grown by `every` events since their last one; it
@@ -83,14 +78,13 @@ pub async fn take_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
             }
             Err(failure) => return Err(failure),
         };
-        let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-        if grown(&mut tx, log).await? < every {
+        let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+        if grown(work.conn(), log).await? < every {
             // Another server already took it.
             continue;
         }
-        take(ctx, &mut tx, log, &tree, SYSTEM, None).await?;
-        tx.commit().await?;
-        ctx.feed.notify_committed(IntentId::SYSTEM);
+        take(ctx, &mut work, log, &tree, SYSTEM).await?;
+        work.commit().await?;
         taken += 1;
     }
     Ok(taken)
@@ -115,24 +109,21 @@ async fn whole(ctx: &Ctx, log: IntentId) -> Outcome<Tree> {
 
 async fn take(
     ctx: &Ctx,
-    conn: &mut PgConnection,
+    work: &mut IntentTx<'_>,
     of: IntentId,
     tree: &Tree,
     actor: &str,
-    trace: Option<Trace>,
 ) -> Outcome<Checkpoint> {
-    let mut log = IntentLog::open(conn, IntentId::SYSTEM, trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let id = CheckpointId::mint(now, &*ctx.chance);
     let made = Checkpoint::take(of, tree, id, now, &ctx.server_keys.signer)?;
-    insert(conn, &made).await?;
+    insert(work.conn(), &made).await?;
     let payload = json!({
         "checkpoint_id": made.checkpoint_id, "intent_id": made.intent_id, "scope": made.scope,
         "merkle_root": made.merkle_root, "event_count": made.event_count, "last_sequence": made.last_sequence,
         "signed_by": made.signed_by, "signature": made.signature,
     });
-    log.record(ctx, Draft::of(Kind::CheckpointCreated, actor, payload));
-    log.save(conn).await?;
+    work.record(Draft::of(Kind::CheckpointCreated, actor, payload));
     Ok(made)
 }
 
@@ -315,22 +306,18 @@ pub struct AnchorAsk {
 /// invalid.
 pub async fn anchor(ctx: &Ctx, caller: &Caller, id: CheckpointId, ask: AnchorAsk) -> Outcome<Checkpoint> {
     caller.require(Scope::Admin)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let anchored_at = rfc3339(ask.anchored_at.unwrap_or(log.now()));
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let anchored_at = rfc3339(ask.anchored_at.unwrap_or(work.now()));
     let anchor = Anchor { anchored_at, ..ask.anchor }.check()?;
-    let found = load(&mut tx, id).await?.ok_or_else(|| not_found("checkpoint"))?;
+    let found = load(work.conn(), id).await?.ok_or_else(|| not_found("checkpoint"))?;
     let signed = found.anchored(anchor, &ctx.server_keys.signer).map_err(|why| {
         let message = format!(
             "The checkpoint is not signed again with its anchor: {why}. Take a new one, and anchor that."
         );
         Refusal::new(Code::Unprocessable, message)
     })?;
-    save_anchor(&mut tx, &signed).await?;
+    save_anchor(work.conn(), &signed).await?;
     let payload = json!({ "checkpoint_id": id, "anchor": signed.anchor, "signature": signed.signature });
-    log.record(ctx, Draft::of(Kind::CheckpointAnchored, caller.principal(), payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(signed)
+    work.record(Draft::of(Kind::CheckpointAnchored, caller.principal(), payload));
+    work.finish(signed).await
 }

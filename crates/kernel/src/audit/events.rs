@@ -17,9 +17,9 @@ use crate::access::governance::Attempt;
 use crate::access::membership;
 use crate::identity::identities;
 use crate::log::GlobalPosition;
-use crate::log::writer::{IntentLog, digest};
+use crate::log::writer::digest;
 use crate::pages::{Measure, Page};
-use crate::{AppError, Caller, Ctx, Outcome, idempotency};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome};
 
 /// Filters for listing an intent's events.
 #[derive(Debug, Clone, Default)]
@@ -65,28 +65,24 @@ pub async fn append(
 ) -> Outcome<Event> {
     caller.require(Scope::IntentsWrite)?;
     check_posted(&draft)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &draft.actor, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership =
+        membership::require(work.conn(), &draft.actor, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     let attempt = Attempt { intent_id, membership: &membership, agent: &draft.actor, operation: "log_event" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
+    let mut work = governance::admit(caller, work, attempt).await?;
     if draft.proof.is_some() {
-        let known = identities::load(&mut tx, &draft.actor).await?;
+        let known = identities::load(work.conn(), &draft.actor).await?;
         draft.proof_verified =
-            judge_event(intent_id, &draft, known.as_ref(), log.now(), ctx.settings.strict)?;
+            judge_event(intent_id, &draft, known.as_ref(), work.now(), ctx.settings.strict)?;
     }
-    log.record(ctx, draft);
-    log.save(&mut tx).await?;
-    let Some(event) = log.recorded.pop() else {
+    work.record(draft);
+    let Some(event) = work.log().recorded.last().cloned() else {
         return Err(AppError::Inconsistent("an event was not recorded".to_owned()));
     };
-    idempotency::keep(&mut tx, caller, once, &event, event.created_at).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(event)
+    work.finish(event).await
 }
 
 /// Returns the whole log of an intent, oldest first, without an access check, for the server's own checks.
@@ -302,6 +298,9 @@ pub(crate) async fn changes_before(
 }
 
 /// Loads the events of an intent's log after a position, up to another.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn of_line(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -345,6 +344,9 @@ pub(crate) async fn of_system(
 }
 
 /// Loads the events at these positions.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn at(
     conn: &mut PgConnection,
     places: &[(IntentId, i64)],

@@ -55,6 +55,7 @@ pub struct ChannelAccess {
 
 impl ChannelAccess {
     /// Returns the agent's view of the channel's messages.
+    #[must_use]
     pub fn viewer<'a>(&self, caller: &'a Caller, strict: bool) -> Viewer<'a> {
         Viewer {
             agent: &caller.agent,
@@ -66,6 +67,9 @@ impl ChannelAccess {
 }
 
 /// Loads a channel for an agent; without read access to its intent it is not found (RFC-0021 §5).
+///
+/// # Errors
+/// The channel does not exist, or the caller may not read its intent.
 pub async fn visit(
     conn: &mut PgConnection,
     caller: &Caller,

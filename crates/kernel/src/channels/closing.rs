@@ -15,6 +15,9 @@ use crate::{Ctx, Outcome};
 
 /// Closes a channel within an operation that holds the intent's lock: expires its pending messages and logs
 /// the reason.
+///
+/// # Errors
+/// A database error.
 pub async fn close(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -29,6 +32,9 @@ pub async fn close(
 }
 
 /// Closes all open channels of a resolved intent, and expires its pending messages (RFC-0021 §7.1).
+///
+/// # Errors
+/// A database error.
 pub async fn close_of_intent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -45,6 +51,9 @@ pub async fn close_of_intent(
 }
 
 /// Closes channels scoped to tasks that ended, and expires their pending messages (RFC-0021 §7.3).
+///
+/// # Errors
+/// A database error.
 pub async fn close_of_tasks(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -56,6 +65,9 @@ pub async fn close_of_tasks(
 }
 
 /// As [`close_of_tasks`], for the channels of jobs.
+///
+/// # Errors
+/// A database error.
 pub async fn close_of_jobs(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -74,11 +74,17 @@ impl TryFrom<Row> for Channel {
 }
 
 /// Loads a channel that was not deleted.
+///
+/// # Errors
+/// As [`load_all`].
 pub async fn load(conn: &mut PgConnection, id: ChannelId) -> Outcome<Option<Channel>> {
     Ok(load_all(conn, &[id]).await?.pop())
 }
 
 /// Loads those of these channels that were not deleted.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outcome<Vec<Channel>> {
     let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query_as!(
@@ -97,6 +103,9 @@ pub async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outcome<Vec
 }
 
 /// Loads the channel of an intent with this name that is stored as open.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn find_open(conn: &mut PgConnection, intent_id: IntentId, name: &str) -> Outcome<Option<Channel>> {
     let row = sqlx::query_as!(
         Row,
@@ -185,6 +194,9 @@ pub async fn mark_deleted(conn: &mut PgConnection, id: ChannelId, now: Timestamp
 }
 
 /// Returns the intents with an open channel that lists this agent as a member.
+///
+/// # Errors
+/// A database error.
 pub async fn intents_with_member(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<IntentId>> {
     let rows = sqlx::query_scalar!(
         "-- channels::intents_with_member
@@ -197,6 +209,9 @@ pub async fn intents_with_member(conn: &mut PgConnection, agent: &str) -> Outcom
 }
 
 /// Removes an agent from the members of an intent's open channels; returns the channels it was removed from.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn remove_member(conn: &mut PgConnection, intent: IntentId, agent: &str) -> Outcome<Vec<Channel>> {
     let ids = sqlx::query_scalar!(
         "-- channels::remove_member
@@ -283,6 +298,9 @@ pub(crate) async fn close_scoped(
 }
 
 /// Returns open channels whose time to live is due for a check.
+///
+/// # Errors
+/// A database error.
 pub async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<(IntentId, ChannelId)>> {
     let rows = sqlx::query!(
         "-- channels::idle
@@ -296,6 +314,9 @@ pub async fn idle(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<(Int
 }
 
 /// Schedules the next check of a channel's time to live.
+///
+/// # Errors
+/// A database error.
 pub async fn look_again(conn: &mut PgConnection, id: ChannelId, at: Option<Timestamp>) -> Outcome<()> {
     sqlx::query!(
         "-- channels::look_again\n UPDATE channels SET ttl_check_at = $2 WHERE id = $1",
@@ -308,6 +329,9 @@ pub async fn look_again(conn: &mut PgConnection, id: ChannelId, at: Option<Times
 }
 
 /// Returns channels with more messages than they may keep.
+///
+/// # Errors
+/// A database error.
 pub async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
     let ids = sqlx::query_scalar!(
         "-- channels::over_limit\n SELECT id FROM channels WHERE over_limit LIMIT $1",
@@ -320,6 +344,9 @@ pub async fn over_limit(pool: &PgPool, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
 
 /// Claims a channel for eviction; returns the number up to which its messages are evicted, or `None` if
 /// another server has claimed it or it is no longer over its limit.
+///
+/// # Errors
+/// A database error.
 pub async fn claim_over_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<Option<i64>> {
     let floor = sqlx::query_scalar!(
         r#"-- channels::claim_over_limit
@@ -333,6 +360,9 @@ pub async fn claim_over_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcom
 }
 
 /// Records that a channel is within its limit again.
+///
+/// # Errors
+/// A database error.
 pub async fn within_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()> {
     sqlx::query!("-- channels::within_limit\n UPDATE channels SET over_limit = false WHERE id = $1", id)
         .execute(conn)
@@ -341,6 +371,9 @@ pub async fn within_limit(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()
 }
 
 /// Returns channels whose messages may be purged.
+///
+/// # Errors
+/// A database error.
 pub async fn to_purge(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<uuid::Uuid>> {
     let ids = sqlx::query_scalar!(
         "-- channels::to_purge
@@ -354,6 +387,9 @@ pub async fn to_purge(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<
 }
 
 /// Claims a channel for purging and stores its message count; returns false if another server has claimed it.
+///
+/// # Errors
+/// A database error.
 pub async fn claim_purge(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<bool> {
     let claimed = sqlx::query_scalar!(
         "-- channels::claim_purge
@@ -368,6 +404,9 @@ pub async fn claim_purge(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<boo
 }
 
 /// Records that a channel's messages are purged; a deleted channel is removed.
+///
+/// # Errors
+/// A database error.
 pub async fn purged(conn: &mut PgConnection, id: uuid::Uuid) -> Outcome<()> {
     let gone = sqlx::query!(
         "-- channels::delete\n DELETE FROM channels WHERE id = $1 AND deleted_at IS NOT NULL",

@@ -31,6 +31,9 @@ pub struct LogPage<P> {
 }
 
 /// Reads an intent's log after `position`.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn line(ctx: &Ctx, intent: IntentId, position: i64) -> Outcome<LogPage<i64>> {
     let mut conn = ctx.pool.acquire().await?;
     let tails = crate::log::writer::tails(&mut conn, &[intent]).await?;
@@ -75,6 +78,9 @@ pub(crate) async fn past(
 
 /// Reads the events of all intents after a position, as [`global`] does, without messages and receipts; returns them
 /// with the position reached.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn logged(
     conn: &mut PgConnection,
     place: GlobalPosition,

@@ -26,7 +26,7 @@ use crate::feed::{Follower, Frame, Glance, ResumeToken};
 use crate::log::{GlobalPosition, Record};
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
-pub use filling::{fill, look_around, tail};
+pub use filling::{fill, look_around, look_at_wakeups, tail};
 pub(crate) use members::know_members;
 pub use sight::Sight;
 pub use sight::View;

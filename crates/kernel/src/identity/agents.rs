@@ -54,6 +54,7 @@ impl Beats {
 }
 
 /// Returns the record with unwritten heartbeats and its current status.
+#[must_use]
 pub fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
     ctx.beats.show(&mut agent);
     agent.status = agent.status_at(ctx.now());
@@ -61,6 +62,9 @@ pub fn shown(ctx: &Ctx, mut agent: Agent) -> Agent {
 }
 
 /// Requires that the caller may manage an agent: it may act as it, or is an admin.
+///
+/// # Errors
+/// The caller lacks the scope `agents:write`, or may not act as the agent.
 pub fn require_keeper(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<()> {
     caller.require(Scope::AgentsWrite)?;
     if !caller.has(Scope::Admin) {
@@ -129,6 +133,9 @@ impl TryFrom<Row> for Agent {
 }
 
 /// Loads an agent as stored.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Agent>> {
     let row = sqlx::query_as!(
         Row,
@@ -146,6 +153,9 @@ pub async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Age
 
 /// Locks an agent's record, if it has one, until the transaction ends: operations that assign work to the
 /// agent and operations that take all of its work away see each other's changes.
+///
+/// # Errors
+/// A database error.
 pub async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
     sqlx::query!(
         "-- agents::hold\n SELECT 1 AS one FROM agents WHERE agent_id = $1 FOR NO KEY UPDATE",
@@ -157,6 +167,9 @@ pub async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
 }
 
 /// Loads the agents with one of these roles, as stored.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
@@ -173,6 +186,9 @@ pub async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<Vec<Age
 }
 
 /// Loads a page of agents in the order of their ids, as stored.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i64) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
@@ -191,6 +207,9 @@ pub async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i64) -> 
 }
 
 /// Inserts or updates a record.
+///
+/// # Errors
+/// A database error.
 pub async fn save(conn: &mut PgConnection, agent: &Agent) -> Outcome<()> {
     let seconds = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let beat = agent.heartbeat_config;
@@ -236,6 +255,9 @@ pub async fn save(conn: &mut PgConnection, agent: &Agent) -> Outcome<()> {
 }
 
 /// Writes heartbeats, unless a newer one is already stored; returns the number of rows updated.
+///
+/// # Errors
+/// A database error.
 pub async fn save_beats(ctx: &Ctx, ids: &[&str], beats: &[&Beat]) -> Outcome<u64> {
     let done = sqlx::query!(
         r"-- agents::save_beats
@@ -255,6 +277,9 @@ pub async fn save_beats(ctx: &Ctx, ids: &[&str], beats: &[&Beat]) -> Outcome<u64
 }
 
 /// Loads the agents whose stored heartbeats are old enough that their status may have changed.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<Agent>> {
     let rows = sqlx::query_as!(
         Row,
@@ -278,6 +303,9 @@ pub async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcom
 }
 
 /// Returns the draining agents whose drain timeout has passed.
+///
+/// # Errors
+/// A database error.
 pub async fn drained(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<String>> {
     let ids = sqlx::query_scalar!(
         "-- agents::drained

@@ -170,6 +170,7 @@ pub async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
 
 /// Returns the grant of a signed token without the token, from its principal and expiry; `None` if it
 /// expired.
+#[must_use]
 pub fn until(ctx: &Ctx, principal: &str, end: &str) -> Option<Arc<Grant>> {
     let end = clock::parse(end).filter(|end| *end > ctx.now() && ctx.settings.token_secret.is_some())?;
     Some(vouched_for(ctx, principal.to_owned(), end))

@@ -374,6 +374,7 @@ impl Caller {
 }
 
 /// Escapes a name for a SQL `LIKE` pattern.
+#[must_use]
 pub fn like(name: &str) -> String {
     name.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }

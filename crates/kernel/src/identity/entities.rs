@@ -35,6 +35,7 @@ impl OwnEntities {
     }
 
     /// Returns whether the caller may send and read for an entity of that set.
+    #[must_use]
     pub fn contains(&self, entity: &str) -> bool {
         self.own.contains(entity)
     }

@@ -16,8 +16,7 @@ use sqlx::PgConnection;
 
 use crate::identity::agents;
 use crate::identity::principals;
-use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, unknown};
 
 /// Begins the registration of a key and returns the challenge that the agent has to sign.
 ///
@@ -31,28 +30,23 @@ pub async fn begin(
     once: Option<&Idempotency>,
 ) -> Outcome<Challenge> {
     require_self(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let known = load(&mut tx, agent_id).await?;
+    let now = work.now();
+    let known = load(work.conn(), agent_id).await?;
     if known.is_none() {
-        require_known(&mut tx, agent_id).await?;
+        require_known(work.conn(), agent_id).await?;
     }
     let challenge = domain::challenge(agent_id, known.as_ref(), &ask, now, &*ctx.chance)?;
-    save_challenge(&mut tx, &challenge).await?;
+    save_challenge(work.conn(), &challenge).await?;
     let payload = json!({
         "agent_id": agent_id, "public_key": challenge.public_key, "did": challenge.public_key.did(),
         "expires_at": challenge.expires_at,
     });
-    log.record(ctx, Draft::of(Kind::IdentityChallengeIssued, agent_id, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &challenge, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(challenge)
+    work.record(Draft::of(Kind::IdentityChallengeIssued, agent_id, payload));
+    work.finish(challenge).await
 }
 
 /// Completes a registration with the signed challenge, which is valid once.
@@ -68,29 +62,24 @@ pub async fn complete(
     once: Option<&Idempotency>,
 ) -> Outcome<Identity> {
     require_self(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let known = load(&mut tx, agent_id).await?;
-    let open = open_challenge(&mut tx, agent_id).await?;
+    let now = work.now();
+    let known = load(work.conn(), agent_id).await?;
+    let open = open_challenge(work.conn(), agent_id).await?;
     if known.is_none() && open.is_none() {
-        require_known(&mut tx, agent_id).await?;
+        require_known(work.conn(), agent_id).await?;
     }
     let identity = domain::complete(known.as_ref(), open.as_ref(), challenge, signature, now)?;
-    delete_challenge(&mut tx, agent_id).await?;
-    save(&mut tx, &identity).await?;
+    delete_challenge(work.conn(), agent_id).await?;
+    save(work.conn(), &identity).await?;
     let payload = identity.last().map(|key| {
         json!({ "agent_id": agent_id, "public_key": key.public_key, "did": key.public_key.did(), "key_expires_at": key.expires_at })
     });
-    log.record(ctx, Draft::of(Kind::IdentityRegistered, agent_id, payload.unwrap_or_default()));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &identity, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(identity)
+    work.record(Draft::of(Kind::IdentityRegistered, agent_id, payload.unwrap_or_default()));
+    work.finish(identity).await
 }
 
 /// Returns an agent's identity, for verification by any caller that may read the directory of agents.
@@ -147,27 +136,22 @@ pub async fn rotate(
     once: Option<&Idempotency>,
 ) -> Outcome<Identity> {
     require_self(ctx, caller, agent_id)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let known = load(&mut tx, agent_id).await?.ok_or_else(|| not_found("identity"))?;
+    let now = work.now();
+    let known = load(work.conn(), agent_id).await?.ok_or_else(|| not_found("identity"))?;
     let signature = body.get("signature").cloned();
     let rotation = domain::rotate(&known, &body, now)?;
-    save(&mut tx, &rotation.identity).await?;
+    save(work.conn(), &rotation.identity).await?;
     // The event includes the signature: the log itself proves which key authorised the change.
     let payload = json!({
         "agent_id": agent_id, "statement": rotation.statement, "signature": signature,
         "did": rotation.identity.last().map(|key| key.public_key.did()), "new_key_proved": rotation.new_key_proved,
     });
-    log.record(ctx, Draft::of(Kind::IdentityRotated, agent_id, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &rotation.identity, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(rotation.identity)
+    work.record(Draft::of(Kind::IdentityRotated, agent_id, payload));
+    work.finish(rotation.identity).await
 }
 
 /// Revokes an agent's key; revoking it again changes nothing.
@@ -180,19 +164,15 @@ pub async fn rotate(
 pub async fn revoke(ctx: &Ctx, caller: &Caller, agent_id: &str, reason: Option<&str>) -> Outcome<Identity> {
     agents::require_keeper(ctx, caller, agent_id)?;
     entente_domain::access::check_reason(reason)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let known = load(&mut tx, agent_id).await?.ok_or_else(|| not_found("identity"))?;
-    let Some(next) = domain::revoke(&known, log.now()) else { return Ok(known) };
-    save(&mut tx, &next).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let known = load(work.conn(), agent_id).await?.ok_or_else(|| not_found("identity"))?;
+    let Some(next) = domain::revoke(&known, work.now()) else { return Ok(known) };
+    save(work.conn(), &next).await?;
     let payload = json!({
         "agent_id": agent_id, "public_key": next.last().map(|key| key.public_key), "reason": reason,
     });
-    log.record(ctx, Draft::of(Kind::IdentityRevoked, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(next)
+    work.record(Draft::of(Kind::IdentityRevoked, &caller.agent, payload));
+    work.finish(next).await
 }
 
 /// Requires that the caller may act as the agent, as registration and rotation do.

@@ -24,8 +24,7 @@ use crate::identity::keys::writes::end_key;
 pub use crate::identity::keys::writes::save_uses;
 pub(crate) use crate::identity::keys::writes::{end_labelled, insert, keep_digest};
 use crate::identity::principals;
-use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, unknown};
 
 /// Default number of seconds that an old key keeps working after its rotation.
 pub const ROTATION_OVERLAP_SECONDS: u32 = 24 * 3_600;
@@ -64,28 +63,26 @@ pub async fn create(
     caller.grant.key.may_make(&ask, principal_id)?;
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    let whom = principals::find(&mut tx, principal_id).await?.ok_or_else(|| not_found("principal"))?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    let whom = principals::find(work.conn(), principal_id).await?.ok_or_else(|| not_found("principal"))?;
     may_let_in(caller.grant.kind, whom.kind, ask.scopes.as_deref())?;
     check_label(whom.kind, ask.label.as_deref())?;
-    if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
+    if let Some(key) = work.repeated().await? {
         return Ok(NewKey { key, secret: None });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let id = KeyId::mint(log.now(), &*ctx.chance);
+    let now = work.now();
+    let id = KeyId::mint(now, &*ctx.chance);
     let mut key =
-        domain::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, log.now())?;
+        domain::create(ask, presented.public_id.clone(), principal_id, caller.principal(), id, now)?;
     key.authority = (whom.kind == PrincipalKind::Human).then(|| caller.hands_on(principal_id));
     let payload = json!({
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
         "authority": key.authority,
     });
-    log.record(ctx, Draft::of(EventKind::KeyCreated, caller.principal(), payload));
-    insert(&mut tx, &key, &hashed, log.tail.seq).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &key, key.created_at).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(Draft::of(EventKind::KeyCreated, caller.principal(), payload));
+    let (conn, log) = work.parts();
+    insert(conn, &key, &hashed, log.tail.seq).await?;
+    let key = work.finish(key).await?;
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
@@ -105,15 +102,14 @@ pub async fn rotate(
 ) -> Outcome<NewKey> {
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    let Found { key: old, kind, .. } = reachable(&mut tx, caller, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    let Found { key: old, kind, .. } = reachable(work.conn(), caller, id).await?;
     caller.require_power_over(&old)?;
     may_let_in(caller.grant.kind, kind, Some(&old.scopes))?;
-    if let Some(key) = idempotency::find(&mut tx, caller, once).await? {
+    if let Some(key) = work.repeated().await? {
         return Ok(NewKey { key, secret: None });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     if !old.in_force(now) {
         let message = "This key is revoked or expired. Make a new one instead.";
         return Err(crate::refuse(Code::Unprocessable, message));
@@ -137,12 +133,11 @@ pub async fn rotate(
         "key_id": key.id, "principal_id": key.principal_id, "rotated_from": id, "old_key_ends_at": end,
         "authority": key.authority,
     });
-    log.record(ctx, Draft::of(EventKind::KeyRotated, caller.principal(), payload));
-    insert(&mut tx, &key, &hashed, log.tail.seq).await?;
-    end_key(&mut tx, id, Some(end), None, log.tail.seq).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &key, now).await?;
-    tx.commit().await?;
+    work.record(Draft::of(EventKind::KeyRotated, caller.principal(), payload));
+    let (conn, log) = work.parts();
+    insert(conn, &key, &hashed, log.tail.seq).await?;
+    end_key(conn, id, Some(end), None, log.tail.seq).await?;
+    let key = work.finish(key).await?;
     forget(ctx).await;
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
@@ -154,27 +149,25 @@ pub async fn rotate(
 /// # Errors
 /// The key does not exist or belongs to another principal.
 pub async fn revoke(ctx: &Ctx, caller: &Caller, id: KeyId) -> Outcome<Key> {
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let key = reachable(&mut tx, caller, id).await?.key;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let key = reachable(work.conn(), caller, id).await?.key;
     if key.revoked_at.is_some() {
         return Ok(key);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let payload = json!({ "key_id": key.id, "principal_id": key.principal_id });
-    log.record(ctx, Draft::of(EventKind::KeyRevoked, caller.principal(), payload));
-    end_key(&mut tx, id, key.expires_at, Some(now), log.tail.seq).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
+    work.record(Draft::of(EventKind::KeyRevoked, caller.principal(), payload));
+    let (conn, log) = work.parts();
+    end_key(conn, id, key.expires_at, Some(now), log.tail.seq).await?;
+    work.commit().await?;
     forget(ctx).await;
     Ok(Key { revoked_at: Some(now), ..key })
 }
 
-/// Drops changed keys from the cache here, and wakes the other servers' watches.
+/// Drops changed keys from the cache here; the commit has woken the other servers' watches.
 ///
 /// If this fails, the watch of this server retries shortly.
 async fn forget(ctx: &Ctx) {
-    ctx.feed.notify_committed(IntentId::SYSTEM);
     if let Err(e) = refresh(ctx).await {
         tracing::warn!(error = %e, "keys that changed are not forgotten yet");
     }
@@ -291,6 +284,9 @@ impl TryFrom<Row> for Found {
 }
 
 /// Parses the stored basis of a person's key.
+///
+/// # Errors
+/// The stored basis is unknown.
 pub fn authority(basis: &str, let_in_by: Option<String>) -> Outcome<Authority> {
     let basis = Basis::parse(basis).ok_or_else(|| unknown("basis of a key", basis))?;
     Ok(Authority { basis, let_in_by })

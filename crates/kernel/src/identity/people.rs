@@ -34,7 +34,7 @@ use crate::identity::keys::{NewKey, Secret, insert};
 use crate::identity::principals;
 use crate::log::writer::IntentLog;
 use crate::refused::Refused;
-use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, run_blocking};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, run_blocking};
 
 use crate::identity::people::links::Maker;
 use crate::identity::people::passwords::{Known, password_of};
@@ -88,21 +88,18 @@ pub async fn link(
     require_power(caller, principal_id, ask.admin)?;
     check_path(&ask.leads_to)?;
     let ticket = Ticket::mint(&*ctx.chance);
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    person(&mut tx, caller.grant.kind, principal_id).await?;
-    if let Some(expires_at) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    person(work.conn(), caller.grant.kind, principal_id).await?;
+    if let Some(expires_at) = work.repeated().await? {
         return Ok(NewLink { path: None, expires_at });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let key = &caller.grant.key;
     let let_in_by = key.lets_in(principal_id);
     let maker =
         Maker { principal_id: caller.principal(), key: Some(key.id), let_in_by: let_in_by.as_deref() };
-    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, principal_id, &ask, &maker).await?;
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &expires_at, log.now()).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let (conn, log) = work.parts();
+    let expires_at = links::keep(ctx, conn, log, &ticket, principal_id, &ask, &maker).await?;
+    let expires_at = work.finish(expires_at).await?;
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
@@ -112,22 +109,20 @@ pub async fn link(
 /// Returns database errors.
 pub async fn development(ctx: &Ctx) -> Outcome<NewLink> {
     let ticket = Ticket::mint(&*ctx.chance);
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
     let developer = Principal {
         id: DEVELOPER.to_owned(),
         kind: PrincipalKind::Human,
         display_name: None,
         created_by: SYSTEM.to_owned(),
-        created_at: log.now(),
+        created_at: work.now(),
     };
-    principals::insert(&mut tx, &developer).await?;
+    principals::insert(work.conn(), &developer).await?;
     let ask = LinkAsk { admin: true, leads_to: "/inbox".to_owned(), seconds: BROWSER_SECONDS };
     let maker = Maker { principal_id: SYSTEM, key: None, let_in_by: Some(SYSTEM) };
-    let expires_at = links::keep(ctx, &mut tx, &mut log, &ticket, DEVELOPER, &ask, &maker).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let (conn, log) = work.parts();
+    let expires_at = links::keep(ctx, conn, log, &ticket, DEVELOPER, &ask, &maker).await?;
+    work.commit().await?;
     Ok(NewLink { path: Some(Secret(ticket.path())), expires_at })
 }
 
@@ -151,20 +146,18 @@ pub async fn log_in(ctx: &Ctx, name: &str, password: String, from: Option<IpAddr
         return Err(nobody());
     }
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
     // The password may have changed during the check.
-    let current = password_of(&mut tx, name).await?;
+    let current = password_of(work.conn(), name).await?;
     let Some(known) = current.filter(|now| found.is_some_and(|then| then.hash == now.hash)) else {
         return Err(nobody());
     };
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-    let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, log.now());
+    let ask = ask(&known.scopes(), BROWSER, BROWSER_SECONDS, work.now());
     let authority = known.authority();
     let login = Login { presented: &presented, hashed: &hashed, opened_by: "password", authority };
-    let key = open(ctx, &mut tx, &mut log, &known.principal_id, ask, login).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let (conn, log) = work.parts();
+    let key = open(ctx, conn, log, &known.principal_id, ask, login).await?;
+    work.commit().await?;
     Ok(NewKey { key, secret: Some(Secret(presented.reveal())) })
 }
 
@@ -192,17 +185,16 @@ pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
     // Everybody who presents the link waits here, for the lock of the system log.
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-    let link = links::waiting(&mut tx, &digest, log.now()).await?;
-    links::use_up(&mut tx, &digest, log.now()).await?;
-    let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, log.now());
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+    let now = work.now();
+    let link = links::waiting(work.conn(), &digest, now).await?;
+    links::use_up(work.conn(), &digest, now).await?;
+    let ask = ask(&scopes(link.admin), BROWSER, BROWSER_SECONDS, now);
     let authority = Authority { basis: Basis::OneTimeLink, let_in_by: link.let_in_by };
     let login = Login { presented: &presented, hashed: &hashed, opened_by: "link", authority };
-    let key = open(ctx, &mut tx, &mut log, &link.principal_id, ask, login).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let (conn, log) = work.parts();
+    let key = open(ctx, conn, log, &link.principal_id, ask, login).await?;
+    work.commit().await?;
     Ok((NewKey { key, secret: Some(Secret(presented.reveal())) }, link.leads_to))
 }
 
@@ -230,20 +222,18 @@ pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     }
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let (label, seconds) = match what {
         For::Terminal => (TERMINAL, TERMINAL_SECONDS),
         For::Program => (PROGRAM, PROGRAM_SECONDS),
     };
     // The key may decide, but not administer.
-    let ask = ask(&scopes(false), label, seconds, log.now());
+    let ask = ask(&scopes(false), label, seconds, work.now());
     let authority = caller.hands_on(&key.principal_id);
     let login = Login { presented: &presented, hashed: &hashed, opened_by: "page", authority };
-    let made = open(ctx, &mut tx, &mut log, &key.principal_id, ask, login).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let (conn, log) = work.parts();
+    let made = open(ctx, conn, log, &key.principal_id, ask, login).await?;
+    work.commit().await?;
     Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
 }
 

@@ -10,8 +10,7 @@ use entente_domain::refusal::Code;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::log::writer::IntentLog;
-use crate::{AppError, Caller, Ctx, Outcome, idempotency, not_found, unknown};
+use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, unknown};
 
 /// Creates a principal.
 ///
@@ -31,12 +30,11 @@ pub async fn create(
     if let Some(name) = &display_name {
         check_name("display_name", name)?;
     }
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    if find(&mut tx, &id).await?.is_some() {
+    if find(work.conn(), &id).await?.is_some() {
         // The id is not repeated: clients could mistake a part of it for another conflict (OI-3.5.3).
         return Err(crate::refuse(Code::AlreadyExists, "There is a principal with this id already."));
     }
@@ -45,16 +43,12 @@ pub async fn create(
         kind,
         display_name,
         created_by: caller.principal().to_owned(),
-        created_at: log.now(),
+        created_at: work.now(),
     };
-    insert(&mut tx, &principal).await?;
+    insert(work.conn(), &principal).await?;
     let payload = json!({ "principal_id": principal.id, "kind": principal.kind });
-    log.record(ctx, Draft::of(EventKind::PrincipalCreated, caller.principal(), payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &principal, principal.created_at).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(principal)
+    work.record(Draft::of(EventKind::PrincipalCreated, caller.principal(), payload));
+    work.finish(principal).await
 }
 
 /// Lists principals in the order of their ids, up to `limit` after `after`.
@@ -110,6 +104,9 @@ impl TryFrom<Row> for Principal {
 }
 
 /// Loads a principal by id.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn find(conn: &mut PgConnection, id: &str) -> Outcome<Option<Principal>> {
     let row = sqlx::query_as!(
         Row,

@@ -13,8 +13,7 @@ use serde_json::json;
 use crate::identity::authentication::{hash, seeded_id};
 use crate::identity::keys::{NewKey, Secret, end_labelled, find_by_public_ids, insert};
 use crate::identity::principals;
-use crate::log::writer::IntentLog;
-use crate::{Ctx, Outcome};
+use crate::{Ctx, IntentTx, Outcome};
 
 /// A principal with a literal key, for local use (`entente dev --seed`).
 #[derive(Clone)]
@@ -103,10 +102,9 @@ async fn plant(
     label: &str,
 ) -> Outcome<Option<Key>> {
     let hashed = hash(&secret)?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-    let now = log.now();
-    if !find_by_public_ids(&mut tx, &[public_id]).await?.is_empty() {
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+    let now = work.now();
+    if !find_by_public_ids(work.conn(), &[public_id]).await?.is_empty() {
         return Ok(None);
     }
     let by = SYSTEM.to_owned();
@@ -117,7 +115,7 @@ async fn plant(
         created_by: by.clone(),
         created_at: now,
     };
-    principals::insert(&mut tx, &principal).await?;
+    principals::insert(work.conn(), &principal).await?;
     let seeded = label == "seed";
     let service = kind == PrincipalKind::Service;
     let ask = KeyAsk {
@@ -139,14 +137,12 @@ async fn plant(
         "key_id": key.id, "principal_id": key.principal_id, "scopes": key.scopes, "act_as": key.act_as,
         "authority": key.authority,
     });
-    log.record(ctx, Draft::of(EventKind::KeyCreated, &by, payload));
+    work.record(Draft::of(EventKind::KeyCreated, &by, payload));
+    let (conn, log) = work.parts();
     if label == "dev" {
         // Resources of an earlier run's key, such as webhooks, continue with this one.
-        key.rotated_from = end_labelled(&mut tx, principal_id, label, now, log.tail.seq).await?;
+        key.rotated_from = end_labelled(conn, principal_id, label, now, log.tail.seq).await?;
     }
-    insert(&mut tx, &key, &hashed, log.tail.seq).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(Some(key))
+    insert(conn, &key, &hashed, log.tail.seq).await?;
+    work.finish(Some(key)).await
 }

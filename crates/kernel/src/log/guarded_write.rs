@@ -136,6 +136,9 @@ macro_rules! statement {
 
 impl Writing<'_> {
     /// Writes the rows of the intents whose logs still end as expected; returns those intents.
+    ///
+    /// # Errors
+    /// A database error.
     pub async fn write(&self, conn: &mut PgConnection, now: Timestamp) -> Outcome<HashSet<IntentId>> {
         let overfull: Vec<Uuid> = self.overfull();
         let plain =

@@ -51,6 +51,7 @@ impl<'a> IntentTx<'a> {
     }
 
     /// Time of everything recorded now; it never goes back along the log.
+    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.log.now()
     }

@@ -32,6 +32,9 @@ pub struct IntentLog {
 
 impl IntentLog {
     /// Opens the log of an intent; the transaction holds the intent's lock.
+    ///
+    /// # Errors
+    /// A database error; a stored hash is invalid.
     pub async fn open(
         conn: &mut PgConnection,
         intent_id: IntentId,
@@ -51,17 +54,20 @@ impl IntentLog {
     }
 
     /// Opens the empty log of an intent that is being created.
+    #[must_use]
     pub fn fresh(intent_id: IntentId, trace: Option<Trace>, now: Timestamp) -> Self {
         Self { intent_id, tail: Tail::empty(now), recorded: Vec::new(), trace, opened_at: 0 }
     }
 
     /// Time of everything recorded now; it never goes back along the log.
+    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.tail.at
     }
 
     /// Whether anything was recorded or numbered since the log was opened.
-    pub(crate) fn has_advanced(&self) -> bool {
+    #[must_use]
+    pub fn has_advanced(&self) -> bool {
         self.tail.seq > self.opened_at
     }
 
@@ -80,12 +86,18 @@ impl IntentLog {
     }
 
     /// Writes the recorded events and the new tail.
+    ///
+    /// # Errors
+    /// A database error.
     pub async fn save(&self, conn: &mut PgConnection) -> Outcome<()> {
         insert(conn, &self.recorded).await?;
         save_tail(conn, self.intent_id, &self.tail).await
     }
 
     /// Like [`Self::save`], together with messages numbered in this log and their channels.
+    ///
+    /// # Errors
+    /// A database error; the log has moved although its intent is locked.
     pub async fn save_with(
         &self,
         conn: &mut PgConnection,
@@ -110,6 +122,9 @@ impl IntentLog {
 }
 
 /// Parses a stored hash.
+///
+/// # Errors
+/// The stored hash does not have 32 bytes.
 pub fn digest(bytes: Vec<u8>) -> Outcome<Digest> {
     bytes
         .try_into()
@@ -117,6 +132,9 @@ pub fn digest(bytes: Vec<u8>) -> Outcome<Digest> {
 }
 
 /// Tails of the logs of these intents; empty logs are left out.
+///
+/// # Errors
+/// A database error; a stored hash is invalid.
 pub async fn tails(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec<(IntentId, Tail)>> {
     let ids: Vec<uuid::Uuid> = intents.iter().map(|id| id.uuid()).collect();
     let rows = sqlx::query!(

@@ -1,5 +1,5 @@
 //! Messages that still wait for something: a request for its response, any message for its expiry. Table `pending`;
-//! sends insert and delete its rows (`sends/write.rs`).
+//! sends insert and delete its rows (`log/guarded_write.rs`).
 //!
 //! A message whose `expires_at` has passed is expired as long as it is in this table, swept or not.
 
@@ -10,9 +10,12 @@ use sqlx::PgConnection;
 use crate::due::run_each;
 use crate::log::writer::IntentLog;
 use crate::messages::receipts;
-use crate::{Ctx, Outcome};
+use crate::{Ctx, IntentTx, Outcome};
 
 /// Removes a message that was read, so that it no longer waits.
+///
+/// # Errors
+/// A database error.
 pub async fn settle(conn: &mut PgConnection, channel: ChannelId, message: MessageId) -> Outcome<()> {
     sqlx::query!(
         "-- pending::settle
@@ -61,6 +64,9 @@ pub(crate) async fn expire_on_intent(conn: &mut PgConnection, log: &mut IntentLo
 }
 
 /// Expires the requests on an intent that wait for an agent that has left (RFC-0021 §7.2); returns their channels.
+///
+/// # Errors
+/// A database error.
 pub async fn expire_for_agent(
     conn: &mut PgConnection,
     log: &mut IntentLog,
@@ -83,6 +89,9 @@ pub async fn expire_for_agent(
 }
 
 /// Returns the intents on which a request waits for an agent.
+///
+/// # Errors
+/// A database error.
 pub async fn intents_awaiting(conn: &mut PgConnection, agent: &str) -> Outcome<Vec<IntentId>> {
     let rows = sqlx::query_scalar!(
         "-- pending::intents_awaiting
@@ -133,8 +142,8 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Does the work of [`expire_due`] on one intent.
 async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let (conn, log) = work.parts();
     let rows = sqlx::query_as!(
         Row,
         "-- pending::expire_due
@@ -145,21 +154,22 @@ async fn expire_due_on(ctx: &Ctx, intent_id: IntentId, limit: i64) -> Outcome<u6
         log.now(),
         limit
     )
-    .fetch_all(&mut *tx)
+    .fetch_all(&mut *conn)
     .await?;
     if rows.is_empty() {
         // Another server has expired them already.
         return Ok(0);
     }
     let count = rows.len() as u64;
-    expired(&mut tx, &mut log, rows).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    expired(conn, log, rows).await?;
+    work.commit().await?;
     Ok(count)
 }
 
 /// Deletes the waiting entries of a channel's messages up to a number, because those messages are gone.
+///
+/// # Errors
+/// A database error.
 pub async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<()> {
     sqlx::query!(
         "-- pending::forget\n DELETE FROM pending WHERE channel_id = $1 AND number <= $2",

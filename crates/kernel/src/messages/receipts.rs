@@ -9,6 +9,9 @@ use crate::log::GlobalPosition;
 use crate::{Outcome, unknown};
 
 /// Inserts receipts; if a message has the same one already, the older one stays.
+///
+/// # Errors
+/// A database error.
 pub async fn insert(conn: &mut PgConnection, receipts: &[Receipt]) -> Outcome<()> {
     if receipts.is_empty() {
         return Ok(());
@@ -34,6 +37,9 @@ pub async fn insert(conn: &mut PgConnection, receipts: &[Receipt]) -> Outcome<()
 }
 
 /// Deletes the receipts of a channel's messages up to a number.
+///
+/// # Errors
+/// A database error.
 pub async fn forget(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<()> {
     sqlx::query!(
         "-- receipts::forget\n DELETE FROM receipts WHERE channel_id = $1 AND number <= $2",

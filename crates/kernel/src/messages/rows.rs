@@ -107,6 +107,9 @@ impl Row {
 ///
 /// Leaves out messages beyond the channel's limit, swept or not, and returns little more bytes than `measure`
 /// allows.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn page(
     conn: &mut PgConnection,
     channel: &Channel,
@@ -207,6 +210,9 @@ async fn newest(
 }
 
 /// A message of a channel, unless it was evicted; its id contains the number to look up.
+///
+/// # Errors
+/// As [`load_all`].
 pub async fn find(
     conn: &mut PgConnection,
     channel: &Channel,
@@ -221,6 +227,9 @@ pub async fn find(
 }
 
 /// Those of these messages that exist, with their current status.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load_all(
     conn: &mut PgConnection,
     ids: &[(ChannelId, MessageId)],
@@ -300,6 +309,9 @@ pub(crate) async fn at(
 }
 
 /// Responses to a message, in order.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn responses(
     conn: &mut PgConnection,
     channel_id: ChannelId,
@@ -318,6 +330,9 @@ pub async fn responses(
 }
 
 /// Whether `agent` has marked a message as read.
+///
+/// # Errors
+/// A database error.
 pub async fn has_read(
     conn: &mut PgConnection,
     channel_id: ChannelId,
@@ -339,6 +354,9 @@ pub async fn has_read(
 
 /// Deletes up to `limit` messages of a channel with numbers up to `up_to`, and positions up to `told` if
 /// given; returns their number.
+///
+/// # Errors
+/// A database error.
 pub async fn forget(
     conn: &mut PgConnection,
     channel: uuid::Uuid,
@@ -364,6 +382,9 @@ pub async fn forget(
 }
 
 /// Whether a channel has a message with a number up to `up_to`.
+///
+/// # Errors
+/// A database error.
 pub async fn has_any(conn: &mut PgConnection, channel: uuid::Uuid, up_to: i64) -> Outcome<bool> {
     let found = sqlx::query_scalar!(
         "-- messages::has_any

@@ -27,7 +27,7 @@ use crate::identity::entities::speaks_for;
 use crate::log::writer::IntentLog;
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Health;
-use crate::{Caller, Ctx, Outcome, idempotency, not_found};
+use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
 pub use audience::grants;
 pub(crate) use audience::{Audience, powers};
@@ -73,15 +73,14 @@ pub async fn subscribe(
     }
     let who = caller.acting_as(agent_id.to_owned());
     check_url(ctx, ask.url.as_deref())?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(endpoint) = idempotency::find::<Endpoint>(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(endpoint) = work.repeated::<Endpoint>().await? {
         return Ok(EndpointView { endpoint, health: Health::default(), secret: None });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let ask = scoped(ctx, &mut tx, &who, ask, now).await?;
+    let now = work.now();
+    let ask = scoped(ctx, work.conn(), &who, ask, now).await?;
     let most = ctx.settings.webhooks.per_principal;
-    if rows::count(&mut tx, caller.principal(), now).await? >= i64::from(most) {
+    if rows::count(work.conn(), caller.principal(), now).await? >= i64::from(most) {
         let message =
             format!("You have {most} subscriptions, as many as a principal may. Delete some first.");
         return Err(Refusal::new(Code::Unprocessable, message).into());
@@ -90,15 +89,12 @@ pub async fn subscribe(
     let id = EndpointId::mint(now, &*ctx.chance);
     let mut endpoint = Endpoint::subscribe(ask, id, caller.principal(), agent_id, now)?;
     endpoint.public_key = secret.public();
-    rows::insert(&mut tx, &endpoint, caller.grant.key.id, &secret).await?;
+    rows::insert(work.conn(), &endpoint, caller.grant.key.id, &secret).await?;
     if endpoint.kind == EndpointKind::Mailbox {
-        ctx.hooks.mailbox_subscribed(&mut tx, agent_id, caller.principal(), now).await?;
+        ctx.hooks.mailbox_subscribed(work.conn(), agent_id, caller.principal(), now).await?;
     }
-    log.record(ctx, event_draft(Kind::EndpointCreated, &endpoint, agent_id));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &endpoint, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(event_draft(Kind::EndpointCreated, &endpoint, agent_id));
+    let endpoint = work.finish(endpoint).await?;
     Ok(EndpointView { endpoint, health: Health::default(), secret: Some(secret) })
 }
 
@@ -217,8 +213,8 @@ pub async fn change(
     if ask.url.is_some() {
         check_url(ctx, ask.url.as_deref())?;
     }
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let stored = reachable(&mut tx, caller, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let stored = reachable(work.conn(), caller, id).await?;
     let before = &stored.endpoint;
     let own = before.principal_id == caller.principal();
     if !own && (ask.url.is_some() || ask.event_types.is_some() || ask.expires_at.is_some()) {
@@ -226,22 +222,19 @@ pub async fn change(
             "Only its owner changes what a subscription is; an admin may set `active` and delete it.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let after = before.changed(ask, now)?;
     let key = own.then_some(caller.grant.key.id);
-    let begins = after.live(now) && !hearing(&mut tx, &stored, now).await?;
-    rows::save(&mut tx, &after, key, begins).await?;
+    let begins = after.live(now) && !hearing(work.conn(), &stored, now).await?;
+    rows::save(work.conn(), &after, key, begins).await?;
     if begins || after.url != before.url {
-        deliveries::begin_again(&mut tx, id, now).await?;
+        deliveries::begin_again(work.conn(), id, now).await?;
     } else if !after.live(now) {
-        deliveries::hold(&mut tx, id).await?;
+        deliveries::hold(work.conn(), id).await?;
     }
-    log.record(ctx, event_draft(Kind::EndpointChanged, &after, &caller.agent));
-    log.save(&mut tx).await?;
-    let health = deliveries::health(&mut tx, &[id]).await?.remove(&id).unwrap_or_default();
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(event_draft(Kind::EndpointChanged, &after, &caller.agent));
+    let health = deliveries::health(work.conn(), &[id]).await?.remove(&id).unwrap_or_default();
+    work.commit().await?;
     ctx.webhooks.wake();
     Ok(EndpointView { endpoint: after, health, secret: None })
 }
@@ -256,25 +249,22 @@ pub async fn rotate(
     id: EndpointId,
     overlap_seconds: u32,
 ) -> Outcome<EndpointView> {
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let stored = reachable(&mut tx, caller, id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let stored = reachable(work.conn(), caller, id).await?;
     let mut endpoint = stored.endpoint;
     if endpoint.principal_id != caller.principal() {
         let message = "Only its owner gives an endpoint another secret.";
         return Err(Refusal::new(Code::Forbidden, message).into());
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let secret = Secret::mint(endpoint.signature, &*ctx.chance);
-    let until = plus_seconds(log.now(), overlap_seconds);
+    let until = plus_seconds(work.now(), overlap_seconds);
     let before = (overlap_seconds > 0).then_some((stored.secrets.current, until));
-    rows::save_secrets(&mut tx, id, &Secrets { current: secret.clone(), before }).await?;
+    rows::save_secrets(work.conn(), id, &Secrets { current: secret.clone(), before }).await?;
     endpoint.public_key = secret.public();
     let payload = json!({ "endpoint_id": id, "agent_id": endpoint.agent_id, "rotated": true, "old_secret_ends_at": until });
-    log.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    let health = deliveries::health(&mut tx, &[id]).await?.remove(&id).unwrap_or_default();
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(Draft::of(Kind::EndpointChanged, &caller.agent, payload));
+    let health = deliveries::health(work.conn(), &[id]).await?.remove(&id).unwrap_or_default();
+    work.commit().await?;
     Ok(EndpointView { endpoint, health, secret: Some(secret) })
 }
 
@@ -283,14 +273,11 @@ pub async fn rotate(
 /// # Errors
 /// The caller has no such endpoint.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<()> {
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let endpoint = reachable(&mut tx, caller, id).await?.endpoint;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    take_away(&mut tx, ctx, &mut log, &endpoint, &caller.agent).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let endpoint = reachable(work.conn(), caller, id).await?.endpoint;
+    let (conn, log) = work.parts();
+    take_away(conn, ctx, log, &endpoint, &caller.agent).await?;
+    work.commit().await
 }
 
 /// Whether an endpoint receives records: it is live, and its key is in force; a resumed one gets new records only.
@@ -317,25 +304,25 @@ async fn take_away(
 /// # Errors
 /// A database error.
 pub async fn disable(ctx: &Ctx, id: EndpointId, url: &str, reason: DisabledReason) -> Outcome<bool> {
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-    let now = log.now();
-    let Some(stored) = find(&mut tx, id).await? else { return Ok(false) };
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+    let now = work.now();
+    let Some(stored) = find(work.conn(), id).await? else { return Ok(false) };
     if !stored.endpoint.live(now) || stored.endpoint.url.as_deref() != Some(url) {
         return Ok(false);
     }
     let after = Endpoint { disabled: Some((now, reason)), ..stored.endpoint };
-    rows::save(&mut tx, &after, None, false).await?;
-    deliveries::hold(&mut tx, id).await?;
-    log.record(ctx, event_draft(Kind::EndpointDisabled, &after, SYSTEM));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
+    rows::save(work.conn(), &after, None, false).await?;
+    deliveries::hold(work.conn(), id).await?;
+    work.record(event_draft(Kind::EndpointDisabled, &after, SYSTEM));
+    work.commit().await?;
     tracing::warn!(endpoint.id = %id, reason = reason.as_str(), "a receiver of webhooks is no longer tried");
-    ctx.feed.notify_committed(IntentId::SYSTEM);
     Ok(true)
 }
 
 /// Updates an agent's endpoint to the http or https address it registered with, within that operation.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn follow_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,
@@ -372,6 +359,9 @@ pub async fn follow_agent(
 }
 
 /// Removes an agent's endpoint within the operation by which the agent leaves.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn leave_with_agent(
     conn: &mut PgConnection,
     ctx: &Ctx,

@@ -118,6 +118,9 @@ async fn matched(
 
 /// Returns the position of the fan-out, after which no record may be deleted yet; `None` if there are no
 /// receivers.
+///
+/// # Errors
+/// A database error.
 pub async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
     Ok(load(conn).await?.place)
 }

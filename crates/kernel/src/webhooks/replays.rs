@@ -15,12 +15,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::feed::reader;
-use crate::log::writer::IntentLog;
 use crate::log::{GlobalPosition, Record};
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints;
-use crate::{Caller, Ctx, Outcome};
+use crate::{Caller, Ctx, IntentTx, Outcome};
 
 /// Advisory lock of the server that runs replays.
 const LOCK: i64 = 0x656e_7465_6e74_6503;
@@ -45,10 +44,9 @@ struct Replay {
 /// # Errors
 /// Fails if the caller has no such endpoint, or if nothing is delivered to it.
 pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp) -> Outcome<()> {
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let stored = endpoints::reachable(&mut tx, caller, id).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    if !stored.endpoint.live(log.now()) {
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let stored = endpoints::reachable(work.conn(), caller, id).await?;
+    if !stored.endpoint.live(work.now()) {
         let message =
             "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
         return Err(Refusal::new(Code::Unprocessable, message).into());
@@ -58,14 +56,11 @@ pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp)
             "What came to a mailbox before is read from it: GET /api/v1/aee/mailboxes/{entity}?after=…";
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
-    insert(&mut tx, id, since).await?;
+    insert(work.conn(), id, since).await?;
     let payload =
         json!({ "endpoint_id": id, "agent_id": stored.endpoint.agent_id, "replay_since": rfc3339(since) });
-    log.record(ctx, Draft::of(Kind::EndpointChanged, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(())
+    work.record(Draft::of(Kind::EndpointChanged, &caller.agent, payload));
+    work.commit().await
 }
 
 /// Processes one page of one replay; returns true if there may be more.

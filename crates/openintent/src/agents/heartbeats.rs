@@ -16,7 +16,7 @@ use crate::tasks;
 use entente_kernel::due::run_each;
 use entente_kernel::identity::agents::{Beat, find, save, save_beats, shown, suspects};
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Records a heartbeat.
 ///
@@ -45,19 +45,15 @@ pub async fn heartbeat(
         return Ok(agent);
     }
     // The agent has recovered: this changes its status and is written at once.
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, now).await?;
-    let agent = find(&mut tx, agent_id).await?.ok_or_else(|| not_found("agent"))?;
-    let mut heard = Agent { last_heartbeat_at: Some(log.now()), ..agent.clone() };
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    let agent = find(work.conn(), agent_id).await?.ok_or_else(|| not_found("agent"))?;
+    let mut heard = Agent { last_heartbeat_at: Some(now), ..agent.clone() };
     // Write the content of this heartbeat too: gathered ones count only if newer than the record.
     ctx.beats.show(&mut heard);
-    let next = heard.moved(status, log.now())?;
-    save(&mut tx, &next).await?;
-    log.record(ctx, changed(&agent, &next, agent_id));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
-    Ok(next)
+    let next = heard.moved(status, work.now())?;
+    save(work.conn(), &next).await?;
+    work.record(changed(&agent, &next, agent_id));
+    work.finish(next).await
 }
 
 /// Writes the heartbeats received since the last call.

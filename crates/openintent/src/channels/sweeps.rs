@@ -6,14 +6,13 @@ use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::openintent::channels::{ChannelStatus, CloseReason};
 
 use crate::Ctx;
-use entente_kernel::Outcome;
 use entente_kernel::channels::{close, rows};
 use entente_kernel::due::run_each;
 use entente_kernel::log::GlobalPosition;
-use entente_kernel::log::writer::IntentLog;
 use entente_kernel::messages;
 use entente_kernel::messages::{pending, receipts};
 use entente_kernel::webhooks::fanout;
+use entente_kernel::{IntentTx, Outcome};
 
 /// Maximum number of messages deleted in one transaction: enough to keep up, few enough to stay short.
 const DELETE_STEP: i64 = 5_000;
@@ -28,23 +27,20 @@ pub async fn close_idle(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 }
 
 async fn close_if_idle(ctx: &Ctx, intent_id: IntentId, id: ChannelId) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-    let Some(channel) = rows::load(&mut tx, id).await? else { return Ok(0) };
-    let now = log.now();
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let (conn, log) = work.parts();
+    let Some(channel) = rows::load(conn, id).await? else { return Ok(0) };
     if channel.status != ChannelStatus::Open {
         return Ok(0);
     }
-    let over = channel.status_at(now) != ChannelStatus::Open;
+    let over = channel.status_at(log.now()) != ChannelStatus::Open;
     if over {
-        close(&mut tx, ctx, &mut log, &channel, CloseReason::TtlExpired, SYSTEM).await?;
-        log.save(&mut tx).await?;
+        close(conn, ctx, log, &channel, CloseReason::TtlExpired, SYSTEM).await?;
     } else {
         // A message arrived since this check was scheduled: check again when the channel is really due.
-        rows::look_again(&mut tx, id, channel.ttl_ends_at()).await?;
+        rows::look_again(conn, id, channel.ttl_ends_at()).await?;
     }
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    work.commit().await?;
     Ok(u64::from(over))
 }
 

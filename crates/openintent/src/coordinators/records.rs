@@ -18,8 +18,7 @@ use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Input for recording a decision.
 #[derive(Debug, Clone)]
@@ -53,26 +52,27 @@ pub async fn decide(
     once: Option<&Idempotency>,
 ) -> Outcome<DecisionRecord> {
     caller.require(Scope::IntentsWrite)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    membership::require(&mut tx, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    membership::require(work.conn(), &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     // Before `settle` writes anything, because a refusal must leave nothing behind.
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "record_decision" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
-    let there = settle(&mut tx, ctx, &mut log).await?;
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let now = work.now();
+    let (conn, log) = work.parts();
+    let there = settle(conn, ctx, log).await?;
     let named: Option<CoordinatorId> = ask.coordinator.parse().ok();
     let is = |one: &&Coordinator| named.map_or(one.agent_id == ask.coordinator, |id| one.id == id);
     let found = match (there.iter().find(is), named) {
         (Some(found), _) => found.clone(),
         // An appointment that is over is refused below, with its own reason.
         (None, Some(id)) => {
-            let found = rows::load(&mut tx, id).await?.filter(|one| one.intent_id == intent_id);
+            let found = rows::load(conn, id).await?.filter(|one| one.intent_id == intent_id);
             found.ok_or_else(|| not_found("coordinator"))?
         }
         (None, None) => return Err(not_found("coordinator")),
@@ -91,42 +91,36 @@ pub async fn decide(
         at: now,
     };
     made.check()?;
-    let plans = plans(&mut tx, found.id).await?;
+    let plans = plans(conn, found.id).await?;
     let next = match found.decides(made.decision_type, plans, now)? {
         Decided::Lawful(next) => next,
-        Decided::Exceeds(next) => return exceeds(ctx, tx, log, next).await,
+        Decided::Exceeds(next) => return exceeds(ctx, work, next).await,
     };
-    rows::update(&mut tx, &next).await?;
-    insert(&mut tx, &made).await?;
+    rows::update(conn, &next).await?;
+    insert(conn, &made).await?;
     let more = json!({
         "id": made.id, "decision_type": made.decision_type, "summary": made.summary, "rationale": made.rationale,
         "confidence": made.confidence,
     });
-    log.record(ctx, event_draft(Kind::CoordinatorDecision, &caller.agent, &next, &more));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &made, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(made)
+    work.record(event_draft(Kind::CoordinatorDecision, &caller.agent, &next, &more));
+    work.finish(made).await
 }
 
 /// Commits the guardrail's consequence, and refuses the decision.
 async fn exceeds(
     ctx: &Ctx,
-    mut tx: Tx,
-    mut log: IntentLog,
+    mut work: IntentTx<'_>,
     next: Option<(Coordinator, Kind)>,
 ) -> Outcome<DecisionRecord> {
     let Some((next, kind)) = next else { return Err(exceeded().into()) };
-    rows::update(&mut tx, &next).await?;
+    let (conn, log) = work.parts();
+    rows::update(conn, &next).await?;
     let actor = entente_domain::identity::principals::SYSTEM;
     log.record(ctx, event_draft(kind, actor, &next, &json!({ "guardrail": "max_plan_versions" })));
     if next.status.is_over() {
-        lay_down(&mut tx, ctx, &mut log, &next, actor).await?;
+        lay_down(conn, ctx, log, &next, actor).await?;
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(next.intent_id);
+    work.commit().await?;
     Err(exceeded().into())
 }
 

@@ -16,8 +16,7 @@ use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, not_found, unknown};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Returns an intent's retry policy.
 ///
@@ -40,27 +39,27 @@ pub async fn get(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Ret
 pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) -> Outcome<RetryPolicy> {
     caller.require(Scope::IntentsWrite)?;
     rules.check()?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let membership = membership::require(&mut tx, &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
     let attempt =
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "set_retry_policy" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut work = governance::admit(caller, work, attempt).await?;
     if let Some(agent) = &rules.fallback_agent_id {
         // The server may assign this agent later.
-        tx = governance::admit_assignment(ctx, caller, tx, attempt, agent, false).await?;
+        work = governance::admit_assignment(caller, work, attempt, agent, false).await?;
     }
     if let Some(agent) = &rules.fallback_agent_id
-        && membership::writers(&mut tx, &[(intent_id, agent)], ctx.now()).await?.is_empty()
+        && membership::writers(work.conn(), &[(intent_id, agent)], ctx.now()).await?.is_empty()
     {
         let message = "The agent of `fallback_agent_id` may not write on this intent. Grant it access first.";
         return Err(Refusal::field(Code::Unprocessable, "fallback_agent_id", "access", message).into());
     }
-    let before = load(&mut tx, intent_id).await?.map(|stored| stored.policy);
+    let before = load(work.conn(), intent_id).await?.map(|stored| stored.policy);
     if let Some(same) = before.as_ref().filter(|before| before.rules == rules) {
         return Ok(same.clone());
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let policy = RetryPolicy {
         id: before.as_ref().map_or_else(|| RetryPolicyId::mint(now, &*ctx.chance), |before| before.id),
         intent_id,
@@ -73,7 +72,7 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
     if rules.strategy == Strategy::None || rules.max_retries == 0 {
         // Without retries none may stay scheduled; this resolves no failure, as when the intent is abandoned. If
         // retries remain, the scheduled ones stay, because their agents wait for the notification.
-        end_of_intent(&mut tx, intent_id, IntentStatus::Abandoned, now).await?;
+        end_of_intent(work.conn(), intent_id, IntentStatus::Abandoned, now).await?;
     }
     let payload = json!({
         "about": "retry_policy", "retry_policy_id": policy.id, "strategy": rules.strategy,
@@ -81,11 +80,10 @@ pub async fn set(ctx: &Ctx, caller: &Caller, intent_id: IntentId, rules: Rules) 
         "jitter": rules.jitter, "fallback_agent_id": rules.fallback_agent_id,
         "failure_threshold": rules.failure_threshold,
     });
-    log.record(ctx, Draft::of(Kind::Comment, &caller.agent, payload));
-    save(&mut tx, &policy, log.tail.seq).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    work.record(Draft::of(Kind::Comment, &caller.agent, payload));
+    let (conn, log) = work.parts();
+    save(conn, &policy, log.tail.seq).await?;
+    work.commit().await?;
     Ok(policy)
 }
 

@@ -89,7 +89,7 @@ pub async fn dispatch(
         return Ok(done);
     }
     let attempt = Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "dispatch" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
+    let mut tx = governance::admit_tx(ctx, caller, tx, attempt).await?;
     let federation = set_up(ctx)?;
     let peer = federation.target(&ask.target_server)?;
     let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;

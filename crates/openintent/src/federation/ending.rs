@@ -10,9 +10,9 @@ use sqlx::PgConnection;
 
 use super::{Dispatch, outbox, rows};
 use crate::Ctx;
-use entente_kernel::Outcome;
 use entente_kernel::due::run_each;
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{IntentTx, Outcome};
 
 /// Expires and deletes up to `limit` of each; returns their number.
 ///
@@ -34,24 +34,21 @@ pub async fn tidy(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Gives up a dispatch without news for too long.
 async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[found.intent_id]).await?;
-    let current = rows::dispatch(&mut tx, found.id).await?;
+    let mut work = IntentTx::unattended(ctx, found.intent_id).await?;
+    let current = rows::dispatch(work.conn(), found.id).await?;
     let Some(mut dispatch) = current.filter(|now| now.ended_at.is_none() && now.heard_at == found.heard_at)
     else {
         return Ok(0);
     };
-    let mut log = IntentLog::open(&mut tx, dispatch.intent_id, None, ctx.now()).await?;
     let message = format!("Nothing was heard of it for {FEDERATION_SILENCE_DAYS} days");
-    dispatch.hears(State::Failed, &message, log.now());
-    rows::save_dispatch(&mut tx, &dispatch).await?;
+    dispatch.hears(State::Failed, &message, work.now());
+    rows::save_dispatch(work.conn(), &dispatch).await?;
     let payload = json!({
         "dispatch_id": dispatch.id, "peer": dispatch.peer, "remote_intent_id": dispatch.remote_intent_id,
         "event_type": "silent", "reason": message,
     });
-    log.record(ctx, Draft::of(Kind::FederationFailed, SYSTEM, payload));
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(dispatch.intent_id);
+    work.record(Draft::of(Kind::FederationFailed, SYSTEM, payload));
+    work.commit().await?;
     Ok(1)
 }
 

@@ -13,8 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{peer_of, rows, set_up};
 use crate::Ctx;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// The response to a callback.
 #[derive(Debug, Clone, Copy)]
@@ -58,10 +57,10 @@ pub async fn hear(
     let id: DispatchId = callback.dispatch_id.parse().map_err(|_no_id| not_found("dispatch"))?;
     let heard = Heard { dispatch_id: id, event_type: callback.event_type };
     let intent_id = home(ctx, id, peer).await?.ok_or_else(|| not_found("dispatch"))?;
-    let mut tx = ctx.begin(&[intent_id]).await?;
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
     // Loaded again under the lock: it may have been deleted meanwhile.
-    let mut dispatch = rows::dispatch(&mut tx, id).await?.ok_or_else(|| not_found("dispatch"))?;
-    if !rows::note_callback(&mut tx, id, &callback.key(body)).await? {
+    let mut dispatch = rows::dispatch(work.conn(), id).await?.ok_or_else(|| not_found("dispatch"))?;
+    if !rows::note_callback(work.conn(), id, &callback.key(body)).await? {
         return Ok(heard);
     }
     // The final callback is always accepted, once.
@@ -70,21 +69,18 @@ pub async fn hear(
         let message = format!("{FEDERATION_CALLBACKS} callbacks of this dispatch were heard; no more are.");
         return Err(Refusal::new(Code::TooLarge, message).into());
     }
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
     let news = serde_json::to_value(callback.event_type)?;
     dispatch.callbacks += 1;
     dispatch.hears(
         callback.event_type.state(),
         &format!("The peer told `{}`", news.as_str().unwrap_or_default()),
-        log.now(),
+        work.now(),
     );
-    rows::save_dispatch(&mut tx, &dispatch).await?;
+    rows::save_dispatch(work.conn(), &dispatch).await?;
     let payload = callback.payload(&peer.did, dispatch.remote_intent_id.as_deref());
     let kind: Kind = callback.event_type.kind();
-    log.record(ctx, Draft { trace_id: callback.trace(), ..Draft::of(kind, &peer.did, payload) });
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
+    work.record(Draft { trace_id: callback.trace(), ..Draft::of(kind, &peer.did, payload) });
+    work.commit().await?;
     Ok(heard)
 }
 

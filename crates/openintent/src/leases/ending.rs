@@ -11,10 +11,10 @@ use sqlx::PgConnection;
 use super::event_payload;
 use super::rows::{active, due, update};
 use crate::Ctx;
-use entente_kernel::Outcome;
 use entente_kernel::access::membership;
 use entente_kernel::due::run_each;
 use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{IntentTx, Outcome};
 
 /// Ends expired leases, one intent at a time, on up to `limit` intents.
 ///
@@ -27,17 +27,13 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Ends the expired leases on one intent.
 async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent_id]).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, None, ctx.now()).await?;
-    settle(&mut tx, ctx, &mut log).await?;
-    if log.recorded.is_empty() {
-        // Another server was faster.
-        return Ok(0);
-    }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(log.recorded.len() as u64)
+    let mut work = IntentTx::unattended(ctx, intent_id).await?;
+    let (conn, log) = work.parts();
+    settle(conn, ctx, log).await?;
+    // Zero if another server was faster.
+    let ended = log.recorded.len() as u64;
+    work.commit().await?;
+    Ok(ended)
 }
 
 /// Ends, within an operation that changed access, the leases of agents that may no longer write (OI-7.4).

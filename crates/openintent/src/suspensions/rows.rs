@@ -29,7 +29,7 @@ struct Row {
     asked_by_principal: Option<String>,
     moment_id: Option<uuid::Uuid>,
     unasked: Option<String>,
-    pub state: String,
+    state: String,
     fallback: String,
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
@@ -64,6 +64,9 @@ impl TryFrom<Row> for Suspension {
 }
 
 /// Loads one of an intent's questions.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn load(conn: &mut PgConnection, intent_id: IntentId, id: &str) -> Outcome<Option<Suspension>> {
     let row = select!("suspensions::load", "WHERE intent_id = $1 AND id = $2", intent_id.uuid(), id)
         .fetch_optional(conn)
@@ -80,6 +83,9 @@ pub(super) async fn open(conn: &mut PgConnection, intents: &[uuid::Uuid]) -> Out
 }
 
 /// Lists an intent's questions with a number below `before`, newest first.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn list(
     conn: &mut PgConnection,
     intent_id: IntentId,
@@ -99,6 +105,9 @@ pub async fn list(
 }
 
 /// Returns the number of the intent's last question; 0 if there is none.
+///
+/// # Errors
+/// A database error.
 pub async fn last(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<i64> {
     let last = sqlx::query_scalar!(
         r#"-- suspensions::last
@@ -125,6 +134,9 @@ pub(super) async fn due(pool: &PgPool, now: Timestamp, limit: i64) -> Outcome<Ve
 }
 
 /// Returns the first person among the intent's creator and the owners of its admin entries, oldest first.
+///
+/// # Errors
+/// A database error.
 pub async fn person_of(
     conn: &mut PgConnection,
     intent_id: IntentId,

@@ -22,7 +22,7 @@ use entente_kernel::channels;
 use entente_kernel::due::run_each;
 use entente_kernel::identity::agents;
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Outcome, Tx};
+use entente_kernel::{IntentTx, Outcome, Tx};
 
 /// Writes changed tasks, records their events, and applies the consequences, within an operation that holds the
 /// intent's lock.
@@ -303,9 +303,9 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 /// Does the work of [`expire_due`] for these tasks of one intent.
 async fn expire_due_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome<u64> {
-    let mut tx = ctx.begin(&[intent]).await?;
-    let mut log = IntentLog::open(&mut tx, intent, None, ctx.now()).await?;
-    let tasks = rows::load_all(&mut tx, &ids).await?;
+    let mut work = IntentTx::unattended(ctx, intent).await?;
+    let (conn, log) = work.parts();
+    let tasks = rows::load_all(conn, &ids).await?;
     let courses: Vec<Course> = tasks
         .into_iter()
         .map(|task| Course::begin(task, log.now()))
@@ -316,9 +316,7 @@ async fn expire_due_on(ctx: &Ctx, intent: IntentId, ids: Vec<TaskId>) -> Outcome
         return Ok(0);
     }
     let done = courses.len() as u64;
-    settle(&mut tx, ctx, &mut log, SYSTEM, courses).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent);
+    settle(conn, ctx, log, SYSTEM, courses).await?;
+    work.commit().await?;
     Ok(done)
 }

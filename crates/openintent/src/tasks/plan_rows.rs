@@ -14,7 +14,7 @@ use entente_kernel::{AppError, Outcome, unknown};
 struct Row {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,
-    pub state: String,
+    state: String,
     checkpoints: String,
     conditions: String,
     on_failure: String,

@@ -21,8 +21,7 @@ use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Creates a plan on an intent.
 ///
@@ -38,28 +37,23 @@ pub async fn create(
 ) -> Outcome<Plan> {
     caller.require(Scope::IntentsWrite)?;
     let agent = caller.speaker("created_by", None, ctx.settings.strict)?;
-    let mut tx = ctx.begin_once(&[intent_id], caller, once).await?;
-    let membership = membership::require(&mut tx, &agent, intent_id, Level::Write, ctx.now()).await?;
-    if let Some(done) = idempotency::find(&mut tx, caller, once).await? {
+    let mut work = IntentTx::begin(ctx, caller, intent_id, once).await?;
+    let membership = membership::require(work.conn(), &agent, intent_id, Level::Write, ctx.now()).await?;
+    if let Some(done) = work.repeated().await? {
         return Ok(done);
     }
     require_unresolved(&membership)?;
     let attempt = Attempt { intent_id, membership: &membership, agent: &agent, operation: "create_plan" };
-    let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-    let mut log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let now = work.now();
     let mut course = domain::create(ask, &agent, intent_id, PlanId::mint(now, &*ctx.chance), now)?;
-    let statuses = check_tasks(&mut tx, &course.plan).await?;
+    let statuses = check_tasks(work.conn(), &course.plan).await?;
     course.look(&statuses, now);
     let plan = course.plan;
-    insert(&mut tx, &plan).await?;
-    set_plan(&mut tx, plan.id, &plan.tasks).await?;
-    record(ctx, &mut log, &agent, course.told);
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &plan, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(intent_id);
-    Ok(plan)
+    insert(work.conn(), &plan).await?;
+    set_plan(work.conn(), plan.id, &plan.tasks).await?;
+    record(ctx, work.log(), &agent, course.told);
+    work.finish(plan).await
 }
 
 /// Checks that the tasks of a plan are on its intent and in no other plan; returns their statuses.
@@ -107,45 +101,41 @@ pub async fn list(
 }
 
 /// A plan that an operation works on, under its intent's lock.
-struct Locked {
-    tx: Tx,
-    log: IntentLog,
+struct Locked<'a> {
+    work: IntentTx<'a>,
     course: PlanCourse,
     /// Whether the caller manages the intent.
     manages: bool,
 }
 
-impl Locked {
-    async fn open(ctx: &Ctx, caller: &Caller, id: PlanId) -> Outcome<Self> {
+impl<'a> Locked<'a> {
+    async fn open(ctx: &'a Ctx, caller: &'a Caller, id: PlanId) -> Outcome<Self> {
         caller.require(Scope::IntentsWrite)?;
         let mut connection = ctx.pool.acquire().await?;
         let intent_id = load(&mut connection, id).await?.ok_or_else(|| not_found("plan"))?.intent_id;
         drop(connection);
-        let mut tx = ctx.begin(&[intent_id]).await?;
-        let membership = visit(&mut tx, ctx, caller, intent_id, "plan").await?;
+        let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+        let membership = visit(work.conn(), ctx, caller, intent_id, "plan").await?;
         membership.access.require(Level::Write)?;
         let attempt =
             Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "change_plan" };
-        let mut tx = governance::admit(ctx, caller, tx, attempt).await?;
-        let log = IntentLog::open(&mut tx, intent_id, caller.trace, ctx.now()).await?;
-        let plan = load(&mut tx, id).await?.ok_or_else(|| not_found("plan"))?;
+        let mut work = governance::admit(caller, work, attempt).await?;
+        let plan = load(work.conn(), id).await?.ok_or_else(|| not_found("plan"))?;
         let manages = membership.access.manages() || membership.coordinates;
-        Ok(Self { tx, log, course: PlanCourse::of(plan), manages })
+        Ok(Self { work, course: PlanCourse::of(plan), manages })
     }
 
     /// Writes the changes of the plan and of its tasks, and commits.
     async fn close(self, ctx: &Ctx, actor: &str) -> Outcome<Plan> {
-        let Self { mut tx, mut log, course, .. } = self;
+        let Self { mut work, course, .. } = self;
         if course.told.is_empty() {
             return Ok(course.plan);
         }
         let plan = course.plan.clone();
-        let ended = write_plan(&mut tx, ctx, &mut log, actor, course).await?;
-        settle(&mut tx, ctx, &mut log, actor, ended).await?;
-        log.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.notify_committed(plan.intent_id);
-        Ok(plan)
+        let (conn, log) = work.parts();
+        let ended = write_plan(conn, ctx, log, actor, course).await?;
+        settle(conn, ctx, log, actor, ended).await?;
+        work.finish(plan).await
     }
 }
 
@@ -166,13 +156,13 @@ pub async fn change(
         locked.course.plan.require_version(seen)?;
     }
     let lists_tasks = ask.tasks.is_some();
-    locked.course.change(ask, ctx.settings.strict, locked.log.now())?;
+    locked.course.change(ask, ctx.settings.strict, locked.work.now())?;
     if lists_tasks {
-        check_tasks(&mut locked.tx, &locked.course.plan).await?;
-        set_plan(&mut locked.tx, id, &locked.course.plan.tasks).await?;
+        check_tasks(locked.work.conn(), &locked.course.plan).await?;
+        set_plan(locked.work.conn(), id, &locked.course.plan.tasks).await?;
     }
-    let statuses = statuses(&mut locked.tx, id).await?;
-    locked.course.look(&statuses, locked.log.now());
+    let statuses = statuses(locked.work.conn(), id).await?;
+    locked.course.look(&statuses, locked.work.now());
     locked.close(ctx, &caller.agent).await
 }
 
@@ -191,8 +181,8 @@ pub async fn decide(
 ) -> Outcome<Plan> {
     let judge = caller.acting_as(decided_by.to_owned());
     let mut locked = Locked::open(ctx, &judge, id).await?;
-    let statuses = statuses(&mut locked.tx, id).await?;
+    let statuses = statuses(locked.work.conn(), id).await?;
     let by = (decided_by, locked.manages);
-    locked.course.decide(checkpoint, approve, by, &statuses, locked.log.now())?;
+    locked.course.decide(checkpoint, approve, by, &statuses, locked.work.now())?;
     locked.close(ctx, decided_by).await
 }

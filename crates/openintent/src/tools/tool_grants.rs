@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::tools::{tool_credentials, vaults};
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, idempotency, not_found};
 
 pub(crate) use rows::{candidates, chain, forget, revoke_of_credential, revoke_of_vault};
 
@@ -303,15 +303,12 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await? {
         return Ok(0);
     }
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-    let ended = rows::end(&mut tx, ctx.now(), limit).await?;
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+    let ended = rows::end(work.conn(), ctx.now(), limit).await?;
     for grant in &ended {
-        log.record(ctx, event_draft(Kind::ToolGrantExpired, grant, SYSTEM));
+        work.record(event_draft(Kind::ToolGrantExpired, grant, SYSTEM));
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.commit().await?;
     Ok(ended.len() as u64)
 }
 

@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::tools::{tool_credentials, tool_grants};
 use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
+use entente_kernel::{Caller, IntentTx, Outcome, Tx, idempotency, not_found};
 
 /// The operator's settings for vaults and tools.
 #[derive(Debug, Clone)]
@@ -119,25 +119,21 @@ pub async fn create(
     caller.require(Scope::ToolsManage)?;
     let owner = caller.speaker("owner_id", owner_id, ctx.settings.strict)?;
     require_key(ctx)?;
-    let mut tx = ctx.begin_once(&[IntentId::SYSTEM], caller, once).await?;
-    if let Some(vault) = idempotency::find::<Vault>(&mut tx, caller, once).await? {
-        let credentials = tool_credentials::of_vault(&mut tx, vault.id).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, once).await?;
+    if let Some(vault) = work.repeated::<Vault>().await? {
+        let credentials = tool_credentials::of_vault(work.conn(), vault.id).await?;
         return Ok(VaultView { vault, credentials });
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
-    let now = log.now();
+    let now = work.now();
     let vault = domain::create(&owner, name, VaultId::mint(now, &*ctx.chance), now)?;
-    if count(&mut tx, &owner).await? >= VAULTS {
+    if count(work.conn(), &owner).await? >= VAULTS {
         let message = format!("`{owner}` has {VAULTS} vaults, as many as one may. Remove some first.");
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
-    insert(&mut tx, &vault).await?;
+    insert(work.conn(), &vault).await?;
     let payload = json!({ "vault_id": vault.id, "owner_id": owner });
-    log.record(ctx, Draft::of(Kind::VaultCreated, &caller.agent, payload));
-    log.save(&mut tx).await?;
-    idempotency::keep(&mut tx, caller, once, &vault, now).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.record(Draft::of(Kind::VaultCreated, &caller.agent, payload));
+    let vault = work.finish(vault).await?;
     Ok(VaultView { vault, credentials: Vec::new() })
 }
 

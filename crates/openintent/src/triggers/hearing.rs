@@ -90,11 +90,7 @@ struct Heard<'a> {
 }
 
 /// Inserts the firings for these events.
-async fn heard(
-    ctx: &Ctx,
-    conn: &mut PgConnection,
-    events: &[(GlobalPosition, Event)],
-) -> Outcome<HeardPage> {
+async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(GlobalPosition, Event)]) -> Outcome<HeardPage> {
     // Of the events about triggers only a firing counts: a trigger that fires for its own failures would never end.
     let audible = |event: &Event| {
         event.posted

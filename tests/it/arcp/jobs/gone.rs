@@ -100,6 +100,19 @@ async fn whoever_dies_while_a_job_becomes_its_own_gives_it_back() {
     world.server.stop().await;
 }
 
+/// The channel of a job names the job, which is no task of the intent.
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_mode_lets_jobs_work_for_intents() {
+    let world = World::with(Setup { settings: vec![("ENTENTE_STRICT_RFC0021", "true")], live: false }).await;
+    let ada = world.agent("agent.ada").await;
+    let _worker = Hand::of(&world.any(), "echo@1.0.0").await;
+    let intent = ada.post("/intents", json!({ "title": "work" })).await.ok()["id"].clone();
+    let job = submit(&ada, json!({ "intent_id": intent })).await;
+    let channels = ada.get(&format!("/intents/{}/channels", intent.as_str().unwrap())).await.ok();
+    assert_eq!(channels[0]["task_id"], json!(job));
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_for_is_done_although_nobody_waits_for_the_answer() {
     let world = World::with(live()).await;

@@ -2,7 +2,7 @@
 //!
 //! Known ids are remembered for longer than that, so that no replay fits in between. An envelope whose `ts`
 //! is not a valid time has no age; the server remembers the ids of such permanently
-//! (`crates/kernel/src/aee/envelopes/untimed.rs`), or refuses them (strict mode).
+//! (`crates/aee/src/envelopes/untimed.rs`), or refuses them (strict mode).
 
 use chrono::TimeDelta;
 

@@ -67,16 +67,23 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
     Ok(more)
 }
 
-/// Checks the database for what has changed without notice to this server: wake keys with listeners, and followed
-/// intents.
+/// Checks the database for wake keys with listeners that have changed without notice to this server.
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+pub async fn look_at_wakeups(ctx: &Ctx) -> Outcome<()> {
     if ctx.feed.has_peers() {
         let wakeups = ctx.feed.wakeups();
         wakeups.look(ctx.hooks.versions(ctx, &wakeups.listened()).await?);
     }
+    Ok(())
+}
+
+/// Checks the database for followed intents that have advanced without notice to this server.
+///
+/// # Errors
+/// Returns database errors.
+pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
     let followed = ctx.feed.followed();
     if followed.is_empty() {
         return Ok(());

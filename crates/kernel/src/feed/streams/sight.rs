@@ -51,12 +51,16 @@ pub struct Sight {
 
 impl Sight {
     /// Creates a view without cached memberships.
+    #[must_use]
     pub fn new(caller: Caller, view: View) -> Self {
         Self { caller, view, memberships: HashMap::new(), members: Members::default() }
     }
 
     /// Like [`Self::shows`], for a record that was passed to [`Self::notice`] before; a view that has ended sees
     /// nothing.
+    ///
+    /// # Errors
+    /// A database error; a stored value is invalid.
     pub async fn sees(&mut self, ctx: &Ctx, record: &Record) -> Outcome<bool> {
         match self.judge(ctx, record).await {
             Ok(seen) => Ok(seen),
@@ -66,7 +70,7 @@ impl Sight {
     }
 
     /// Returns whether the caller may read an intent at this moment, and the intent belongs to the view.
-    pub async fn reads(&mut self, ctx: &Ctx, intent: IntentId) -> Outcome<bool> {
+    pub(crate) async fn reads(&mut self, ctx: &Ctx, intent: IntentId) -> Outcome<bool> {
         let look = async {
             let inside = match self.view {
                 View::Portfolio(portfolio) => self.has(ctx, portfolio, intent).await?,
@@ -162,6 +166,7 @@ impl Sight {
     }
 
     /// Returns whether the caller's membership in an intent must be loaded.
+    #[must_use]
     pub fn asks_for(&self, intent: IntentId) -> bool {
         intent != IntentId::SYSTEM && !self.memberships.contains_key(&intent) && self.may_have(intent)
     }

@@ -16,7 +16,7 @@ use crate::identity::authentication::{hash, hash_password};
 use crate::identity::keys;
 use crate::identity::keys::{NewKey, Secret};
 use crate::log::writer::IntentLog;
-use crate::{Caller, Ctx, Outcome};
+use crate::{Caller, Ctx, IntentTx, Outcome};
 
 /// Sets a person's password and ends everything that the old one opened: logins, terminals, and unopened links.
 ///
@@ -35,18 +35,17 @@ pub async fn set_password(
     require_power(caller, principal_id, admin)?;
     check_password(&password)?;
     let hash = hash_password(ctx, password).await?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    person(&mut tx, caller.grant.kind, principal_id).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
+    person(work.conn(), caller.grant.kind, principal_id).await?;
     let own = caller.hands_on(principal_id).basis.decides();
     let let_in_by = caller.grant.key.lets_in(principal_id);
     let set = Set { principal_id, hash: &hash, admin, own, by: caller.principal(), let_in_by };
-    replace(ctx, &mut tx, &mut log, &set).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let now = work.now();
+    let (conn, log) = work.parts();
+    replace(ctx, conn, log, &set).await?;
+    work.commit().await?;
     keys::refresh(ctx).await?;
-    Ok(log.now())
+    Ok(now)
 }
 
 /// Lets a logged-in person choose a password of their own, and replaces the browser's key by a new one.
@@ -82,13 +81,12 @@ pub async fn change_password(
     let password_hash = hash_password(ctx, password).await?;
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+    let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     // The password may have been set anew meanwhile, which ends this login.
-    let current = password_of(&mut tx, person).await?;
+    let current = password_of(work.conn(), person).await?;
     if current.as_ref().map(|now| &now.hash) != known.as_ref().map(|then| &then.hash) {
         return Err(nobody());
     }
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, caller.trace, ctx.now()).await?;
     let admin = current.is_some_and(|known| known.admin) || caller.has(Scope::Admin);
     let let_in_by = authority.let_in_by.clone();
     let set = Set {
@@ -99,14 +97,13 @@ pub async fn change_password(
         by: person,
         let_in_by: let_in_by.clone(),
     };
-    replace(ctx, &mut tx, &mut log, &set).await?;
+    let (conn, log) = work.parts();
+    replace(ctx, conn, log, &set).await?;
     let ask = ask(&scopes(admin), BROWSER, BROWSER_SECONDS, log.now());
     let authority = Authority { basis: Basis::OwnPassword, let_in_by };
     let login = Login { presented: &presented, hashed: &hashed, opened_by: "password", authority };
-    let made = open(ctx, &mut tx, &mut log, person, ask, login).await?;
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    let made = open(ctx, conn, log, person, ask, login).await?;
+    work.commit().await?;
     keys::refresh(ctx).await?;
     Ok(NewKey { key: made, secret: Some(Secret(presented.reveal())) })
 }

@@ -27,6 +27,9 @@ pub struct Queue {
 
 /// Queues deliveries that become due at `due`, with `again` also those that are finished; returns the
 /// endpoints with something to send.
+///
+/// # Errors
+/// A database error.
 pub async fn queue(
     conn: &mut PgConnection,
     what: &Queue,
@@ -75,11 +78,15 @@ pub async fn queue(
 const SKEW: TimeDelta = TimeDelta::minutes(1);
 
 /// Returns when a delivery queued now is due: not before earlier ones, whatever the servers' clocks say.
+#[must_use]
 pub fn in_order(before: Option<Timestamp>, now: Timestamp) -> Timestamp {
     before.filter(|before| *before - now < SKEW).map_or(now, |before| before.max(now))
 }
 
 /// Returns when the last delivery for any of these endpoints was queued.
+///
+/// # Errors
+/// A database error.
 pub async fn latest(conn: &mut PgConnection, ids: &[EndpointId]) -> Outcome<Option<Timestamp>> {
     let at = sqlx::query_scalar!(
         "-- deliveries::latest

@@ -150,6 +150,9 @@ pub(crate) async fn powers(
 }
 
 /// Returns the grants of these keys, or of the newest keys in force that they were rotated to.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
 pub async fn grants(
     conn: &mut PgConnection,
     keys: &[KeyId],

@@ -5,8 +5,7 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{EndpointId, IntentId};
 
 use super::{find, rows, take_away};
-use crate::log::writer::IntentLog;
-use crate::{Ctx, Outcome};
+use crate::{Ctx, IntentTx, Outcome};
 
 /// Removes up to `limit` of them; returns their number.
 ///
@@ -19,17 +18,15 @@ pub(crate) async fn retire(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     drop(conn);
     let mut retired = 0;
     for id in ended {
-        let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
+        let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
         // Checked again under the lock: another server may have removed it, or its owner may have extended
         // it.
-        let found = find(&mut tx, EndpointId::from(id)).await?;
+        let found = find(work.conn(), EndpointId::from(id)).await?;
         let found = found.filter(|stored| stored.endpoint.expires_at.is_some_and(|end| end < before));
         let Some(stored) = found else { continue };
-        let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-        take_away(&mut tx, ctx, &mut log, &stored.endpoint, SYSTEM).await?;
-        log.save(&mut tx).await?;
-        tx.commit().await?;
-        ctx.feed.notify_committed(IntentId::SYSTEM);
+        let (conn, log) = work.parts();
+        take_away(conn, ctx, log, &stored.endpoint, SYSTEM).await?;
+        work.commit().await?;
         retired += 1;
     }
     Ok(retired)

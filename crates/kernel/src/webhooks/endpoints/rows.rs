@@ -191,6 +191,9 @@ pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec
 ///
 /// A person's mailbox is forwarded only to that person's own endpoints (`entities.rs`), even if the entity
 /// became a person after the endpoint was made.
+///
+/// # Errors
+/// A database error.
 pub async fn of_mailboxes(
     conn: &mut PgConnection,
     entities: &[&str],

@@ -8,9 +8,8 @@ use entente_domain::log::events::Kind;
 use super::{event_draft, find, open, rows, seal};
 use crate::Ctx;
 use crate::tools::vaults;
-use entente_kernel::Outcome;
 use entente_kernel::due::run_each;
-use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{IntentTx, Outcome};
 
 /// Announces credentials that have expired, and returns their number; they are invalid since that very instant.
 ///
@@ -20,15 +19,12 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     if !rows::due(&mut *ctx.pool.acquire().await?, ctx.now()).await? {
         return Ok(0);
     }
-    let mut tx = ctx.begin(&[IntentId::SYSTEM]).await?;
-    let mut log = IntentLog::open(&mut tx, IntentId::SYSTEM, None, ctx.now()).await?;
-    let ended = rows::end(&mut tx, ctx.now(), limit).await?;
+    let mut work = IntentTx::unattended(ctx, IntentId::SYSTEM).await?;
+    let ended = rows::end(work.conn(), ctx.now(), limit).await?;
     for credential in &ended {
-        log.record(ctx, event_draft(Kind::ToolCredentialExpired, credential, SYSTEM));
+        work.record(event_draft(Kind::ToolCredentialExpired, credential, SYSTEM));
     }
-    log.save(&mut tx).await?;
-    tx.commit().await?;
-    ctx.feed.notify_committed(IntentId::SYSTEM);
+    work.commit().await?;
     Ok(ended.len() as u64)
 }
 

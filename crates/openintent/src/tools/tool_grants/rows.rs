@@ -19,7 +19,7 @@ struct Row {
     agent_id: String,
     granted_by: String,
     scopes: Vec<String>,
-    pub constraints: Option<String>,
+    constraints: Option<String>,
     delegatable: bool,
     ancestors: Vec<Uuid>,
     context: String,

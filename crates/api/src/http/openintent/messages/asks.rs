@@ -141,16 +141,8 @@ async fn ask(
         objection,
         trace: asker.caller.trace,
     };
-    let answer = asks::ask(
-        &api.ctx.openintent,
-        &api.message_writer,
-        &asker.caller,
-        command,
-        want,
-        seconds,
-        presence.over(),
-    )
-    .await?;
+    let (ctx, over) = (&api.ctx.openintent, presence.over());
+    let answer = asks::ask(ctx, &api.message_writer, &asker.caller, command, want, seconds, over).await?;
     let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
     ok(&AskReply {
         outcome: match answer.end {
