@@ -1,5 +1,7 @@
 //! Extracts JSON bodies, path ids and query parameters from requests; each error names the place and the fault.
 
+mod params;
+
 use std::future::Future;
 use std::io::ErrorKind;
 use std::pin::Pin;
@@ -15,6 +17,7 @@ use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_runtime::deadlines::reading;
 use serde::de::DeserializeOwned;
 
+pub use self::params::{IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, Limit100, Limit1000};
 use super::error::Problem;
 
 /// A parsed JSON body together with its raw bytes.

@@ -13,7 +13,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::wakeups::Listener;
 use entente_kernel::{AppError, Caller, StreamPermit};
 use entente_runtime::metrics::StreamLabels;
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +21,7 @@ use super::ApiState;
 use super::error::Reply;
 
 /// Milliseconds after which a client should reconnect when its stream breaks.
-const RETRY_MILLIS: u64 = 1_000;
+pub const RETRY_MILLIS: u64 = 1_000;
 
 /// The result of one read of a source.
 pub struct Chunk {
@@ -86,22 +86,25 @@ pub fn respond<S: Source + 'static>(
     let permit = caller.waits(api.limits.max_streams_per_key)?;
     api.ctx.metrics.streams.get_or_create(&StreamLabels { kind: S::KIND }).inc();
     let live = Live { api, caller, source, listener, begun: false, over: false, _permit: permit };
-    let body = stream::unfold(Some(live), |live| async move {
-        let mut live = live.filter(|live| !live.over)?;
-        match live.next().await {
-            Ok(bytes) => Some((Ok(bytes), Some(live))),
-            Err(broken) => Some((Err(broken), None)),
+    Ok(event_stream(stream::try_unfold(live, |mut live| async move {
+        if live.over {
+            return Ok(None);
         }
-    });
-    Ok(HttpResponse::Ok()
+        live.next().await.map(|bytes| Some((bytes, live)))
+    })))
+}
+
+/// Returns a response of server-sent events; an error in `body` breaks the connection.
+pub fn event_stream(body: impl Stream<Item = io::Result<Bytes>> + 'static) -> HttpResponse {
+    HttpResponse::Ok()
         .content_type("text/event-stream; charset=utf-8")
         .insert_header((CACHE_CONTROL, "no-cache"))
         .insert_header((HeaderName::from_static("x-accel-buffering"), "no"))
-        .streaming(body))
+        .streaming(body)
 }
 
 /// Breaks the connection: the client reconnects with the last id that it received.
-fn broken() -> io::Error {
+pub fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionAborted)
 }
 

@@ -23,7 +23,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use self::shape::{EmittedBody, MomentBody};
-use super::body::{Body, Query, id, once_about, one};
+use super::body::{Body, IdempotencyKey, LastEventId, Query, id, once_about, one};
 use super::caller::Asker;
 use super::error::{Problem, Reply};
 use super::live::{Chunk, Source, last_event_id, respond, unreadable, write};
@@ -128,8 +128,7 @@ impl EmitBody {
 /// The answer arrives through `GET …?wait=`, the stream or a webhook. Weaknesses of the question are listed in `lints`, but
 /// it is asked anyway; withdraw it to ask a better one. After a refusal, deliberate first, then set `supersedes` and
 /// `objection_response`.
-#[utoipa::path(operation_id = "emit_moment", tag = "moments", request_body = EmitBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "emit_moment", tag = "moments", request_body = EmitBody, params(IdempotencyKey),
     responses((status = 201, description = "The question was asked", body = EmittedBody), (status = 200, description = "The question was already asked", body = EmittedBody)))]
 #[post("/moments")]
 async fn emit(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<EmitBody>) -> Reply {
@@ -189,8 +188,7 @@ impl DeliberateBody {
 /// Deliberate with a person
 ///
 /// Shares the agent's thinking in place of a question that it cannot commit to yet. It costs nothing and asks nothing.
-#[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "deliberate", tag = "moments", request_body = DeliberateBody, params(IdempotencyKey),
     responses((status = 201, description = "The deliberation", body = MomentBody),
               (status = 200, description = "The deliberation was already begun", body = MomentBody)))]
 #[post("/moments/deliberations")]
@@ -316,8 +314,7 @@ fn moment_id(text: &str) -> Result<MomentId, Problem> {
 /// once its objection is settled) is returned immediately. A refused question that another one replaced may come back, and is
 /// waited for.
 #[utoipa::path(operation_id = "get_moment", tag = "moments",
-    params(("moment_id" = String, Path, description = "The moment"),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait for a change, up to 25; defaults to 0", maximum = 25),
+    params(("wait" = Option<u32>, Query, description = "Seconds to wait for a change, up to 25; defaults to 0", maximum = 25),
            ("seen" = Option<i64>, Query, description = "`version` that the client has: waits until it is another")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[get("/moments/{moment_id}")]
@@ -348,8 +345,7 @@ async fn get(
 ///
 /// A stream of server-sent `moment` events. Each carries the current state of a moment that the caller asked or is asked,
 /// whenever it changes. `Last-Event-ID` resumes, on any server; of several changes of one moment only the last is sent.
-#[utoipa::path(operation_id = "follow_moments", tag = "moments",
-    params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(operation_id = "follow_moments", tag = "moments", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/moments/stream")]
 async fn follow(request: HttpRequest, api: web::Data<ApiState>, asker: Asker) -> Reply {

@@ -2,6 +2,7 @@
 //! test compares it with `openapi/entente.json`.
 
 mod failures;
+mod parameters;
 mod shapes;
 
 use std::sync::LazyLock;
@@ -80,6 +81,7 @@ impl Document {
             document.components.get_or_insert_default().schemas.extend(part.schemas);
         }
         secure(&mut document);
+        parameters::describe(&mut document);
         failures::explain(&mut document);
         shapes::straighten(&mut document);
         let paths = document.paths.paths.iter().map(|(path, item)| {

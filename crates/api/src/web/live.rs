@@ -67,12 +67,9 @@ fn respond(api: web::Data<ApiState>, caller: Caller, touches: Vec<WakeKey>) -> P
     let mut listener = api.ctx.feed.wakeups().listener();
     touches.iter().for_each(|touch| listener.add(touch.clone()));
     let live = Live { api, caller, touches, listener, seen: None, said: Instant::now(), _permit: permit };
-    let body = stream::unfold(Some(live), |live| async move {
-        let mut live = live?;
-        match live.next().await {
-            Ok(bytes) => Some((Ok::<_, io::Error>(bytes), Some(live))),
-            Err(broken) => Some((Err(broken), None)),
-        }
+    let body = stream::try_unfold(live, |mut live| async move {
+        let bytes = live.next().await?;
+        Ok::<_, io::Error>(Some((bytes, live)))
     });
     Ok(dressed(StatusCode::OK)
         .content_type("text/event-stream; charset=utf-8")

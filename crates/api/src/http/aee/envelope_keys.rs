@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::aee::transport::require_private;
-use crate::http::body::{Body, Query};
+use crate::http::body::{Body, IdempotencyKey, Query};
 use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -123,8 +123,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 /// For envelopes whose `from` is the entity. Registering the same key again returns the existing one. A key is never
 /// changed and its name never reused: to rotate, register the next key while the current one is still valid, sign
 /// with the new one, and revoke the old one.
-#[utoipa::path(operation_id = "register_envelope_key", tag = "envelopes", request_body = RegisterBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "register_envelope_key", tag = "envelopes", request_body = RegisterBody, params(IdempotencyKey),
     responses((status = 201, description = "The key was registered", body = RegistrationBody),
               (status = 200, description = "The key was already registered", body = RegistrationBody),
               (status = 403, description = "`forbidden`: over plain HTTP from another machine (§11.3)", body = ProblemBody),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::body::{Query, Raw};
+use crate::http::body::{IdempotencyKey, Limit100, Query, Raw};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -53,7 +53,7 @@ struct LinesReply {
 /// delivered to no one, and not verified. Lines are independent: a refused line does not affect the others.
 #[utoipa::path(operation_id = "keep_envelope_log_lines", tag = "envelopes",
     request_body(content = String, content_type = "application/x-ndjson", description = "Up to 1,000 lines, one JSON object each"),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(IdempotencyKey),
     responses((status = 201, description = "All lines were stored", body = LinesReply),
               (status = 207, description = "Some lines were refused", body = LinesReply)))]
 #[post("/aee/logs")]
@@ -97,8 +97,7 @@ struct KeptLine {
 /// continue from its last `seq` until a page is empty.
 #[utoipa::path(operation_id = "list_envelope_log_lines", tag = "envelopes",
     params(("corr" = Option<String>, Query, description = "Only lines of this thread"),
-           ("after" = Option<i64>, Query, description = "`seq` of the last line of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+           ("after" = Option<i64>, Query, description = "`seq` of the last line of the previous page"), Limit100),
     responses((status = 200, description = "The lines", body = [KeptLine])))]
 #[get("/aee/logs")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {

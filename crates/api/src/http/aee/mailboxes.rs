@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::aee::envelopes::EnvelopeBody;
-use crate::http::body::{Body, OptionalBody, Query};
+use crate::http::body::{Body, LastEventId, OptionalBody, Query};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::live::{Chunk, Source, last_event_id, respond, unreadable, write};
@@ -102,7 +102,6 @@ impl From<Mailbox> for MailboxBody {
 /// Creates a mailbox for another name that the key may act as; principals and agents always have one.
 /// Idempotent.
 #[utoipa::path(operation_id = "open_mailbox", tag = "envelopes",
-    params(("entity" = String, Path, description = "Entity that owns the mailbox")),
     responses((status = 200, description = "The mailbox", body = MailboxBody)))]
 #[put("/aee/mailboxes/{entity}")]
 async fn open(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -114,8 +113,7 @@ async fn open(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -
 /// Returns envelopes in order of arrival: those after `after`, which defaults to those not yet acknowledged.
 /// With `wait`, responds as soon as there is an envelope, or with an empty page when the time is over.
 #[utoipa::path(operation_id = "read_mailbox", tag = "envelopes",
-    params(("entity" = String, Path, description = "Entity that owns the mailbox"),
-           ("after" = Option<i64>, Query, description = "Number of an envelope: only those after it; defaults to those not yet acknowledged"),
+    params(("after" = Option<i64>, Query, description = "Number of an envelope: only those after it; defaults to those not yet acknowledged"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100"),
            ("wait" = Option<u32>, Query, description = "Seconds to wait if there are no envelopes, up to 120; defaults to 0", maximum = 120)),
     responses((status = 200, description = "The envelopes", body = PageBody)))]
@@ -168,7 +166,6 @@ struct AckBody {
 ///
 /// An acknowledged envelope is returned only to clients that request its number explicitly. Idempotent.
 #[utoipa::path(operation_id = "ack_mailbox", tag = "envelopes", request_body = AckBody,
-    params(("entity" = String, Path, description = "Entity that owns the mailbox")),
     responses((status = 200, description = "Progress of the mailbox", body = MailboxBody)))]
 #[post("/aee/mailboxes/{entity}/ack")]
 async fn ack(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<AckBody>) -> Reply {
@@ -202,7 +199,6 @@ struct PickBody {
 /// as a head start in seconds (low 0, normal 30, high 120, urgent 600), so an envelope that has waited longer
 /// than this difference comes first.
 #[utoipa::path(operation_id = "pick_mailbox", tag = "envelopes", request_body = Option<PickBody>,
-    params(("entity" = String, Path, description = "Entity that owns the mailbox")),
     responses((status = 200, description = "The envelopes, most pressing first", body = Vec<ItemBody>)))]
 #[post("/aee/mailboxes/{entity}/pick")]
 async fn pick(
@@ -233,8 +229,7 @@ async fn pick(
 /// it, without a gap or a repetition, on any server. Without it, the stream begins with the envelopes not yet
 /// acknowledged.
 #[utoipa::path(operation_id = "follow_mailbox", tag = "envelopes",
-    params(("entity" = Option<String>, Query, description = "Entity that owns the mailbox; defaults to the acting agent"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    params(("entity" = Option<String>, Query, description = "Entity that owns the mailbox; defaults to the acting agent"), LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/aee/stream")]
 async fn follow(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {

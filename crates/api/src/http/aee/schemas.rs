@@ -102,7 +102,6 @@ async fn envelope(asker: Asker) -> Reply {
 ///
 /// Returned byte for byte as published.
 #[utoipa::path(operation_id = "get_payload_schema", tag = "envelopes",
-    params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`")),
     responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
 #[get("/aee/schemas/intents/{file}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -136,8 +135,7 @@ impl ToSchema for SchemaDocument {}
 /// change any. Only an admin may set the policy `enforce`.
 #[utoipa::path(operation_id = "publish_payload_schema", tag = "envelopes",
     request_body = SchemaDocument,
-    params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`"),
-           ("policy" = Option<Strictness>, Query, description = "Treatment of payloads that do not match; defaults to the current policy, or to `warn` for a new schema")),
+    params(("policy" = Option<Strictness>, Query, description = "Treatment of payloads that do not match; defaults to the current policy, or to `warn` for a new schema")),
     responses((status = 200, description = "The published schema", body = SchemaBody),
               (status = 403, description = "`forbidden`: the schema belongs to another principal, or requires the scope `admin`", body = crate::http::error::ProblemBody),
               (status = 422, description = "`unprocessable`: the document is not a valid schema", body = crate::http::error::ProblemBody)))]
@@ -159,7 +157,6 @@ async fn publish(
 ///
 /// Allowed for its publisher and for admins.
 #[utoipa::path(operation_id = "withdraw_payload_schema", tag = "envelopes",
-    params(("file" = String, Path, description = "File name: `{intent}.{task|result|error}.schema.json`")),
     responses((status = 204, description = "Withdrawn")))]
 #[delete("/aee/schemas/intents/{file}")]
 async fn withdraw(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

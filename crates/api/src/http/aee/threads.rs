@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::aee::envelopes::EnvelopeBody;
-use crate::http::body::Query;
+use crate::http::body::{Limit1000, Query};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -75,8 +75,7 @@ struct ThreadBody {
 /// envelopes under the same `corr`.
 #[utoipa::path(operation_id = "get_thread", tag = "envelopes",
     params(("corr" = String, Path, description = "`corr` of the thread"),
-           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"), Limit1000),
     responses((status = 200, description = "The thread", body = ThreadBody)))]
 #[get("/aee/threads/{corr}")]
 async fn get_thread(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

@@ -81,7 +81,6 @@ fn amounts(member: &str, said: BTreeMap<String, Box<RawValue>>) -> Result<Budget
 /// lease has not expired, the lease covers the target, and no budget counter is exhausted. With `reserve`, the
 /// amounts are reserved or the call is refused.
 #[utoipa::path(operation_id = "authorize_operation", tag = "workers", request_body = AuthorizeBody,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The operation is allowed", body = AllowedBody),
               (status = 403, description = "`PERMISSION_DENIED`, `LEASE_EXPIRED`, `BUDGET_EXHAUSTED`", body = crate::http::error::ProblemBody)))]
 #[post("/jobs/{job_id}/authorize")]
@@ -149,7 +148,6 @@ impl DelegateBody {
 /// Creates a child job in the same session, with a part of the job's authority (ARCP §9.4, §10). Repeating the call
 /// with the same `delegate_id` creates no second child.
 #[utoipa::path(operation_id = "delegate_job", tag = "workers", request_body = DelegateBody,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 201, description = "The child job", body = Accepted),
               (status = 422, description = "`LEASE_SUBSET_VIOLATION`", body = crate::http::error::ProblemBody)))]
 #[post("/jobs/{job_id}/delegate")]
@@ -187,7 +185,6 @@ struct BudgetBody {
 
 /// Settle a reservation
 #[utoipa::path(operation_id = "settle_reservation", tag = "workers", request_body = SettleBody,
-    params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "The reservation")),
     responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/settle")]
 async fn settle(
@@ -205,7 +202,6 @@ async fn settle(
 
 /// Release a reservation
 #[utoipa::path(operation_id = "release_reservation", tag = "workers", request_body = TokenBody,
-    params(("job_id" = String, Path, description = "The job"), ("reservation_id" = String, Path, description = "The reservation")),
     responses((status = 200, description = "The remaining budget", body = BudgetBody)))]
 #[post("/jobs/{job_id}/reservations/{reservation_id}/release")]
 async fn let_go(

@@ -190,7 +190,6 @@ struct ReleasedBody {
 ///
 /// Another worker may claim it immediately.
 #[utoipa::path(operation_id = "release_job", tag = "workers", request_body = TokenBody,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job was released", body = ReleasedBody)))]
 #[post("/jobs/{job_id}/release")]
 async fn release(

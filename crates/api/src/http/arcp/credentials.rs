@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::arcp::jobs::job_id;
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, Limit100, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -83,8 +83,7 @@ fn bodies(listed: Vec<Listed>, dialect: Dialect) -> Vec<CredentialBody> {
 /// scope `admin`.
 #[utoipa::path(operation_id = "list_credentials", tag = "server",
     params(("state" = Option<State>, Query, description = "Only credentials in this state"),
-           ("after" = Option<CredentialId>, Query, description = "Last credential of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+           ("after" = Option<CredentialId>, Query, description = "Last credential of the previous page"), Limit100),
     responses((status = 200, description = "The credentials", body = [CredentialBody])))]
 #[get("/credentials")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
@@ -102,7 +101,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 /// Immediately retries the revocations of a credential that failed, restarting their schedule. Has no effect on a
 /// credential with no revocation pending. Requires the scope `admin`.
 #[utoipa::path(operation_id = "retry_credential", tag = "server",
-    params(("credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "All generations of the credential", body = [CredentialBody])))]
 #[post("/credentials/{credential_id}/retry")]
 async fn retry(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -136,7 +134,6 @@ struct RotatedBody {
 /// Revokes the previous value immediately. Followers of the job see a `status` event without the value; only the
 /// session that submitted the job receives the value (ARCP §9.8.2).
 #[utoipa::path(operation_id = "rotate_job_credential", tag = "workers", request_body = RotateBody,
-    params(("job_id" = String, Path, description = "The job"), ("credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "The credential with its new value", body = RotatedBody)))]
 #[post("/jobs/{job_id}/credentials/{credential_id}/rotate")]
 async fn rotate(

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::arcp::jobs::job_id;
-use crate::http::body::Query;
+use crate::http::body::{LastEventId, Query};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::live::{Chunk, Source, last_event_id, respond, unreadable, write};
@@ -96,8 +96,7 @@ struct EventPage {
 /// With `Accept: text/event-stream`, returns a stream, which ends with the job; otherwise a page. Each frame's `id` is the
 /// event's number; `Last-Event-ID` or `from_event_seq` resumes after it, without a gap or a repetition, on any server.
 #[utoipa::path(operation_id = "job_events", tag = "jobs",
-    params(("job_id" = String, Path, description = "The job"),
-           ("from_event_seq" = Option<i64>, Query, description = "Only events after this number; defaults to 0, the beginning"),
+    params(("from_event_seq" = Option<i64>, Query, description = "Only events after this number; defaults to 0, the beginning"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100; ignored for a stream"),
            ("Last-Event-ID" = Option<String>, Header, description = "Same as `from_event_seq`; takes precedence")),
     responses((status = 200, description = "A page of events", body = EventPage)))]
@@ -151,8 +150,7 @@ async fn follow(api: web::Data<ApiState>, caller: Caller, id: JobId, after: i64)
 /// Follow all of the caller's jobs
 ///
 /// Streams the events of all jobs that the caller submitted, from now on. `Last-Event-ID` resumes after that frame.
-#[utoipa::path(operation_id = "follow_jobs", tag = "jobs",
-    params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(operation_id = "follow_jobs", tag = "jobs", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/jobs/events")]
 pub async fn follow_all(request: HttpRequest, api: web::Data<ApiState>, asker: Asker) -> Reply {

@@ -165,7 +165,7 @@ impl JobBody {
 /// Get a job
 ///
 /// Returns the job's status, lease, remaining budget and, once it has ended, its result or error.
-#[utoipa::path(operation_id = "get_job", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
+#[utoipa::path(operation_id = "get_job", tag = "jobs",
     responses((status = 200, description = "The job", body = JobBody)))]
 #[get("/jobs/{job_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -201,7 +201,6 @@ struct CancelledBody {
 /// immediately. A running job is asked to stop, and is ended after the grace period whether or not its worker
 /// reacts.
 #[utoipa::path(operation_id = "cancel_job", tag = "jobs", request_body = Option<CancelBody>,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 202, description = "The job has ended, or has been asked to stop", body = CancelledBody)))]
 #[post("/jobs/{job_id}/cancel")]
 async fn cancel(
@@ -228,7 +227,7 @@ async fn cancel(
 /// Get a job's result
 ///
 /// Returns an inline result as JSON and a streamed result as its assembled bytes.
-#[utoipa::path(operation_id = "get_job_result", tag = "jobs", params(("job_id" = String, Path, description = "The job")),
+#[utoipa::path(operation_id = "get_job_result", tag = "jobs",
     responses((status = 200, description = "The result", content(
                   (serde_json::Value = "application/json"), (String = "text/plain"), (String = "application/octet-stream"))),
               (status = 409, description = "The job has no result, or none yet", body = ProblemBody)))]

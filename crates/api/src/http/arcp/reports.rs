@@ -100,7 +100,6 @@ impl From<Reported> for ReportedBody {
 /// `tool_call` or `delegate` that the job's authority does not cover is answered with a `tool_result` event
 /// and listed in `denied`.
 #[utoipa::path(operation_id = "report_job_events", tag = "workers", request_body = EventsBody,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The events were stored", body = ReportedBody)))]
 #[post("/jobs/{job_id}/events")]
 async fn post_events(
@@ -146,7 +145,6 @@ struct ResultBody {
 /// Ends the job. A streamed result must be complete; a job's result is either inline or streamed (ARCP §8.4).
 /// A job whose cancellation was requested ends as cancelled all the same.
 #[utoipa::path(operation_id = "report_job_result", tag = "workers", request_body = ResultBody,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/result")]
 async fn post_result(
@@ -183,7 +181,6 @@ struct ErrorBody {
 ///
 /// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code.
 #[utoipa::path(operation_id = "report_job_error", tag = "workers", request_body = ErrorBody,
-    params(("job_id" = String, Path, description = "The job")),
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/error")]
 async fn post_error(

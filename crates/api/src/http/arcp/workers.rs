@@ -166,7 +166,6 @@ struct DirectivesBody {
 
 /// Send a heartbeat
 #[utoipa::path(operation_id = "worker_heartbeat", tag = "workers", request_body = Option<BeatBody>,
-    params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "Instructions for the worker", body = DirectivesBody)))]
 #[post("/workers/{worker_id}/heartbeat")]
 async fn beat(
@@ -215,7 +214,6 @@ struct DirectiveBody {
 ///
 /// The worker receives it with its next heartbeat: `quiet` to claim no more jobs, `terminate` to end.
 #[utoipa::path(operation_id = "direct_worker", tag = "workers", request_body = DirectiveBody,
-    params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "The worker", body = WorkerBody)))]
 #[post("/workers/{worker_id}/directive")]
 async fn direct(
@@ -241,7 +239,6 @@ struct LeftBody {
 ///
 /// The jobs that the worker still holds become available to others immediately.
 #[utoipa::path(operation_id = "worker_leave", tag = "workers",
-    params(("worker_id" = String, Path, description = "The worker")),
     responses((status = 200, description = "The worker has left", body = LeftBody)))]
 #[post("/workers/{worker_id}/leave")]
 async fn leave(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -8,7 +8,7 @@ use entente_kernel::access;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id};
+use crate::http::body::{Body, IdempotencyKey, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -124,7 +124,7 @@ struct ReplaceBody {
 ///
 /// A list that was never set is open and empty: everyone may do everything except change the list.
 #[utoipa::path(operation_id = "get_acl",
-    tag = "access", params(("intent_id" = String, Path, description = "The intent")),
+    tag = "access",
     responses((status = 200, description = "The access list", body = AclBody)))]
 #[get("/intents/{intent_id}/acl")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -136,7 +136,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 ///
 /// Requires the caller to be the intent's creator, to have an admin entry, or to hold the scope `admin`.
 #[utoipa::path(operation_id = "replace_acl",
-    tag = "access", request_body = ReplaceBody, params(("intent_id" = String, Path, description = "The intent")),
+    tag = "access", request_body = ReplaceBody,
     responses((status = 200, description = "The access list", body = AclBody)))]
 #[put("/intents/{intent_id}/acl")]
 async fn replace(
@@ -152,9 +152,7 @@ async fn replace(
 }
 
 /// Grant access to an intent
-#[utoipa::path(operation_id = "grant_access", tag = "access", request_body = GrantBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "grant_access", tag = "access", request_body = GrantBody, params(IdempotencyKey),
     responses((status = 200, description = "The entry", body = EntryBody)))]
 #[post("/intents/{intent_id}/acl/entries")]
 async fn grant(
@@ -174,7 +172,6 @@ async fn grant(
 ///
 /// Takes effect immediately, including on open streams.
 #[utoipa::path(operation_id = "revoke_access", tag = "access",
-    params(("intent_id" = String, Path, description = "The intent"), ("entry_id" = String, Path, description = "The entry")),
     responses((status = 204, description = "Revoked")))]
 #[delete("/intents/{intent_id}/acl/entries/{entry_id}")]
 async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {

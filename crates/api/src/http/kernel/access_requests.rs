@@ -10,7 +10,7 @@ use entente_kernel::access::access_requests::Judgement;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody, id};
+use crate::http::body::{Body, IdempotencyKey, OptionalBody, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -94,9 +94,7 @@ struct AskBody {
 /// Ask for access to an intent
 ///
 /// Requires no access to the intent.
-#[utoipa::path(tag = "access", request_body = AskBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(tag = "access", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests")]
 async fn request_access(
@@ -132,7 +130,7 @@ struct RequestList {
 ///
 /// Admins of the intent see all requests; other callers see their own.
 #[utoipa::path(operation_id = "list_access_requests",
-    tag = "access", params(("intent_id" = String, Path, description = "The intent")),
+    tag = "access",
     responses((status = 200, description = "The requests", body = RequestList)))]
 #[get("/intents/{intent_id}/access-requests")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -177,7 +175,6 @@ async fn decide(
 ///
 /// Creates the access entry. A request that was already decided is reported as not found.
 #[utoipa::path(operation_id = "approve_access_request", tag = "access", request_body = Option<DecisionBody>,
-    params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/approve")]
 async fn approve(
@@ -195,7 +192,6 @@ async fn approve(
 
 /// Deny a request for access
 #[utoipa::path(operation_id = "deny_access_request", tag = "access", request_body = Option<DecisionBody>,
-    params(("intent_id" = String, Path, description = "The intent"), ("request_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = RequestBody)))]
 #[post("/intents/{intent_id}/access-requests/{request_id}/deny")]
 async fn deny(

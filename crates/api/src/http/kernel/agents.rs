@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody, Query};
-use crate::http::caller::Asker;
+use crate::http::body::{Body, IdempotencyKey, Limit1000, OptionalBody, Query};
+use crate::http::caller::{Asker, state_of};
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
@@ -132,10 +132,10 @@ struct RegisterBody {
 
 async fn register_one(
     request: &HttpRequest,
-    api: &ApiState,
     asker: &Asker,
     body: Body<RegisterBody>,
 ) -> Result<AgentBody, crate::http::error::Problem> {
+    let api = state_of(request)?;
     let once = body.once(request)?;
     let ask = body.value;
     if ask.drain_timeout_seconds.is_some_and(|seconds| seconds > DURATION_SECONDS) {
@@ -161,35 +161,23 @@ async fn register_one(
 ///
 /// Or renew its record, which the same principal may do at any time. Registration is optional: it gives an agent a
 /// role to be addressed by, and heartbeat monitoring.
-#[utoipa::path(operation_id = "register_agent", tag = "agents", request_body = RegisterBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "register_agent", tag = "agents", request_body = RegisterBody, params(IdempotencyKey),
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 409, description = "`already_registered`: the id belongs to another principal", body = crate::http::error::ProblemBody)))]
 #[post("/agents/register")]
-async fn register(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asker,
-    body: Body<RegisterBody>,
-) -> Reply {
-    ok(&register_one(&request, &api, &asker, body).await?)
+async fn register(request: HttpRequest, asker: Asker, body: Body<RegisterBody>) -> Reply {
+    ok(&register_one(&request, &asker, body).await?)
 }
 
 /// Register an agent (RFC-0016's path)
 ///
 /// Same as `POST /agents/register`, but responds with 201.
-#[utoipa::path(operation_id = "register_agent_rfc", tag = "agents", request_body = RegisterBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "register_agent_rfc", tag = "agents", request_body = RegisterBody, params(IdempotencyKey),
     responses((status = 201, description = "The record", body = AgentBody),
               (status = 409, description = "`already_registered`: the id belongs to another principal", body = crate::http::error::ProblemBody)))]
 #[post("/agents")]
-async fn register_rfc(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asker,
-    body: Body<RegisterBody>,
-) -> Reply {
-    created(&register_one(&request, &api, &asker, body).await?)
+async fn register_rfc(request: HttpRequest, asker: Asker, body: Body<RegisterBody>) -> Reply {
+    created(&register_one(&request, &asker, body).await?)
 }
 
 /// List agents
@@ -198,8 +186,7 @@ async fn register_rfc(
 #[utoipa::path(operation_id = "list_agents", tag = "agents",
     params(("status" = Option<AgentStatus>, Query, description = "Only agents in this status"),
            ("role_id" = Option<String>, Query, description = "Only agents with this role"),
-           ("after" = Option<String>, Query, description = "Id of the last agent of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Id of the last agent of the previous page"), Limit1000),
     responses((status = 200, description = "The agents", body = [AgentBody])))]
 #[get("/agents")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
@@ -215,7 +202,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 /// Get an agent's record (the reference server's path)
 #[utoipa::path(operation_id = "get_agent_record",
-    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents",
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}/record")]
 async fn record(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -224,7 +211,7 @@ async fn record(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>)
 
 /// Get an agent's record
 #[utoipa::path(operation_id = "get_agent",
-    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents",
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[get("/agents/{agent_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -269,7 +256,7 @@ struct HeartbeatReply {
 ///
 /// Returns an unhealthy agent to active. A dead or deregistered agent must register again.
 #[utoipa::path(operation_id = "heartbeat",
-    tag = "agents", request_body = Option<HeartbeatBody>, params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents", request_body = Option<HeartbeatBody>,
     responses((status = 200, description = "The heartbeat was recorded", body = HeartbeatReply),
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/heartbeat")]
@@ -312,7 +299,7 @@ struct StatusBody {
 ///
 /// `deregistered` has the same effect as `DELETE /agents/{agent_id}`.
 #[utoipa::path(operation_id = "set_agent_status",
-    tag = "agents", request_body = StatusBody, params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents", request_body = StatusBody,
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[patch("/agents/{agent_id}/status")]
@@ -336,7 +323,7 @@ async fn set_status(
 /// The agent gets no new work addressed to its role and finishes the work it has. If it declared
 /// `drain_timeout_seconds`, it is deregistered after that time.
 #[utoipa::path(operation_id = "drain_agent",
-    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents",
     responses((status = 200, description = "The record", body = AgentBody),
               (status = 410, description = "`gone`: the agent is dead or deregistered", body = crate::http::error::ProblemBody)))]
 #[post("/agents/{agent_id}/drain")]
@@ -350,7 +337,7 @@ async fn drain(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) 
 /// Removes the agent from the members of every channel, expires requests that wait for it alone, and notifies those
 /// channels (RFC-0021 §7.2).
 #[utoipa::path(operation_id = "deregister_agent",
-    tag = "agents", params(("agent_id" = String, Path, description = "The agent")),
+    tag = "agents",
     responses((status = 200, description = "The record", body = AgentBody)))]
 #[delete("/agents/{agent_id}")]
 async fn deregister(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -8,7 +8,7 @@ use entente_kernel::access::assignments::Assignment;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id};
+use crate::http::body::{Body, IdempotencyKey, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -50,7 +50,7 @@ impl AssignmentBody {
 
 /// List the agents assigned to an intent
 #[utoipa::path(operation_id = "list_assignments",
-    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    tag = "intents",
     responses((status = 200, description = "The assignments", body = [AssignmentBody])))]
 #[get("/intents/{intent_id}/agents")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -69,9 +69,7 @@ struct AssignBody {
 }
 
 /// Assign an agent to an intent
-#[utoipa::path(operation_id = "assign_agent", tag = "intents", request_body = AssignBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "assign_agent", tag = "intents", request_body = AssignBody, params(IdempotencyKey),
     responses((status = 200, description = "The assignment", body = AssignmentBody)))]
 #[post("/intents/{intent_id}/agents")]
 async fn assign(
@@ -103,7 +101,6 @@ struct UnassignedBody<'a> {
 
 /// Remove an agent from an intent
 #[utoipa::path(operation_id = "unassign_agent", tag = "intents",
-    params(("intent_id" = String, Path, description = "The intent"), ("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The agent was removed from the intent", body = UnassignedBody)))]
 #[delete("/intents/{intent_id}/agents/{agent_id}")]
 async fn unassign(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {

@@ -3,7 +3,7 @@
 use actix_web::{get, web};
 use entente_kernel::audit::{chains, system_log};
 
-use crate::http::body::Query;
+use crate::http::body::{Limit100, Query};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::kernel::events::{EventBody, VerificationBody, filter};
@@ -19,8 +19,7 @@ pub fn routes(config: &mut Routes<'_>) {
 /// Covers principals, keys and agents, newest first. Requires the scope `admin`.
 #[utoipa::path(operation_id = "list_audit", tag = "server",
     params(("event_type" = Option<String>, Query, description = "Only events of this type"),
-           ("since" = Option<String>, Query, description = "Only events after this time"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("since" = Option<String>, Query, description = "Only events after this time"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of newest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]

@@ -16,7 +16,7 @@ use entente_kernel::audit::checkpoints::{AnchorAsk, CheckpointFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
@@ -118,8 +118,7 @@ impl CheckpointBody {
 #[utoipa::path(operation_id = "list_checkpoints", tag = "checkpoints",
     params(("intent_id" = Option<String>, Query, description = "Only checkpoints of this intent"),
            ("scope" = Option<String>, Query, description = "Only checkpoints of this kind of log: `intent` or `server` (the system log)"),
-           ("before" = Option<String>, Query, description = "Only checkpoints older than this one: the last of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+           ("before" = Option<String>, Query, description = "Only checkpoints older than this one: the last of the previous page"), Limit1000),
     responses((status = 200, description = "The checkpoints", body = [CheckpointBody])))]
 #[get("/checkpoints")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
@@ -136,7 +135,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 /// Get a checkpoint
 #[utoipa::path(operation_id = "get_checkpoint", tag = "checkpoints",
-    params(("checkpoint_id" = String, Path, description = "The checkpoint")),
     responses((status = 200, description = "The checkpoint", body = CheckpointBody)))]
 #[get("/checkpoints/{checkpoint_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -172,7 +170,6 @@ struct ProofBody {
 
 /// Prove that a checkpoint covers an event
 #[utoipa::path(operation_id = "get_merkle_proof", tag = "checkpoints",
-    params(("checkpoint_id" = String, Path, description = "The checkpoint"), ("event_id" = String, Path, description = "The event")),
     responses((status = 200, description = "The proof", body = ProofBody)))]
 #[get("/checkpoints/{checkpoint_id}/proof/{event_id}")]
 async fn prove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
@@ -260,8 +257,7 @@ struct CreateBody {
 ///
 /// Covers the log up to its current end and is signed with the server's key. Requires the scope `admin`. Refused if
 /// the log's hash chain is broken.
-#[utoipa::path(operation_id = "create_checkpoint", tag = "checkpoints", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_checkpoint", tag = "checkpoints", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 201, description = "The checkpoint", body = CheckpointBody)))]
 #[post("/admin/checkpoints")]
 async fn create(
@@ -309,7 +305,6 @@ struct NewAnchor {
 /// `log.checkpoint.created` on the system log, has the Merkle root witnessed, and posts the receipt here. A later
 /// receipt replaces an earlier one.
 #[utoipa::path(operation_id = "anchor_checkpoint", tag = "checkpoints", request_body = NewAnchor,
-    params(("checkpoint_id" = String, Path, description = "The checkpoint")),
     responses((status = 200, description = "The checkpoint, signed again with its anchor", body = CheckpointBody)))]
 #[post("/admin/checkpoints/{checkpoint_id}/anchor")]
 async fn keep_anchor(

@@ -15,7 +15,7 @@ use entente_runtime::deadlines::extend;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, Limit100, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -101,10 +101,8 @@ impl DeliveryBody {
 ///
 /// Newest first, each with its attempts.
 #[utoipa::path(operation_id = "list_deliveries", tag = "webhooks",
-    params(("subscription_id" = String, Path, description = "The subscription"),
-           ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries in this status"),
-           ("before" = Option<String>, Query, description = "`webhook_id` of the last delivery of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("status" = Option<DeliveryStatus>, Query, description = "Only deliveries in this status"),
+           ("before" = Option<String>, Query, description = "`webhook_id` of the last delivery of the previous page"), Limit100),
     responses((status = 200, description = "The deliveries", body = [DeliveryBody])))]
 #[get("/subscriptions/{subscription_id}/deliveries")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -122,8 +120,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 ///
 /// Sends a signed `ping`. With `wait`, responds after the first attempt, or after that many seconds.
 #[utoipa::path(operation_id = "ping_subscription", tag = "webhooks",
-    params(("subscription_id" = String, Path, description = "The subscription"),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait for the first attempt, 0 to 120; defaults to 0", maximum = 120)),
+    params(("wait" = Option<u32>, Query, description = "Seconds to wait for the first attempt, 0 to 120; defaults to 0", maximum = 120)),
     responses((status = 200, description = "The delivery, after its first attempt", body = DeliveryBody),
               (status = 202, description = "The delivery, before its first attempt", body = DeliveryBody)))]
 #[post("/subscriptions/{subscription_id}/ping")]
@@ -161,7 +158,6 @@ struct ReplayBegun {
 /// Queues again everything since a time that the subscriber may see now, under the same ids: the receiver recognises
 /// items it already has by `webhook-id`. Runs in the background.
 #[utoipa::path(operation_id = "replay_subscription", tag = "webhooks", request_body = ReplayBody,
-    params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 202, description = "The replay has started", body = ReplayBegun)))]
 #[post("/subscriptions/{subscription_id}/replay")]
 async fn replay(

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit100, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
@@ -120,9 +120,7 @@ struct AppendBody {
 /// Append an event
 ///
 /// Of any type. The event is marked as `posted` to distinguish it from the server's own.
-#[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "append_event", tag = "intents", request_body = AppendBody, params(IdempotencyKey),
     responses((status = 200, description = "The event", body = EventBody)))]
 #[post("/intents/{intent_id}/events")]
 async fn append(
@@ -166,11 +164,9 @@ pub fn filter(query: &Query) -> Result<EventFilter, Problem> {
 /// Newest first. A page has at most 4 MiB; `Entente-Has-More` tells that it was cut short, and `offset` continues
 /// after it.
 #[utoipa::path(operation_id = "list_events", tag = "intents",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("event_type" = Option<String>, Query, description = "Only events of this type"),
+    params(("event_type" = Option<String>, Query, description = "Only events of this type"),
            ("since" = Option<String>, Query, description = "Only events after this time"),
-           ("trace_id" = Option<String>, Query, description = "Only events of this trace"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("trace_id" = Option<String>, Query, description = "Only events of this trace"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of newest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
@@ -252,7 +248,7 @@ impl VerificationBody {
 /// last event is where the log ended; that every checkpoint still holds; and that every verified proof is still its
 /// actor's (RFC-0018, RFC-0019).
 #[utoipa::path(operation_id = "verify_events",
-    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    tag = "intents",
     responses((status = 200, description = "Result of the verification", body = VerificationBody)))]
 #[get("/intents/{intent_id}/events/verify")]
 async fn verify(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

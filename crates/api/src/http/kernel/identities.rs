@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody};
+use crate::http::body::{Body, IdempotencyKey, OptionalBody};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -135,9 +135,7 @@ struct ChallengeBody {
 ///
 /// Returns a challenge; the key becomes valid once the challenge is signed with it. Requires a caller that may act as
 /// the agent.
-#[utoipa::path(operation_id = "register_identity", tag = "identities", request_body = RegisterBody,
-    params(("agent_id" = String, Path, description = "The agent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "register_identity", tag = "identities", request_body = RegisterBody, params(IdempotencyKey),
     responses((status = 200, description = "The challenge", body = ChallengeBody),
               (status = 409, description = "`identity_exists`", body = ProblemBody)))]
 #[post("/agents/{agent_id}/identity")]
@@ -177,8 +175,7 @@ struct CompleteBody {
 ///
 /// With the signed challenge, which is valid once.
 #[utoipa::path(operation_id = "complete_identity_challenge", tag = "identities", request_body = CompleteBody,
-    params(("agent_id" = String, Path, description = "The agent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(IdempotencyKey),
     responses((status = 201, description = "The identity", body = IdentityBody),
               (status = 403, description = "`bad_signature`", body = ProblemBody)))]
 #[post("/agents/{agent_id}/identity/challenge")]
@@ -198,7 +195,6 @@ async fn complete(
 
 /// Get an agent's identity
 #[utoipa::path(operation_id = "get_identity", tag = "identities",
-    params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The identity", body = IdentityBody)))]
 #[get("/agents/{agent_id}/identity")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -237,7 +233,6 @@ struct VerdictBody<'a> {
 ///
 /// Of an agent over a payload. An invalid signature is no error: `valid` is false, and `reason` tells why.
 #[utoipa::path(operation_id = "verify_signature", tag = "identities", request_body = VerifyBody,
-    params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "Result of the verification", body = VerdictBody)))]
 #[post("/agents/{agent_id}/identity/verify")]
 async fn verify(
@@ -283,9 +278,7 @@ struct RotateBody {
 /// Rotate an agent's key
 ///
 /// Signed with the current key; a lost key must be revoked instead.
-#[utoipa::path(operation_id = "rotate_identity", tag = "identities", request_body = RotateBody,
-    params(("agent_id" = String, Path, description = "The agent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "rotate_identity", tag = "identities", request_body = RotateBody, params(IdempotencyKey),
     responses((status = 200, description = "The identity", body = IdentityBody),
               (status = 403, description = "`bad_signature`", body = ProblemBody)))]
 #[post("/agents/{agent_id}/identity/rotate")]
@@ -315,7 +308,6 @@ struct RevokeBody {
 /// Takes effect immediately and permanently. Requires a caller that may act as the agent, or the scope `admin`. The
 /// agent can then register another key.
 #[utoipa::path(operation_id = "revoke_identity", tag = "identities", request_body = Option<RevokeBody>,
-    params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The identity", body = IdentityBody)))]
 #[post("/agents/{agent_id}/identity/revoke")]
 async fn revoke(

@@ -11,7 +11,7 @@ use entente_kernel::identity::keys::{NewKey, ROTATION_OVERLAP_SECONDS};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, OptionalBody, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -129,8 +129,7 @@ struct CreateBody {
 /// creates keys only for principals it may act as. A key created for another person cannot make that person's
 /// decisions. The secret is in this response only; the server stores nothing but hashes of it.
 #[utoipa::path(operation_id = "create_key", tag = "principals", request_body = CreateBody,
-    params(("principal_id" = String, Path, description = "Principal that will own the key"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(("principal_id" = String, Path, description = "Principal that will own the key"), IdempotencyKey),
     responses((status = 201, description = "The key, with its secret", body = NewKeyBody)))]
 #[post("/principals/{principal_id}/keys")]
 async fn create(
@@ -169,8 +168,7 @@ async fn create(
 /// secrets are not stored.
 #[utoipa::path(operation_id = "list_keys", tag = "principals",
     params(("principal_id" = String, Path, description = "Principal that owns the keys"),
-           ("after" = Option<KeyId>, Query, description = "Id of the last key of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+           ("after" = Option<KeyId>, Query, description = "Id of the last key of the previous page"), Limit1000),
     responses((status = 200, description = "The keys, oldest first", body = [KeyBody])))]
 #[get("/principals/{principal_id}/keys")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -191,9 +189,7 @@ struct RotateBody {
 ///
 /// Creates a new key with the same powers and ends the old one after the overlap. A key can rotate itself;
 /// the scope `admin` can rotate any key.
-#[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = Option<RotateBody>,
-    params(("key_id" = String, Path, description = "Id of the key's record"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "rotate_key", tag = "principals", request_body = Option<RotateBody>, params(IdempotencyKey),
     responses((status = 201, description = "The new key", body = NewKeyBody)))]
 #[post("/keys/{key_id}/rotate")]
 async fn rotate(
@@ -218,7 +214,7 @@ async fn rotate(
 ///
 /// Takes effect immediately on every server and closes open streams. Allowed for keys of the caller's own
 /// principal and, with the scope `admin`, for any key.
-#[utoipa::path(operation_id = "revoke_key", tag = "principals", params(("key_id" = String, Path, description = "Id of the key's record")),
+#[utoipa::path(operation_id = "revoke_key", tag = "principals",
     responses((status = 200, description = "The revoked key", body = KeyBody)))]
 #[delete("/keys/{key_id}")]
 async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

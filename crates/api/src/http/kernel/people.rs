@@ -9,7 +9,7 @@ use entente_kernel::identity::people::LinkAsk;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody};
+use crate::http::body::{Body, IdempotencyKey, OptionalBody};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -95,8 +95,7 @@ struct NewLinkBody {
 /// to press it is logged in and decides as that person. The person's answers name the principal that created
 /// the link. Revoking the key that created the link voids it.
 #[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
-    params(("principal_id" = String, Path, description = "Person that the link logs in"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(("principal_id" = String, Path, description = "Person that the link logs in"), IdempotencyKey),
     responses((status = 201, description = "The link", body = NewLinkBody)))]
 #[post("/people/{principal_id}/links")]
 async fn link(

@@ -8,7 +8,7 @@ use entente_kernel::identity::principals;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -63,8 +63,7 @@ struct CreateBody {
 /// Create a principal
 ///
 /// Needs the scope `admin`. A principal grants no access by itself; create a key for it.
-#[utoipa::path(operation_id = "create_principal", tag = "principals", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_principal", tag = "principals", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 201, description = "The principal", body = PrincipalBody),
               (status = 409, description = "`already_exists`: the id is taken", body = crate::http::error::ProblemBody)))]
 #[post("/principals")]
@@ -86,8 +85,7 @@ async fn create(
 ///
 /// Needs the scope `admin`. Sorted by id.
 #[utoipa::path(operation_id = "list_principals", tag = "principals",
-    params(("after" = Option<String>, Query, description = "Id of the last principal of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Id of the last principal of the previous page"), Limit1000),
     responses((status = 200, description = "The principals", body = [PrincipalBody])))]
 #[get("/principals")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {

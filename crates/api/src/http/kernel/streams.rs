@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix_web::{HttpRequest, get, web};
-use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::feed::streams::{Stream, Subject};
 use entente_kernel::feed::{Family, ResumeToken, Wire};
@@ -19,8 +18,8 @@ use entente_runtime::metrics::StreamLabels;
 use tokio::time::sleep;
 
 use crate::http::ApiState;
-use crate::http::body::{Query, id};
-use crate::http::caller::Asker;
+use crate::http::body::{LastEventId, Query, id};
+use crate::http::caller::{Asker, state_of};
 use crate::http::error::{Problem, Reply};
 use crate::http::frames::read;
 use crate::http::kernel::streams::live::Live;
@@ -69,104 +68,56 @@ type Asked = Result<Asker, Problem>;
 ///
 /// Streams the intent's messages (those that the caller may see), receipts and events. Every frame has an
 /// `id:`; `Last-Event-ID` resumes without a gap or a repetition, on any server.
-#[utoipa::path(tag = "streams",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events, such as `event: channel_message`", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/intents/{intent_id}")]
-async fn follow_intent(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let subject = id::<IntentId>("intent", &path).map(Subject::Intent);
-    follow(&request, &api, asker, subject, Family::Reference).await
+async fn follow_intent(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, asker, id("intent", &path).map(Subject::Intent), Family::Reference).await
 }
 
 /// Follow an intent (the SDK's path)
 ///
 /// Same as `/subscribe/intents/{intent_id}`, with the SDK's event names (`STATE_CHANGED` and so on).
-#[utoipa::path(tag = "streams",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/intents/{intent_id}/subscribe")]
-async fn follow_intent_sdk(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let subject = id::<IntentId>("intent", &path).map(Subject::Intent);
-    follow(&request, &api, asker, subject, Family::Sdk).await
+async fn follow_intent_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, asker, id("intent", &path).map(Subject::Intent), Family::Sdk).await
 }
 
 /// Follow a channel
-#[utoipa::path(tag = "streams",
-    params(("channel_id" = String, Path, description = "The channel"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/channels/{channel_id}")]
-async fn follow_channel(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
-    follow(&request, &api, asker, subject, Family::Reference).await
+async fn follow_channel(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, asker, id("channel", &path).map(Subject::Channel), Family::Reference).await
 }
 
 /// Follow a channel (the SDK's path)
-#[utoipa::path(tag = "streams",
-    params(("channel_id" = String, Path, description = "The channel"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/channels/{channel_id}/subscribe")]
-async fn follow_channel_sdk(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let subject = id::<ChannelId>("channel", &path).map(Subject::Channel);
-    follow(&request, &api, asker, subject, Family::Sdk).await
+async fn follow_channel_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, asker, id("channel", &path).map(Subject::Channel), Family::Sdk).await
 }
 
 /// Follow a portfolio
 ///
 /// Streams the events on those of its intents that the caller can read, as intents are added and removed, and
 /// the events of the portfolio itself.
-#[utoipa::path(tag = "streams",
-    params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/portfolios/{portfolio_id}")]
-async fn follow_portfolio(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let subject = id::<PortfolioId>("portfolio", &path).map(Subject::Portfolio);
-    follow(&request, &api, asker, subject, Family::Reference).await
+async fn follow_portfolio(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, asker, id("portfolio", &path).map(Subject::Portfolio), Family::Reference).await
 }
 
 /// Follow a portfolio (the SDK's path)
-#[utoipa::path(tag = "streams",
-    params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/portfolios/{portfolio_id}/subscribe")]
-async fn follow_portfolio_sdk(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let subject = id::<PortfolioId>("portfolio", &path).map(Subject::Portfolio);
-    follow(&request, &api, asker, subject, Family::Sdk).await
+async fn follow_portfolio_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, asker, id("portfolio", &path).map(Subject::Portfolio), Family::Sdk).await
 }
 
 /// Follow an agent
@@ -174,59 +125,46 @@ async fn follow_portfolio_sdk(
 /// Streams the agent's assignments, the intents that it is assigned to, messages to it, and status changes of
 /// its own messages.
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/agents/{agent_id}")]
-async fn follow_agent(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let asker = as_agent(&api, asker, &path);
-    follow(&request, &api, asker, Ok(Subject::Agent), Family::Reference).await
+async fn follow_agent(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, as_agent(&request, asker, &path), Ok(Subject::Agent), Family::Reference).await
 }
 
 /// Follow an agent (the SDK's path)
 ///
 /// Same as `/subscribe/agents/{agent_id}`, with the SDK's event names (`AGENT_ASSIGNED` and so on).
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"),
-           ("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/agents/{agent_id}/subscribe")]
-async fn follow_agent_sdk(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asked,
-    path: web::Path<String>,
-) -> Reply {
-    let asker = as_agent(&api, asker, &path);
-    follow(&request, &api, asker, Ok(Subject::Agent), Family::Sdk).await
+async fn follow_agent_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
+    follow(&request, as_agent(&request, asker, &path), Ok(Subject::Agent), Family::Sdk).await
 }
 
 /// Follow everything visible to the caller
-#[utoipa::path(tag = "streams", params(("Last-Event-ID" = Option<String>, Header, description = "Id of the last frame received; the stream resumes after it")),
+#[utoipa::path(tag = "streams", params(LastEventId),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe")]
-async fn follow_all(request: HttpRequest, api: web::Data<ApiState>, asker: Asked) -> Reply {
-    follow(&request, &api, asker, Ok(Subject::All), Family::Reference).await
+async fn follow_all(request: HttpRequest, asker: Asked) -> Reply {
+    follow(&request, asker, Ok(Subject::All), Family::Reference).await
 }
 
-fn as_agent(api: &ApiState, asker: Asked, agent: &str) -> Asked {
+fn as_agent(request: &HttpRequest, asker: Asked, agent: &str) -> Asked {
     let asker = asker?;
-    let agent = asker.caller.speaker("agent_id", Some(agent), api.ctx.settings.strict)?;
+    let strict = state_of(request)?.ctx.settings.strict;
+    let agent = asker.caller.speaker("agent_id", Some(agent), strict)?;
     Ok(Asker { caller: asker.caller.acting_as(agent), ..asker })
 }
 
 async fn follow(
     request: &HttpRequest,
-    api: &web::Data<ApiState>,
     asker: Asked,
     subject: Result<Subject, Problem>,
     family: Family,
 ) -> Reply {
+    let api = state_of(request)?;
     match open(request, api, asker, subject, family).await {
         Ok(live) => Ok(live.response()),
         Err(problem) => {
@@ -248,7 +186,7 @@ async fn hold(api: &ApiState) {
 
 async fn open(
     request: &HttpRequest,
-    api: &web::Data<ApiState>,
+    api: &Arc<ApiState>,
     asker: Asked,
     subject: Result<Subject, Problem>,
     family: Family,

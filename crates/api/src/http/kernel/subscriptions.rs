@@ -14,7 +14,7 @@ use entente_kernel::webhooks::endpoints::{EndpointFilter, EndpointView, ROTATION
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, OptionalBody, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -195,8 +195,7 @@ fn subscriber(asker: &Asker, said: &SubscribeBody, strict: bool) -> Result<(Stri
 ///
 /// Events visible to the subscriber are sent to `webhook_url` as they happen, signed as Standard Webhooks specifies. The
 /// secret is shown only in this response; repeating the request with the same `Idempotency-Key` does not show it again.
-#[utoipa::path(tag = "webhooks", request_body = SubscribeBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(tag = "webhooks", request_body = SubscribeBody, params(IdempotencyKey),
     responses((status = 201, description = "The subscription, with its secret", body = SubscriptionBody),
               (status = 422, description = "The server may not send to the URL, or the request is invalid", body = ProblemBody)))]
 #[post("/subscriptions")]
@@ -236,8 +235,7 @@ async fn subscribe(
     params(("intent_id" = Option<String>, Query, description = "Only subscriptions to this intent"),
            ("portfolio_id" = Option<String>, Query, description = "Only subscriptions to this portfolio"),
            ("kind" = Option<EndpointKind>, Query, description = "Only this kind: `subscription`, `agent` (endpoints that agents registered with) or `mailbox`"),
-           ("after" = Option<String>, Query, description = "Id of the last subscription of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Id of the last subscription of the previous page"), Limit1000),
     responses((status = 200, description = "The subscriptions", body = [SubscriptionBody])))]
 #[get("/subscriptions")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
@@ -260,7 +258,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 /// Get a subscription
 #[utoipa::path(operation_id = "get_subscription", tag = "webhooks",
-    params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
 #[get("/subscriptions/{subscription_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -290,7 +287,6 @@ struct ChangeBody {
 ///
 /// Omitted fields stay unchanged. From then on, the visibility of the key that made the change applies.
 #[utoipa::path(operation_id = "change_subscription", tag = "webhooks", request_body = ChangeBody,
-    params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription", body = SubscriptionBody)))]
 #[patch("/subscriptions/{subscription_id}")]
 async fn change(
@@ -314,7 +310,6 @@ async fn change(
 ///
 /// Nothing more is sent, including queued deliveries.
 #[utoipa::path(operation_id = "delete_subscription", tag = "webhooks",
-    params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 204, description = "Deleted")))]
 #[delete("/subscriptions/{subscription_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -336,7 +331,6 @@ struct RotateBody {
 /// Both secrets sign during the overlap, so that the receiver can be updated without a gap. The new secret is shown only in
 /// this response.
 #[utoipa::path(operation_id = "rotate_subscription_secret", tag = "webhooks", request_body = Option<RotateBody>,
-    params(("subscription_id" = String, Path, description = "The subscription")),
     responses((status = 200, description = "The subscription, with its new secret", body = SubscriptionBody)))]
 #[post("/subscriptions/{subscription_id}/rotate")]
 async fn rotate(
@@ -359,7 +353,6 @@ async fn rotate(
 /// An agent that registers with an http or https `endpoint` receives the events that concern it there (RFC-0021 §2.4.3). The
 /// secret is shown to callers that may act as the agent.
 #[utoipa::path(operation_id = "get_agent_endpoint", tag = "webhooks",
-    params(("agent_id" = String, Path, description = "The agent")),
     responses((status = 200, description = "The webhook, with its secret", body = SubscriptionBody)))]
 #[get("/agents/{agent_id}/endpoint")]
 async fn of_agent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -3,7 +3,7 @@
 use actix_web::{get, web};
 use entente_kernel::audit::traces;
 
-use crate::http::body::Query;
+use crate::http::body::{Limit100, Query};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::kernel::events::EventBody;
@@ -19,8 +19,7 @@ pub fn routes(config: &mut Routes<'_>) {
 /// Returns the trace's events on every intent that the caller can read, oldest first. An event belongs to the
 /// trace of the request that recorded it (header `traceparent`), or to the trace that it was posted with.
 #[utoipa::path(operation_id = "list_trace", tag = "intents",
-    params(("trace_id" = String, Query, description = "Trace id: 32 hexadecimal digits"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+    params(("trace_id" = String, Query, description = "Trace id: 32 hexadecimal digits"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of oldest events to skip; defaults to 0")),
     responses((status = 200, description = "The events", body = [EventBody],
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]

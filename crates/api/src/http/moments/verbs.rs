@@ -35,8 +35,7 @@ struct ResolveBody {
 /// Allowed only for the addressed person, with a key of their own. The first answer counts; repeating it is
 /// treated as a retry.
 #[utoipa::path(operation_id = "resolve_moment", tag = "moments", request_body = ResolveBody,
-    params(("moment_id" = String, Path, description = "The moment"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key returns the first answer")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key returns the first answer")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/resolution")]
 async fn resolve(
@@ -72,8 +71,7 @@ struct WordBody {
 /// question is open, and replies during a deliberation; the agent provides detail, or deliberates. No message
 /// is an answer.
 #[utoipa::path(operation_id = "say_about_moment", tag = "moments", request_body = WordBody,
-    params(("moment_id" = String, Path, description = "The moment"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key adds one message")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key adds one message")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/words")]
 async fn word(
@@ -103,7 +101,6 @@ struct ReasonBody {
 ///
 /// Allowed for the agent that asked. A refused question cannot be withdrawn.
 #[utoipa::path(operation_id = "withdraw_moment", tag = "moments", request_body = Option<ReasonBody>,
-    params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/withdraw")]
 async fn withdraw(
@@ -122,7 +119,6 @@ async fn withdraw(
 /// Allowed for the addressed person. Closing also lifts the restrictions that the refusal placed on the
 /// agent.
 #[utoipa::path(operation_id = "close_moment", tag = "moments", request_body = Option<ReasonBody>,
-    params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/close")]
 async fn close(
@@ -141,7 +137,6 @@ async fn close(
 /// Allowed for the agent that asked. Confirms that it has received the answer; from then on, the texts of
 /// both are retained only for the period that the server's operator has configured.
 #[utoipa::path(operation_id = "acknowledge_moment", tag = "moments",
-    params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/ack")]
 async fn acknowledge(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -154,7 +149,6 @@ async fn acknowledge(api: web::Data<ApiState>, asker: Asker, path: web::Path<Str
 /// Records the first view by the addressed person; repeated views, and views by other readers, change
 /// nothing.
 #[utoipa::path(operation_id = "view_moment", tag = "moments",
-    params(("moment_id" = String, Path, description = "The moment")),
     responses((status = 200, description = "The moment", body = MomentBody)))]
 #[post("/moments/{moment_id}/view")]
 async fn view(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

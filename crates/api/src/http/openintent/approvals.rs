@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit100, OptionalBody, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -103,9 +103,7 @@ struct AskBody {
 /// Requests approval of an action before it is performed. The intent's governance policy names the approvers;
 /// if it names nobody, admins of the intent may approve and, with a quorum, the agents assigned to it. Nobody
 /// approves their own request, unless the policy allows it.
-#[utoipa::path(operation_id = "request_approval", tag = "governance", request_body = AskBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "request_approval", tag = "governance", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The request", body = ApprovalBody)))]
 #[post("/intents/{intent_id}/approvals")]
 async fn ask(
@@ -142,10 +140,8 @@ struct ApprovalList {
 ///
 /// Newest first. If a page is full there may be more: request the next one with `before`.
 #[utoipa::path(operation_id = "list_intent_approvals", tag = "governance",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<ApprovalStatus>, Query, description = "Only requests in this status"),
-           ("before" = Option<String>, Query, description = "Only requests older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("status" = Option<ApprovalStatus>, Query, description = "Only requests in this status"),
+           ("before" = Option<String>, Query, description = "Only requests older than this one: the last id of the previous page"), Limit100),
     responses((status = 200, description = "The requests", body = ApprovalList)))]
 #[get("/intents/{intent_id}/approvals")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -162,7 +158,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 
 /// Get a request for approval
 #[utoipa::path(operation_id = "get_approval_status", tag = "governance",
-    params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request")),
     responses((status = 200, description = "The request", body = ApprovalBody)))]
 #[get("/intents/{intent_id}/approvals/{approval_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
@@ -207,9 +202,7 @@ async fn decide(
 ///
 /// With a quorum, the request stays `pending` until enough agents have approved, each once. The body is
 /// optional.
-#[utoipa::path(operation_id = "approve_approval", tag = "governance", request_body = Option<DecisionBody>,
-    params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "approve_approval", tag = "governance", request_body = Option<DecisionBody>, params(IdempotencyKey),
     responses((status = 200, description = "The request", body = ApprovalBody),
               (status = 409, description = "`already_decided`", body = crate::http::error::ProblemBody)))]
 #[post("/intents/{intent_id}/approvals/{approval_id}/approve")]
@@ -226,9 +219,7 @@ async fn approve(
 /// Deny a request for approval
 ///
 /// The requesting agent may withdraw its request this way. The body is optional.
-#[utoipa::path(operation_id = "deny_approval", tag = "governance", request_body = Option<DecisionBody>,
-    params(("intent_id" = String, Path, description = "The intent"), ("approval_id" = String, Path, description = "The request"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "deny_approval", tag = "governance", request_body = Option<DecisionBody>, params(IdempotencyKey),
     responses((status = 200, description = "The request", body = ApprovalBody),
               (status = 409, description = "`already_decided`", body = crate::http::error::ProblemBody)))]
 #[post("/intents/{intent_id}/approvals/{approval_id}/deny")]

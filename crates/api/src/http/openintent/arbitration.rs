@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
@@ -106,9 +106,7 @@ struct ArbitrateBody {
 /// Ask for arbitration
 ///
 /// An admin of the intent resolves the request by recording a decision that names it.
-#[utoipa::path(operation_id = "request_arbitration", tag = "leases", request_body = ArbitrateBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "request_arbitration", tag = "leases", request_body = ArbitrateBody, params(IdempotencyKey),
     responses((status = 200, description = "The request", body = ArbitrationBody)))]
 #[post("/intents/{intent_id}/arbitrate")]
 async fn arbitrate(
@@ -142,8 +140,7 @@ struct ArbitrationList {
 
 /// List the requests for arbitration on an intent
 #[utoipa::path(operation_id = "list_arbitrations", tag = "leases",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<ArbitrationStatus>, Query, description = "Only requests in this status")),
+    params(("status" = Option<ArbitrationStatus>, Query, description = "Only requests in this status")),
     responses((status = 200, description = "The requests", body = ArbitrationList)))]
 #[get("/intents/{intent_id}/arbitrations")]
 async fn requests(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -249,9 +246,7 @@ impl DecideBody {
 /// Record a decision
 ///
 /// Requires admin access to the intent. A decision is permanent; with `arbitration_id` it resolves that request.
-#[utoipa::path(operation_id = "record_decision", tag = "leases", request_body = DecideBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "record_decision", tag = "leases", request_body = DecideBody, params(IdempotencyKey),
     responses((status = 200, description = "The decision", body = DecisionBody)))]
 #[post("/intents/{intent_id}/decisions")]
 async fn decide(
@@ -281,7 +276,6 @@ struct DecisionList {
 
 /// List the decisions on an intent
 #[utoipa::path(operation_id = "list_decisions", tag = "leases",
-    params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The decisions", body = DecisionList)))]
 #[get("/intents/{intent_id}/decisions")]
 async fn decisions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id};
+use crate::http::body::{Body, IdempotencyKey, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -113,9 +113,7 @@ struct AddBody {
 /// Attach a file to an intent
 ///
 /// By reference: the server stores the URL and neither fetches nor checks the file.
-#[utoipa::path(operation_id = "add_attachment", tag = "ledgers", request_body = AddBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "add_attachment", tag = "ledgers", request_body = AddBody, params(IdempotencyKey),
     responses((status = 200, description = "The attachment", body = AttachmentBody)))]
 #[post("/intents/{intent_id}/attachments")]
 async fn add(
@@ -144,7 +142,6 @@ async fn add(
 ///
 /// Returns all of them, oldest first; an intent has at most 1,000.
 #[utoipa::path(operation_id = "list_attachments", tag = "ledgers",
-    params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The attachments", body = [AttachmentBody])))]
 #[get("/intents/{intent_id}/attachments")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -156,8 +153,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -
 ///
 /// The file itself is not touched. Allowed to the agent that added it and to admins of the intent.
 #[utoipa::path(operation_id = "delete_attachment", tag = "ledgers",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("attachment_id" = String, Path, description = "The attachment")),
     responses((status = 204, description = "Removed")))]
 #[delete("/intents/{intent_id}/attachments/{attachment_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 use crate::http::routes::Routes;
@@ -103,9 +103,7 @@ struct CreateBody {
 }
 
 /// Open a channel on an intent
-#[utoipa::path(operation_id = "create_channel", tag = "channels", request_body = CreateBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_channel", tag = "channels", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 201, description = "The channel", body = ChannelBody),
               (status = 409, description = "`duplicate_name` or `intent_resolved`", body = crate::http::error::ProblemBody)))]
 #[post("/intents/{intent_id}/channels")]
@@ -134,9 +132,7 @@ async fn create(
 ///
 /// Open channels come first. All readers of the intent see names and members; only members can read messages.
 #[utoipa::path(operation_id = "list_channels", tag = "channels",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<ChannelStatus>, Query, description = "Only channels in this status"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000),
+    params(("status" = Option<ChannelStatus>, Query, description = "Only channels in this status"), Limit1000,
            ("offset" = Option<u32>, Query, description = "Number of channels to skip; defaults to 0")),
     responses((status = 200, description = "The channels", body = [ChannelBody])))]
 #[get("/intents/{intent_id}/channels")]
@@ -158,7 +154,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 
 /// Get a channel
 #[utoipa::path(operation_id = "get_channel",
-    tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
+    tag = "channels",
     responses((status = 200, description = "The channel", body = ChannelBody)))]
 #[get("/channels/{channel_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -185,7 +181,7 @@ struct ChangeBody {
 ///
 /// Allowed to the channel's creator and to coordinators and admins of the intent.
 #[utoipa::path(operation_id = "change_channel",
-    tag = "channels", request_body = ChangeBody, params(("channel_id" = String, Path, description = "The channel")),
+    tag = "channels", request_body = ChangeBody,
     responses((status = 200, description = "The channel", body = ChannelBody),
               (status = 409, description = "`channel_closed`", body = crate::http::error::ProblemBody)))]
 #[patch("/channels/{channel_id}")]
@@ -221,7 +217,7 @@ struct DeletedBody {
 ///
 /// Allowed to the same callers as changing it. It can no longer be found; audited messages stay in the intent's log.
 #[utoipa::path(operation_id = "delete_channel",
-    tag = "channels", params(("channel_id" = String, Path, description = "The channel")),
+    tag = "channels",
     responses((status = 200, description = "The channel was deleted", body = DeletedBody)))]
 #[delete("/channels/{channel_id}")]
 async fn delete(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, intent_of};
+use crate::http::body::{Body, IdempotencyKey, Query, id, intent_of};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -105,8 +105,7 @@ struct RecordBody {
 /// Record a coordinator's decision
 ///
 /// Requires being the appointed agent, which must not be paused. Refused if a guardrail does not permit the decision.
-#[utoipa::path(operation_id = "create_decision_record", tag = "coordinators", request_body = RecordBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_decision_record", tag = "coordinators", request_body = RecordBody, params(IdempotencyKey),
     responses((status = 200, description = "The decision", body = DecisionBody),
               (status = 403, description = "`forbidden`: another agent is appointed, or a guardrail is exceeded", body = ProblemBody),
               (status = 409, description = "`invalid_transition`: the appointment is paused, or over", body = ProblemBody)))]
@@ -146,8 +145,7 @@ fn bodies(found: Vec<DecisionRecord>, dialect: Dialect) -> Vec<DecisionBody> {
 ///
 /// Returns a bare array, newest first.
 #[utoipa::path(operation_id = "list_decision_records", tag = "coordinators",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<String>, Query, description = "Only decisions older than this one: the last id of the previous page"),
+    params(("before" = Option<String>, Query, description = "Only decisions older than this one: the last id of the previous page"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The decisions", body = Vec<DecisionBody>)))]
 #[get("/intents/{intent_id}/coordinator-decisions")]

@@ -1,7 +1,6 @@
 //! Endpoints for coordinators (RFC-0013). Their decisions are in `coordinator_decisions.rs`.
 
-use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
+use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{CoordinatorId, IntentId};
@@ -14,12 +13,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, if_match_of, intent_of, one};
+use crate::http::body::{Body, IdempotencyKey, IfMatch, Query, id, if_match_of, intent_of, one};
 use crate::http::caller::Asker;
-use crate::http::error::{Problem, ProblemBody, Reply};
+use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{ApiState, ok};
+use crate::http::{ApiState, ok, with_version};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(appoint).service(beat).service(get).service(change).service(list);
@@ -107,13 +106,7 @@ impl CoordinatorBody {
 }
 
 fn response(made: Coordinator, api: &ApiState, asker: &Asker) -> Reply {
-    let version = made.version;
-    let text = serde_json::to_vec(&CoordinatorBody::new(made, api.ctx.now(), asker.dialect));
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok()
-        .content_type("application/json")
-        .insert_header((ETAG, format!("\"{version}\"")))
-        .body(text))
+    with_version(made.version, &CoordinatorBody::new(made, api.ctx.now(), asker.dialect))
 }
 
 /// An appointment to make.
@@ -160,7 +153,7 @@ struct AppointBody {
 /// sends heartbeats. A silent coordinator is replaced by the next appointment; a responsive one only if `replaces`
 /// names it.
 #[utoipa::path(operation_id = "create_coordinator_lease", tag = "coordinators", request_body = AppointBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(IdempotencyKey),
     responses((status = 200, description = "The appointment", body = CoordinatorBody),
               (status = 409, description = "`already_exists`, `intent_resolved`", body = ProblemBody)))]
 #[post("/coordinators")]
@@ -198,7 +191,6 @@ async fn appoint(
 
 /// Get a coordinator
 #[utoipa::path(operation_id = "get_coordinator_lease", tag = "coordinators",
-    params(("coordinator_id" = String, Path, description = "The appointment")),
     responses((status = 200, description = "The appointment; its version is the ETag", body = CoordinatorBody)))]
 #[get("/coordinators/{coordinator_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -210,8 +202,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 ///
 /// Returns a bare array of the latest 1,000, oldest first.
 #[utoipa::path(operation_id = "list_coordinator_leases", tag = "coordinators",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<String>, Query, description = "Only appointments older than this one: the first id of the previous page")),
+    params(("before" = Option<String>, Query, description = "Only appointments older than this one: the first id of the previous page")),
     responses((status = 200, description = "The appointments", body = Vec<CoordinatorBody>)))]
 #[get("/intents/{intent_id}/coordinators")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -242,7 +233,6 @@ struct CoordinatorBeat {
 /// Requires being the appointed agent; takes no body. A heartbeat returns an unresponsive coordinator to active,
 /// until its appointment has ended.
 #[utoipa::path(operation_id = "coordinator_heartbeat", tag = "coordinators",
-    params(("coordinator_id" = String, Path, description = "The appointment")),
     responses((status = 200, description = "The heartbeat was recorded", body = CoordinatorBeat),
               (status = 409, description = "`invalid_transition`: the appointment is over", body = ProblemBody)))]
 #[post("/coordinators/{coordinator_id}/heartbeat")]
@@ -282,9 +272,7 @@ struct ChangeBody {
 ///
 /// Under its version. The intent's admins and the supervisor may pause and resume the coordinator and change its
 /// guardrails; the coordinator itself may only finish.
-#[utoipa::path(operation_id = "update_coordinator", tag = "coordinators", request_body = ChangeBody,
-    params(("coordinator_id" = String, Path, description = "The appointment"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "update_coordinator", tag = "coordinators", request_body = ChangeBody, params(IfMatch),
     responses((status = 200, description = "The appointment", body = CoordinatorBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `invalid_transition`", body = ProblemBody),
               (status = 428, description = "`precondition_required`", body = ProblemBody)))]

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
@@ -211,9 +211,7 @@ struct RecordBody {
 }
 
 /// Record a cost of work on an intent
-#[utoipa::path(operation_id = "record_cost", tag = "ledgers", request_body = RecordBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "record_cost", tag = "ledgers", request_body = RecordBody, params(IdempotencyKey),
     responses((status = 200, description = "The cost", body = CostBody)))]
 #[post("/intents/{intent_id}/costs")]
 async fn record(
@@ -246,9 +244,7 @@ async fn record(
 ///
 /// The list is paged, oldest first; the sums always cover all costs.
 #[utoipa::path(operation_id = "list_costs", tag = "ledgers",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<i64>, Query, description = "`next` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+    params(("after" = Option<i64>, Query, description = "`next` of the previous page"), Limit1000),
     responses((status = 200, description = "The costs", body = CostList)))]
 #[get("/intents/{intent_id}/costs")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit100, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
@@ -105,9 +105,7 @@ struct EscalateBody {
 ///
 /// Puts an intent before a person. An assigned person alone resolves the escalation, with their own key; an
 /// unassigned one is resolved by any person with read access to the intent, except its originator.
-#[utoipa::path(operation_id = "escalate_to_human", tag = "governance", request_body = EscalateBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "escalate_to_human", tag = "governance", request_body = EscalateBody, params(IdempotencyKey),
     responses((status = 200, description = "The escalation", body = EscalationBody)))]
 #[post("/intents/{intent_id}/escalations")]
 async fn escalate(
@@ -168,11 +166,9 @@ async fn listed(api: &ApiState, asker: &Asker, filter: &EscalationFilter) -> Rep
 ///
 /// Newest first. A full page may be followed by another: request it with `before`.
 #[utoipa::path(operation_id = "list_intent_escalations", tag = "governance",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<EscalationStatus>, Query, description = "Only escalations in this status"),
+    params(("status" = Option<EscalationStatus>, Query, description = "Only escalations in this status"),
            ("assigned_to" = Option<String>, Query, description = "Only escalations assigned to this person"),
-           ("before" = Option<String>, Query, description = "Only escalations older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+           ("before" = Option<String>, Query, description = "Only escalations older than this one: the last id of the previous page"), Limit100),
     responses((status = 200, description = "The escalations", body = EscalationList)))]
 #[get("/intents/{intent_id}/escalations")]
 async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -188,8 +184,7 @@ async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<Strin
     params(("intent_id" = Option<String>, Query, description = "Only escalations of this intent"),
            ("status" = Option<EscalationStatus>, Query, description = "Only escalations in this status"),
            ("assigned_to" = Option<String>, Query, description = "Only escalations assigned to this person"),
-           ("before" = Option<String>, Query, description = "Only escalations older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+           ("before" = Option<String>, Query, description = "Only escalations older than this one: the last id of the previous page"), Limit100),
     responses((status = 200, description = "The escalations", body = EscalationList)))]
 #[get("/escalations")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
@@ -213,9 +208,7 @@ struct ResolveBody {
 /// Resolve an escalation
 ///
 /// An escalation assigned to a person is resolved by that person alone, with their own key.
-#[utoipa::path(operation_id = "resolve_escalation", tag = "governance", request_body = ResolveBody,
-    params(("escalation_id" = String, Path, description = "The escalation"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "resolve_escalation", tag = "governance", request_body = ResolveBody, params(IdempotencyKey),
     responses((status = 200, description = "The escalation", body = EscalationBody),
               (status = 403, description = "`not_the_principal`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`already_decided`", body = crate::http::error::ProblemBody)))]

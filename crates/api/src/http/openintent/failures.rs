@@ -1,7 +1,7 @@
 //! Endpoints for failures (RFC-0010). The SDK's two clients report them under different names: both are accepted
 //! (OI-15.34).
 
-use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use actix_web::{HttpRequest, get, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{FailureId, IntentId};
 use entente_domain::limits::PAGE;
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::http::caller::Asker;
-use crate::http::error::{Problem, Reply};
+use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::{GivenTime, WireTime};
-use crate::http::{ApiState, ok};
+use crate::http::{ApiState, ok, with_next};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(record);
@@ -147,9 +147,7 @@ struct RecordBody {
 ///
 /// `retry` in the response has the consequence under the intent's retry policy. An agent assigned to the intent is
 /// notified when its pause is over, by an assignment with `retry_attempt` and `last_error`.
-#[utoipa::path(operation_id = "record_failure", tag = "ledgers", request_body = RecordBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "record_failure", tag = "ledgers", request_body = RecordBody, params(IdempotencyKey),
     responses((status = 200, description = "The failure", body = FailureBody)))]
 #[post("/intents/{intent_id}/failures")]
 async fn record(
@@ -181,9 +179,7 @@ async fn record(
 ///
 /// Oldest first, in pages. If another page follows, the header `Entente-Next-Cursor` is its `after`.
 #[utoipa::path(operation_id = "list_failures", tag = "ledgers",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<i64>, Query, description = "`Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+    params(("after" = Option<i64>, Query, description = "`Entente-Next-Cursor` of the previous page"), Limit1000),
     responses((status = 200, description = "The failures", body = [FailureBody],
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/failures")]
@@ -191,11 +187,5 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
     let (after, limit) = (query.place()?, query.limit(PAGE)?);
     let page = failures::list(&api.ctx.openintent, &asker.caller, id("intent", &path)?, after, limit).await?;
     let bodies: Vec<_> = page.failures.into_iter().map(|one| FailureBody::new(one, asker.dialect)).collect();
-    let text = serde_json::to_vec(&bodies).map_err(|e| Problem::internal(&e.to_string()))?;
-    let mut response = HttpResponse::Ok();
-    response.content_type("application/json");
-    if let Some(next) = page.next {
-        response.insert_header(("entente-next-cursor", next.to_string()));
-    }
-    Ok(response.body(text))
+    with_next(&bodies, page.next)
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::Reply;
 pub use crate::http::openintent::federation::documents::well_known;
@@ -251,8 +251,7 @@ impl DispatchBody {
 ///
 /// Responds once the dispatch is stored. It is sent immediately, and again until the peer has responded. The outcome
 /// is recorded on the intent's log.
-#[utoipa::path(operation_id = "federation_dispatch", tag = "federation", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "federation_dispatch", tag = "federation", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
 #[post("/federation/dispatch")]
 async fn dispatch(
@@ -279,7 +278,6 @@ async fn dispatch(
 
 /// Get a dispatch
 #[utoipa::path(operation_id = "get_federation_dispatch", tag = "federation",
-    params(("dispatch_id" = String, Path, description = "The dispatch")),
     responses((status = 200, description = "The dispatch", body = DispatchBody)))]
 #[get("/federation/dispatches/{dispatch_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

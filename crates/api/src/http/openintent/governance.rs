@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id, if_match};
+use crate::http::body::{Body, IfMatch, id, if_match};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::openintent::intents::{IntentBody, response};
@@ -108,9 +108,7 @@ impl ToSchema for GivenPolicy {}
 /// (`any`, `assigned_only`), `allowed_agents`, `max_cost`, `require_status_reason`, `approvers`,
 /// `allow_self_approval`, `escalate_to`; others are stored but ignored.
 #[utoipa::path(operation_id = "set_governance_policy", tag = "governance",
-    request_body = GivenPolicy,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+    request_body = GivenPolicy, params(IfMatch),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `intent_resolved`", body = crate::http::error::ProblemBody)))]
@@ -130,7 +128,6 @@ async fn set(
 
 /// Get an intent's governance policy
 #[utoipa::path(operation_id = "get_governance_policy", tag = "governance",
-    params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy as set, and the policy in force", body = PolicyBody)))]
 #[get("/intents/{intent_id}/governance")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -147,9 +144,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 /// Remove an intent's governance policy
 ///
 /// Allowed to the same callers as setting it, and recorded on the intent's log.
-#[utoipa::path(operation_id = "remove_governance_policy", tag = "governance",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "remove_governance_policy", tag = "governance", params(IfMatch),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `intent_resolved`", body = crate::http::error::ProblemBody)))]

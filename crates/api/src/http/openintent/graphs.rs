@@ -3,7 +3,7 @@
 
 mod drawing;
 
-use actix_web::{HttpRequest, HttpResponse, delete, get, post, web};
+use actix_web::{HttpRequest, delete, get, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::WHOLE_INTENTS;
@@ -15,13 +15,13 @@ use entente_openintent::intents;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, if_match};
+use crate::http::body::{Body, IdempotencyKey, IfMatch, Limit100, Query, id, if_match};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::openintent::graphs::drawing::GraphBody;
 use crate::http::openintent::intents::{CreateBody, IntentBody, response};
 use crate::http::routes::Routes;
-use crate::http::{ApiState, ok};
+use crate::http::{ApiState, ok, with_next};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -55,8 +55,7 @@ fn under(mut body: CreateBody, parent: IntentId) -> Result<CreateBody, Refusal> 
 ///
 /// As `POST /intents`, with the intent of the path as the parent. Requires admin access to the parent (RFC-0011).
 #[utoipa::path(operation_id = "create_child_intent", tag = "graphs", request_body = CreateBody,
-    params(("intent_id" = String, Path, description = "The parent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(("intent_id" = String, Path, description = "The parent"), IdempotencyKey),
     responses((status = 200, description = "The new intent", body = IntentBody)))]
 #[post("/intents/{intent_id}/children")]
 async fn create_child(
@@ -91,16 +90,6 @@ fn cut(query: &Query) -> Result<Cut, Problem> {
     })
 }
 
-/// Returns a page, with a cursor if more items follow.
-fn page(body: &impl Serialize, next: Option<IntentId>) -> Reply {
-    let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
-    let mut response = HttpResponse::Ok();
-    if let Some(next) = next {
-        response.insert_header(("entente-next-cursor", next.to_string()));
-    }
-    Ok(response.content_type("application/json").body(text))
-}
-
 async fn related(
     api: &ApiState,
     asker: &Asker,
@@ -126,15 +115,13 @@ struct ChildList<'a> {
 
 /// List the parts of an intent
 #[utoipa::path(operation_id = "list_children", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The parts", body = ChildList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/children")]
 async fn children(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&api, &asker, &path, &query, Relation::Children).await?;
-    page(&ChildList { children: written(&found.intents, asker.dialect) }, found.next)
+    with_next(&ChildList { children: written(&found.intents, asker.dialect) }, found.next)
 }
 
 /// All descendants of an intent.
@@ -148,16 +135,14 @@ struct DescendantList<'a> {
 ///
 /// Its parts, their parts, and so on. Intents below one that the caller cannot read are not included.
 #[utoipa::path(operation_id = "list_descendants", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The descendants, oldest first", body = DescendantList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page"))),
               (status = 422, description = "`unprocessable`: too many intents for one traversal; request the parts separately", body = ProblemBody)))]
 #[get("/intents/{intent_id}/descendants")]
 async fn descendants(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&api, &asker, &path, &query, Relation::Descendants).await?;
-    page(&DescendantList { descendants: written(&found.intents, asker.dialect) }, found.next)
+    with_next(&DescendantList { descendants: written(&found.intents, asker.dialect) }, found.next)
 }
 
 /// All ancestors of an intent.
@@ -169,15 +154,13 @@ struct AncestorList<'a> {
 
 /// List the ancestors of an intent
 #[utoipa::path(operation_id = "list_ancestors", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only ancestors above this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only ancestors above this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The ancestors, nearest first", body = AncestorList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/ancestors")]
 async fn ancestors(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&api, &asker, &path, &query, Relation::Ancestors).await?;
-    page(&AncestorList { ancestors: written(&found.intents, asker.dialect) }, found.next)
+    with_next(&AncestorList { ancestors: written(&found.intents, asker.dialect) }, found.next)
 }
 
 /// The intents that an intent waits for.
@@ -190,9 +173,7 @@ struct DependencyList<'a> {
 
 /// List the dependencies of an intent
 #[utoipa::path(operation_id = "list_dependencies", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The dependencies", body = DependencyList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/dependencies")]
@@ -203,7 +184,7 @@ async fn dependencies(
     query: Query,
 ) -> Reply {
     let found = related(&api, &asker, &path, &query, Relation::Dependencies).await?;
-    page(&DependencyList { dependencies: written(&found.intents, asker.dialect) }, found.next)
+    with_next(&DependencyList { dependencies: written(&found.intents, asker.dialect) }, found.next)
 }
 
 /// The intents that wait for an intent.
@@ -216,15 +197,13 @@ struct DependentList<'a> {
 
 /// List the dependents of an intent
 #[utoipa::path(operation_id = "list_dependents", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The dependents", body = DependentList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/dependents")]
 async fn dependents(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&api, &asker, &path, &query, Relation::Dependents).await?;
-    page(&DependentList { dependents: written(&found.intents, asker.dialect) }, found.next)
+    with_next(&DependentList { dependents: written(&found.intents, asker.dialect) }, found.next)
 }
 
 /// A dependency to add.
@@ -240,9 +219,7 @@ struct DependBody {
 ///
 /// Under its version. Refused with 400 if the intent would wait for itself, directly or through others.
 #[utoipa::path(operation_id = "add_dependency", tag = "graphs", request_body = DependBody,
-    params(("intent_id" = String, Path, description = "The dependent intent"),
-           ("If-Match" = i64, Header, description = "Version last read"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(("intent_id" = String, Path, description = "The dependent intent"), IfMatch, IdempotencyKey),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`dependency_circle`, `if_match_required`", body = ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `already_exists`; `intent_resolved`", body = ProblemBody)))]
@@ -267,8 +244,7 @@ async fn depend(
 /// Remove a dependency of an intent
 #[utoipa::path(operation_id = "remove_dependency", tag = "graphs",
     params(("intent_id" = String, Path, description = "The dependent intent"),
-           ("dependency_id" = String, Path, description = "The dependency to remove"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+           ("dependency_id" = String, Path, description = "The dependency to remove"), IfMatch),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`", body = ProblemBody)))]
@@ -296,15 +272,13 @@ struct ReadyList<'a> {
 ///
 /// Those that are neither completed nor abandoned, and whose dependencies are all completed.
 #[utoipa::path(operation_id = "list_ready_intents", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The parts", body = ReadyList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/ready")]
 async fn ready(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found = related(&api, &asker, &path, &query, Relation::Ready).await?;
-    page(&ReadyList { ready: written(&found.intents, asker.dialect) }, found.next)
+    with_next(&ReadyList { ready: written(&found.intents, asker.dialect) }, found.next)
 }
 
 /// A part that waits.
@@ -329,9 +303,7 @@ struct BlockedList<'a> {
 ///
 /// With their unfinished dependencies. A part with an abandoned dependency is blocked too.
 #[utoipa::path(operation_id = "list_blocked_intents", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<String>, Query, description = "Only intents after this one: `Entente-Next-Cursor` of the previous page"), Limit100),
     responses((status = 200, description = "The parts", body = BlockedList,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
 #[get("/intents/{intent_id}/blocked")]
@@ -343,14 +315,13 @@ async fn blocked(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
         waits_for: &one.wait.open,
         lost: &one.wait.lost,
     });
-    page(&BlockedList { blocked: blocked.collect() }, found.next)
+    with_next(&BlockedList { blocked: blocked.collect() }, found.next)
 }
 
 /// Get the graph of an intent
 ///
 /// The intent, its descendants, the dependencies of any of these, and so on, as far as the caller can read them.
 #[utoipa::path(operation_id = "get_intent_graph", tag = "graphs",
-    params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The graph", body = GraphBody),
               (status = 422, description = "`unprocessable`: too many intents for one traversal; request the parts separately", body = ProblemBody)))]
 #[get("/intents/{intent_id}/graph")]

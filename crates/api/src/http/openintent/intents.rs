@@ -1,7 +1,6 @@
 //! Endpoints for intents (RFC-0001).
 
-use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use actix_web::{HttpRequest, get, post, web};
 use entente_bridges::suspensions;
 use entente_domain::identity::identities::Identity;
 use entente_domain::identity::keys::Dialect;
@@ -21,12 +20,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::ApiState;
-use crate::http::body::{Body, Query, id, if_match};
+use crate::http::body::{Body, IdempotencyKey, IfMatch, Query, id, if_match};
 use crate::http::caller::Asker;
-use crate::http::error::{Problem, Reply};
+use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
+use crate::http::{ApiState, ok, with_version};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -101,12 +100,7 @@ impl<'a> IntentBody<'a> {
 
 /// Returns 200 with the intent, and its version as `ETag`.
 pub(crate) fn response(intent: &Intent, asker: &Asker) -> Reply {
-    let text = serde_json::to_vec(&IntentBody::new(intent, asker.dialect));
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok()
-        .content_type("application/json")
-        .insert_header((ETAG, format!("\"{}\"", intent.version)))
-        .body(text))
+    with_version(intent.version, &IntentBody::new(intent, asker.dialect))
 }
 
 /// An intent to create.
@@ -179,8 +173,7 @@ impl CreateBody {
 }
 
 /// Create an intent
-#[utoipa::path(operation_id = "create_intent", tag = "intents", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_intent", tag = "intents", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 200, description = "The intent", body = IntentBody)))]
 #[post("/intents")]
 async fn create(
@@ -236,7 +229,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 /// Get an intent
 #[utoipa::path(operation_id = "get_intent",
-    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    tag = "intents",
     responses((status = 200, description = "The intent; its version is the ETag", body = IntentBody),
               (status = 403, description = "`access_closed`: request access first", body = crate::http::error::ProblemBody)))]
 #[get("/intents/{intent_id}")]
@@ -262,9 +255,7 @@ struct StateBody {
 ///
 /// Under its version: send the one you last read in `If-Match`. Send either patches or members to merge; they apply
 /// all or not at all. Parts under another agent's lease cannot be changed (RFC-0003).
-#[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "patch_state", tag = "intents", request_body = StateBody, params(IfMatch),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`; `lease_held`, with `existing_lease`; `lease_ended`", body = crate::http::error::ProblemBody)))]
@@ -311,9 +302,7 @@ struct StatusBody {
 ///
 /// Under its version. `completed` and `abandoned` close the intent's channels and expire pending messages there
 /// (RFC-0021 §7.1).
-#[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "set_intent_status", tag = "intents", request_body = StatusBody, params(IfMatch),
     responses((status = 200, description = "The intent", body = IntentBody),
               (status = 400, description = "`if_match_required`", body = crate::http::error::ProblemBody),
               (status = 409, description = "`version_conflict`, with `current_version`", body = crate::http::error::ProblemBody)))]
@@ -366,10 +355,10 @@ struct ExportBody<'a> {
 ///
 /// With its whole log, for archiving and for `entente verify`, which checks it without a server.
 #[utoipa::path(operation_id = "export_intent",
-    tag = "intents", params(("intent_id" = String, Path, description = "The intent")),
+    tag = "intents",
     responses((status = 200, description = "The export", body = ExportBody)))]
 #[get("/intents/{intent_id}/export")]
 async fn export(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let export: Export = exports::of_intent(&api.ctx, &asker.caller, id("intent", &path)?).await?;
-    crate::http::ok(&export)
+    ok(&export)
 }

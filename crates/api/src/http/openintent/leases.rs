@@ -7,7 +7,7 @@ use entente_openintent::leases;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, OptionalBody, Query, id};
+use crate::http::body::{Body, IdempotencyKey, OptionalBody, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::lease::LeaseBody;
@@ -36,9 +36,7 @@ struct AcquireBody {
 ///
 /// Until the lease ends, no other agent can acquire its scope or an overlapping one, or patch that part of
 /// the state. A lease never outlives its holder's access to the intent.
-#[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody, params(IdempotencyKey),
     responses((status = 200, description = "The lease", body = LeaseBody),
               (status = 409, description = "`lease_held`, with `existing_lease`; `intent_resolved`", body = ProblemBody)))]
 #[post("/intents/{intent_id}/leases")]
@@ -72,8 +70,7 @@ struct LeaseList {
 ///
 /// Returns the active leases, oldest first; at most the last 1,000.
 #[utoipa::path(operation_id = "list_leases", tag = "leases",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<String>, Query, description = "Status: `active`, `released`, `expired`, `revoked` or `all`; defaults to `active`"),
+    params(("status" = Option<String>, Query, description = "Status: `active`, `released`, `expired`, `revoked` or `all`; defaults to `active`"),
            ("format" = Option<String>, Query, description = "`array` returns a bare array; defaults to an object")),
     responses((status = 200, description = "The leases", body = LeaseList)))]
 #[get("/intents/{intent_id}/leases")]
@@ -104,7 +101,6 @@ struct RenewBody {
 ///
 /// Allowed for the holder while the lease is active. A lease that has ended must be acquired anew.
 #[utoipa::path(operation_id = "renew_lease", tag = "leases", request_body = Option<RenewBody>,
-    params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
     responses((status = 200, description = "The lease", body = LeaseBody),
               (status = 409, description = "`lease_ended`", body = ProblemBody)))]
 #[patch("/intents/{intent_id}/leases/{lease_id}")]
@@ -139,7 +135,6 @@ struct LeaseEnd {
 /// Its holder releases the lease; a creator or admin of the intent revokes it. Repeating the request changes
 /// nothing.
 #[utoipa::path(operation_id = "release_lease", tag = "leases",
-    params(("intent_id" = String, Path, description = "The intent"), ("lease_id" = String, Path, description = "The lease")),
     responses((status = 200, description = "The ended lease", body = LeaseEnd)))]
 #[delete("/intents/{intent_id}/leases/{lease_id}")]
 async fn release(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {

@@ -2,23 +2,23 @@
 
 mod bodies;
 
-use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
+use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::ids::{IntentId, MemoryId};
 use entente_domain::limits::{MEMORY_QUERY_BYTES, MEMORY_TAGS};
 use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
 use entente_openintent::memory;
 use entente_openintent::memory::{MemoryFilter, MemoryPage};
-use serde::Serialize;
 
-use crate::http::body::{Body, Query, id, if_match_maybe, if_match_of};
+use crate::http::body::{
+    Body, IdempotencyKey, IfMatch, IfMatchMaybe, Limit100, Query, id, if_match_maybe, if_match_of,
+};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::openintent::memory::bodies::{
     AskBody, ChangeBody, ChangeShown, DeletedBody, EntryBody, MadeBody, VersionBody,
 };
 use crate::http::routes::Routes;
-use crate::http::{ApiState, listed, ok};
+use crate::http::{ApiState, listed, ok, with_version};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(get).service(change).service(remove).service(versions);
@@ -27,13 +27,6 @@ pub fn routes(config: &mut Routes<'_>) {
 
 /// Default page size, which is the one that the SDK requests.
 const LIST: u32 = 100;
-
-/// Returns a 200 with an entry, and the entry's version as `ETag`.
-fn response(version: i64, body: &impl Serialize) -> Reply {
-    let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
-    let etag = format!("\"{version}\"");
-    Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
-}
 
 fn entry_of(path: &str) -> Result<MemoryId, Problem> {
     id("memory entry", path)
@@ -79,8 +72,7 @@ fn all(found: Vec<MemoryEntry>, asker: &Asker) -> Reply {
 /// can read the intent see it too, unless it is `restricted`, and `working` memory is archived when the task
 /// or intent is over. A namespace holds up to 1,000 active entries. Beyond that, a new entry evicts the least
 /// recently used entry that is neither pinned nor `semantic`, lower priorities first; `evicted` lists it.
-#[utoipa::path(operation_id = "create_memory", tag = "memory", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_memory", tag = "memory", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The entry; its version is the ETag", body = MadeBody),
               (status = 409, description = "`already_exists` with `current_version`, `intent_resolved`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 413, description = "`too_large`: the value, or the total of the agent's memory", body = crate::http::error::ProblemBody)))]
@@ -89,7 +81,7 @@ async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
     let once = body.once(&request)?;
     let (agent, ask, home) = body.value.ask(&asker.caller.agent)?;
     let made = memory::create(&api.ctx.openintent, &asker.caller, &agent, ask, home, once.as_ref()).await?;
-    response(made.entry.version, &MadeBody::new(made, asker.dialect))
+    with_version(made.entry.version, &MadeBody::new(made, asker.dialect))
 }
 
 /// Get a memory entry
@@ -97,12 +89,11 @@ async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
 /// Allowed for the agent's own entries, and for entries that others share on an intent that the caller can
 /// read.
 #[utoipa::path(operation_id = "get_memory", tag = "memory",
-    params(("memory_id" = String, Path, description = "The entry")),
     responses((status = 200, description = "The entry; its version is the ETag", body = EntryBody)))]
 #[get("/memory/{memory_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let entry = memory::get(&api.ctx.openintent, &asker.caller, entry_of(&path)?).await?;
-    response(entry.version, &EntryBody::new(entry, asker.dialect))
+    with_version(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
 /// Change a memory entry
@@ -110,9 +101,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 /// Requires the version last read in `If-Match`. Agents change their own entries; any agent that can write to
 /// an intent may correct its `semantic` entries. Missing and null fields stay unchanged, except that null
 /// clears `ttl`, `expires_at` and `sensitivity`. Agent, namespace, key, type and scope never change.
-#[utoipa::path(operation_id = "update_memory", tag = "memory", request_body = ChangeBody,
-    params(("memory_id" = String, Path, description = "The entry"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "update_memory", tag = "memory", request_body = ChangeBody, params(IfMatch),
     responses((status = 200, description = "The entry", body = EntryBody),
               (status = 409, description = "`version_conflict` with `current_version`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]
@@ -127,15 +116,13 @@ async fn change(
     let id = entry_of(&path)?;
     let seen = if_match_of("memory entry", &request)?;
     let entry = memory::change(&api.ctx.openintent, &asker.caller, id, seen, body.value.change()).await?;
-    response(entry.version, &EntryBody::new(entry, asker.dialect))
+    with_version(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 
 /// Delete a memory entry
 ///
 /// Deletes the entry and its earlier versions. Allowed for the agent's own entries only.
-#[utoipa::path(operation_id = "delete_memory", tag = "memory",
-    params(("memory_id" = String, Path, description = "The entry"),
-           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+#[utoipa::path(operation_id = "delete_memory", tag = "memory", params(IfMatchMaybe),
     responses((status = 200, description = "The entry was deleted", body = DeletedBody)))]
 #[delete("/memory/{memory_id}")]
 async fn remove(
@@ -155,7 +142,6 @@ async fn remove(
 /// Returns the current version and up to ten earlier ones, newest first, each with its author and time.
 /// Allowed for the agent's own entries only.
 #[utoipa::path(operation_id = "list_memory_versions", tag = "memory",
-    params(("memory_id" = String, Path, description = "The entry")),
     responses((status = 200, description = "The versions", body = Vec<VersionBody>)))]
 #[get("/memory/{memory_id}/versions")]
 async fn versions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -168,16 +154,14 @@ async fn versions(api: web::Data<ApiState>, asker: Asker, path: web::Path<String
 /// Sorted by last change, newest first; with `q`, by relevance. Of another agent's memory, returns only the
 /// entries that it shares on intents that the caller can read.
 #[utoipa::path(operation_id = "list_memory", tag = "memory",
-    params(("agent_id" = String, Path, description = "The agent"),
-           ("namespace" = Option<String>, Query, description = "Only entries in this namespace"),
+    params(("namespace" = Option<String>, Query, description = "Only entries in this namespace"),
            ("key" = Option<String>, Query, description = "Only entries with this key"),
            ("key_prefix" = Option<String>, Query, description = "Only entries with keys that have this prefix"),
            ("memory_type" = Option<MemoryType>, Query, description = "Only entries of this type"),
            ("tags" = Option<String>, Query, description = "Only entries with all of these tags, separated by commas"),
            ("q" = Option<String>, Query, description = "Only entries with these words in the key or value; also accepted as `query`"),
            ("task_id" = Option<String>, Query, description = "Only entries that belong to this task"),
-           ("archived" = Option<bool>, Query, description = "Whether to list archived entries instead of active ones; defaults to false"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("archived" = Option<bool>, Query, description = "Whether to list archived entries instead of active ones; defaults to false"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of entries to skip; defaults to 0")),
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/agents/{agent_id}/memory")]
@@ -190,9 +174,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 /// Returns the last 1,000 changes, oldest first, including those of evicted and expired entries. Allowed for
 /// the agent's own memory only.
 #[utoipa::path(operation_id = "list_memory_changes", tag = "memory",
-    params(("agent_id" = String, Path, description = "The agent"),
-           ("after" = Option<u32>, Query, description = "Only changes after this number"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("after" = Option<u32>, Query, description = "Only changes after this number"), Limit100),
     responses((status = 200, description = "The changes", body = Vec<ChangeShown>)))]
 #[get("/agents/{agent_id}/memory/changes")]
 async fn changes(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -206,9 +188,7 @@ async fn changes(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
 ///
 /// Sorted by last change, newest first.
 #[utoipa::path(operation_id = "list_intent_memory", tag = "memory",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("archived" = Option<bool>, Query, description = "Whether to list archived entries instead of active ones; defaults to false"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+    params(("archived" = Option<bool>, Query, description = "Whether to list archived entries instead of active ones; defaults to false"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of entries to skip; defaults to 0")),
     responses((status = 200, description = "The entries", body = Vec<EntryBody>)))]
 #[get("/intents/{intent_id}/memory")]

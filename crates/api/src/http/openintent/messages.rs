@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::presence::Presence;
@@ -180,9 +180,7 @@ async fn deliver(
 ///
 /// Responds once the message is durably stored. A directed message is visible only to its sender, its addressees and the
 /// channel's managers.
-#[utoipa::path(operation_id = "send_message", tag = "messages", request_body = SendBody,
-    params(("channel_id" = String, Path, description = "The channel"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "send_message", tag = "messages", request_body = SendBody, params(IdempotencyKey),
     responses((status = 201, description = "The message", body = MessageBody),
               (status = 403, description = "`may_not_act_as`, `not_a_member` or `forbidden`", body = ProblemBody),
               (status = 409, description = "`channel_closed` or `idempotency_mismatch`", body = ProblemBody)))]
@@ -205,8 +203,7 @@ async fn send(
 ///
 /// Opens the channel for everyone with access to the intent if no open channel has the name (RFC-0021 §1.4).
 #[utoipa::path(operation_id = "send_message_by_name", tag = "messages", request_body = SendBody,
-    params(("intent_id" = String, Path, description = "The intent"), ("name" = String, Path, description = "Name of the channel"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(("name" = String, Path, description = "Name of the channel"), IdempotencyKey),
     responses((status = 201, description = "The message", body = MessageBody)))]
 #[post("/intents/{intent_id}/channels/{name}/messages")]
 async fn send_by_name(
@@ -235,11 +232,9 @@ async fn send_by_name(
 /// page holds at most 4 MiB of messages, or 256 KiB while other large responses to the same key are still unread;
 /// `Entente-Has-More` marks a truncated page. Without `since`, truncation drops the older messages.
 #[utoipa::path(operation_id = "list_messages", tag = "messages",
-    params(("channel_id" = String, Path, description = "The channel"),
-           ("since" = Option<String>, Query, description = "Only messages after this message id, cursor or time; defaults to the newest"),
+    params(("since" = Option<String>, Query, description = "Only messages after this message id, cursor or time; defaults to the newest"),
            ("to" = Option<String>, Query, description = "Only messages to this agent (including its roles and broadcasts), `role:…` or `*`"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000),
-           ("wait" = Option<u32>, Query, description = "Seconds to wait if there is no message, up to 120; defaults to 0", maximum = 120)),
+           Limit1000, ("wait" = Option<u32>, Query, description = "Seconds to wait if there is no message, up to 120; defaults to 0", maximum = 120)),
     responses((status = 200, description = "The messages", body = [MessageBody],
                headers(("Entente-Next-Cursor" = String, description = "The `since` of the next page"),
                        ("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
@@ -280,7 +275,6 @@ fn response(page: MessagePage, dialect: Dialect) -> Reply {
 
 /// Get a message
 #[utoipa::path(operation_id = "get_message", tag = "messages",
-    params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The message")),
     responses((status = 200, description = "The message", body = MessageBody)))]
 #[get("/channels/{channel_id}/messages/{message_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
@@ -308,8 +302,7 @@ struct ReplyBody {
 /// Sends a response to the request's sender, with the request's id as `correlation_id` (RFC-0021 §3). Only the addressees of
 /// a directed request can reply to it.
 #[utoipa::path(operation_id = "reply_to_message", tag = "messages", request_body = ReplyBody,
-    params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The request"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+    params(("message_id" = String, Path, description = "The request"), IdempotencyKey),
     responses((status = 201, description = "The response", body = MessageBody),
               (status = 409, description = "`channel_closed` or `message_expired`", body = ProblemBody)))]
 #[post("/channels/{channel_id}/messages/{message_id}/reply")]
@@ -359,7 +352,6 @@ struct StatusBody {
 ///
 /// Allowed for the message's addressees. Idempotent.
 #[utoipa::path(operation_id = "mark_message_read", tag = "messages", request_body = StatusBody,
-    params(("channel_id" = String, Path, description = "The channel"), ("message_id" = String, Path, description = "The message")),
     responses((status = 200, description = "The message", body = MessageBody),
               (status = 409, description = "`message_expired`", body = ProblemBody)))]
 #[patch("/channels/{channel_id}/messages/{message_id}")]

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::http::ApiState;
-use crate::http::body::{OptionalBody, id, if_match_maybe};
-use crate::http::caller::Asker;
+use crate::http::body::{IfMatchMaybe, OptionalBody, id, if_match_maybe};
+use crate::http::caller::{Asker, state_of};
 use crate::http::error::Reply;
 use crate::http::openintent::plans::{PlanBody, response};
 use crate::http::routes::Routes;
@@ -18,7 +18,8 @@ pub fn routes(config: &mut Routes<'_>) {
     config.service(activate).service(pause).service(resume).service(approve).service(reject);
 }
 
-async fn enter(request: &HttpRequest, api: &ApiState, asker: &Asker, path: &str, state: PlanState) -> Reply {
+async fn enter(request: &HttpRequest, asker: &Asker, path: &str, state: PlanState) -> Reply {
+    let api = state_of(request)?;
     let id: PlanId = id("plan", path)?;
     let seen = if_match_maybe("plan", request)?;
     let ask = PlanAsk { state: Some(state), ..PlanAsk::default() };
@@ -26,50 +27,29 @@ async fn enter(request: &HttpRequest, api: &ApiState, asker: &Asker, path: &str,
 }
 
 /// Activate a plan
-#[utoipa::path(operation_id = "activate_plan", tag = "plans",
-    params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+#[utoipa::path(operation_id = "activate_plan", tag = "plans", params(IfMatchMaybe),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/activate")]
-async fn activate(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asker,
-    path: web::Path<String>,
-) -> Reply {
-    enter(&request, &api, &asker, &path, PlanState::Active).await
+async fn activate(request: HttpRequest, asker: Asker, path: web::Path<String>) -> Reply {
+    enter(&request, &asker, &path, PlanState::Active).await
 }
 
 /// Pause a plan
 ///
 /// No task of the plan can be claimed until the plan is resumed; tasks already claimed continue.
-#[utoipa::path(operation_id = "pause_plan", tag = "plans",
-    params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+#[utoipa::path(operation_id = "pause_plan", tag = "plans", params(IfMatchMaybe),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/pause")]
-async fn pause(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asker,
-    path: web::Path<String>,
-) -> Reply {
-    enter(&request, &api, &asker, &path, PlanState::Paused).await
+async fn pause(request: HttpRequest, asker: Asker, path: web::Path<String>) -> Reply {
+    enter(&request, &asker, &path, PlanState::Paused).await
 }
 
 /// Resume a plan
-#[utoipa::path(operation_id = "resume_plan", tag = "plans",
-    params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+#[utoipa::path(operation_id = "resume_plan", tag = "plans", params(IfMatchMaybe),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/resume")]
-async fn resume(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asker,
-    path: web::Path<String>,
-) -> Reply {
-    enter(&request, &api, &asker, &path, PlanState::Active).await
+async fn resume(request: HttpRequest, asker: Asker, path: web::Path<String>) -> Reply {
+    enter(&request, &asker, &path, PlanState::Active).await
 }
 
 /// A decision on a checkpoint.
@@ -98,8 +78,7 @@ async fn decide(
 ///
 /// The plan continues.
 #[utoipa::path(operation_id = "approve_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
-    params(("plan_id" = String, Path, description = "The plan"),
-           ("checkpoint_id" = String, Path, description = "Id of the checkpoint within the plan")),
+    params(("checkpoint_id" = String, Path, description = "Id of the checkpoint within the plan")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/checkpoints/{checkpoint_id}/approve")]
 async fn approve(
@@ -115,8 +94,7 @@ async fn approve(
 ///
 /// The plan pauses until somebody resumes it.
 #[utoipa::path(operation_id = "reject_plan_checkpoint", tag = "plans", request_body = Option<DecisionBody>,
-    params(("plan_id" = String, Path, description = "The plan"),
-           ("checkpoint_id" = String, Path, description = "Id of the checkpoint within the plan")),
+    params(("checkpoint_id" = String, Path, description = "Id of the checkpoint within the plan")),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans/{plan_id}/checkpoints/{checkpoint_id}/reject")]
 async fn reject(

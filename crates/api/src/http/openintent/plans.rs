@@ -1,8 +1,7 @@
 //! Plan routes (RFC-0012). As with tasks, there are two paths to create one. The actions on plans are in
 //! `plan_verbs.rs`.
 
-use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
+use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
@@ -14,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, if_match_of, intent_of, named};
-use crate::http::caller::Asker;
-use crate::http::error::{Problem, Reply};
+use crate::http::body::{Body, IdempotencyKey, IfMatch, Limit1000, Query, id, if_match_of, intent_of, named};
+use crate::http::caller::{Asker, state_of};
+use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{ApiState, listed};
+use crate::http::{ApiState, listed, with_version};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(create_rfc).service(list).service(get).service(change);
@@ -123,10 +122,7 @@ impl PlanBody {
 
 /// Returns a 200 with the plan, and its version as `ETag`.
 pub(crate) fn response(plan: Plan, asker: &Asker) -> Reply {
-    let etag = format!("\"{}\"", plan.version);
-    let text = serde_json::to_vec(&PlanBody::new(plan, asker.dialect));
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
+    with_version(plan.version, &PlanBody::new(plan, asker.dialect))
 }
 
 fn yes() -> bool {
@@ -210,53 +206,42 @@ impl AskBody {
     }
 }
 
-async fn create_one(
-    request: &HttpRequest,
-    api: &ApiState,
-    asker: &Asker,
-    intent: IntentId,
-    body: Body<AskBody>,
-) -> Reply {
+async fn create_one(request: &HttpRequest, asker: &Asker, intent: IntentId, body: Body<AskBody>) -> Reply {
+    let api = state_of(request)?;
     let once = body.once(request)?;
     let ask = body.value.ask()?;
     response(plans::create(&api.ctx.openintent, &asker.caller, intent, ask, once.as_ref()).await?, asker)
 }
 
 /// Create a plan
-#[utoipa::path(operation_id = "create_plan", tag = "plans", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_plan", tag = "plans", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/plans")]
-async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<AskBody>) -> Reply {
+async fn create(request: HttpRequest, asker: Asker, body: Body<AskBody>) -> Reply {
     let intent = intent_of(body.value.intent_id.as_ref())?;
-    create_one(&request, &api, &asker, intent, body).await
+    create_one(&request, &asker, intent, body).await
 }
 
 /// Create a plan for an intent
 ///
 /// Same as `POST /plans`, on the RFC's path.
-#[utoipa::path(operation_id = "create_intent_plan", tag = "plans", request_body = AskBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_intent_plan", tag = "plans", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The plan", body = PlanBody)))]
 #[post("/intents/{intent_id}/plans")]
 async fn create_rfc(
     request: HttpRequest,
-    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<AskBody>,
 ) -> Reply {
-    create_one(&request, &api, &asker, id("intent", &path)?, body).await
+    create_one(&request, &asker, id("intent", &path)?, body).await
 }
 
 /// List an intent's plans
 ///
 /// Oldest first.
 #[utoipa::path(operation_id = "list_plans", tag = "plans",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000),
-           ("offset" = Option<u32>, Query, description = "Number of plans to skip; defaults to 0")),
+    params(Limit1000, ("offset" = Option<u32>, Query, description = "Number of plans to skip; defaults to 0")),
     responses((status = 200, description = "The plans", body = Vec<PlanBody>)))]
 #[get("/intents/{intent_id}/plans")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -268,7 +253,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 
 /// Get a plan
 #[utoipa::path(operation_id = "get_plan", tag = "plans",
-    params(("plan_id" = String, Path, description = "The plan")),
     responses((status = 200, description = "The plan; its version is the ETag", body = PlanBody)))]
 #[get("/plans/{plan_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -278,9 +262,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 /// Change a plan
 ///
 /// Requires the version last read in `If-Match`. When a plan ends, its open tasks end too.
-#[utoipa::path(operation_id = "update_plan", tag = "plans", request_body = AskBody,
-    params(("plan_id" = String, Path, description = "The plan"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "update_plan", tag = "plans", request_body = AskBody, params(IfMatch),
     responses((status = 200, description = "The plan", body = PlanBody),
               (status = 409, description = "`version_conflict`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]

@@ -3,18 +3,18 @@
 
 mod bodies;
 
-use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
+use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::ids::{IntentId, PortfolioId};
 use entente_domain::limits::{PORTFOLIO_PAGE, WHOLE_INTENTS};
 use entente_domain::openintent::portfolios::{Aggregate, MembershipRole, PortfolioAsk, PortfolioStatus};
 use entente_openintent::portfolios;
 use entente_openintent::portfolios::{Cursor, Cut, MembershipAsk, PortfolioFilter, PortfolioPage, Summed};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 pub use crate::http::openintent::portfolios::bodies::AggregateBody;
@@ -22,7 +22,7 @@ use crate::http::openintent::portfolios::bodies::{
     FullPortfolio, MembershipBody, PortfolioBody, PortfolioIntents, RemovedIntent,
 };
 use crate::http::routes::Routes;
-use crate::http::{ApiState, ok};
+use crate::http::{ApiState, ok, with_next};
 
 pub fn routes(config: &mut Routes<'_>) {
     config
@@ -61,8 +61,7 @@ struct CreateBody {
 /// Create a portfolio
 ///
 /// Visible only to its creator and to keys with the scope `admin`.
-#[utoipa::path(operation_id = "create_portfolio", tag = "portfolios", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_portfolio", tag = "portfolios", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 200, description = "The portfolio", body = PortfolioBody)))]
 #[post("/portfolios")]
 async fn create(
@@ -100,16 +99,7 @@ fn page(found: &PortfolioPage, dialect: Dialect) -> Reply {
         let Summed { portfolio, sums }: &Summed = one;
         PortfolioBody::new(portfolio, sums, dialect)
     };
-    paged(&found.portfolios.iter().map(body).collect::<Vec<_>>(), found.next)
-}
-
-fn paged(body: &impl Serialize, next: Option<impl ToString>) -> Reply {
-    let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
-    let mut response = HttpResponse::Ok();
-    if let Some(next) = next {
-        response.insert_header(("entente-next-cursor", next.to_string()));
-    }
-    Ok(response.content_type("application/json").body(text))
+    with_next(&found.portfolios.iter().map(body).collect::<Vec<_>>(), found.next)
 }
 
 /// Parses which of a portfolio's intents to return.
@@ -139,8 +129,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 ///
 /// Returns those visible to the caller, newest first.
 #[utoipa::path(operation_id = "list_intent_portfolios", tag = "portfolios",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<String>, Query, description = "Only portfolios older than this one: `Entente-Next-Cursor` of the previous page"),
+    params(("before" = Option<String>, Query, description = "Only portfolios older than this one: `Entente-Next-Cursor` of the previous page"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 100", maximum = 100)),
     responses((status = 200, description = "The portfolios", body = [PortfolioBody],
                headers(("Entente-Next-Cursor" = String, description = "The `before` of the next page; absent on the last page")))))]
@@ -156,8 +145,7 @@ async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<Strin
 /// Returns the portfolio with the intents that the caller can read and their aggregate status. Many intents
 /// are paged; the aggregate status always covers all of them.
 #[utoipa::path(operation_id = "get_portfolio", tag = "portfolios",
-    params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("after" = Option<String>, Query, description = "Only intents after this cursor: `Entente-Next-Cursor` of the previous page"),
+    params(("after" = Option<String>, Query, description = "Only intents after this cursor: `Entente-Next-Cursor` of the previous page"),
            ("limit" = Option<u32>, Query, description = "Intents per page, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The portfolio", body = FullPortfolio,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
@@ -165,15 +153,14 @@ async fn of_intent(api: web::Data<ApiState>, asker: Asker, path: web::Path<Strin
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found =
         portfolios::get(&api.ctx.openintent, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
-    paged(&FullPortfolio::new(&found, asker.dialect), found.next)
+    with_next(&FullPortfolio::new(&found, asker.dialect), found.next)
 }
 
 /// List a portfolio's intents
 ///
 /// Many intents are paged; the aggregate status always covers all of them.
 #[utoipa::path(operation_id = "list_portfolio_intents", tag = "portfolios",
-    params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("after" = Option<String>, Query, description = "Only intents after this cursor: `Entente-Next-Cursor` of the previous page"),
+    params(("after" = Option<String>, Query, description = "Only intents after this cursor: `Entente-Next-Cursor` of the previous page"),
            ("limit" = Option<u32>, Query, description = "Intents per page, 1 to 1,000; defaults to 100", maximum = 1000)),
     responses((status = 200, description = "The intents of the portfolio", body = PortfolioIntents,
                headers(("Entente-Next-Cursor" = String, description = "The `after` of the next page; absent on the last page")))))]
@@ -181,7 +168,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, qu
 async fn intents(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let found =
         portfolios::get(&api.ctx.openintent, &asker.caller, id("portfolio", &path)?, cut(&query)?).await?;
-    paged(&PortfolioIntents::new(&found, asker.dialect), found.next)
+    with_next(&PortfolioIntents::new(&found, asker.dialect), found.next)
 }
 
 /// A new status of a portfolio.
@@ -197,7 +184,6 @@ struct StatusBody {
 ///
 /// Does not change the portfolio's intents.
 #[utoipa::path(operation_id = "set_portfolio_status", tag = "portfolios", request_body = StatusBody,
-    params(("portfolio_id" = String, Path, description = "The portfolio")),
     responses((status = 200, description = "The portfolio", body = PortfolioBody),
               (status = 409, description = "`invalid_transition`: the rule `require_all_completed` prevents completion", body = ProblemBody)))]
 #[patch("/portfolios/{portfolio_id}/status")]
@@ -231,9 +217,7 @@ struct AddBody {
 ///
 /// The caller must be able to read the intent. If the portfolio already contains it, its role and priority
 /// are changed.
-#[utoipa::path(operation_id = "add_portfolio_intent", tag = "portfolios", request_body = AddBody,
-    params(("portfolio_id" = String, Path, description = "The portfolio"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "add_portfolio_intent", tag = "portfolios", request_body = AddBody, params(IdempotencyKey),
     responses((status = 200, description = "The membership", body = MembershipBody)))]
 #[post("/portfolios/{portfolio_id}/intents")]
 async fn add(
@@ -259,7 +243,6 @@ async fn add(
 
 /// Remove an intent from a portfolio
 #[utoipa::path(operation_id = "remove_portfolio_intent", tag = "portfolios",
-    params(("portfolio_id" = String, Path, description = "The portfolio"), ("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The intent was removed", body = RemovedIntent)))]
 #[delete("/portfolios/{portfolio_id}/intents/{intent_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {

@@ -104,7 +104,6 @@ struct SetBody {
 
 /// Get an intent's retry policy
 #[utoipa::path(operation_id = "get_retry_policy", tag = "ledgers",
-    params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy; 404 if the intent has none", body = PolicyBody)))]
 #[get("/intents/{intent_id}/retry-policy")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -116,7 +115,6 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 ///
 /// Changing the policy resets the failure counts.
 #[utoipa::path(operation_id = "set_retry_policy", tag = "ledgers", request_body = SetBody,
-    params(("intent_id" = String, Path, description = "The intent")),
     responses((status = 200, description = "The policy", body = PolicyBody)))]
 #[put("/intents/{intent_id}/retry-policy")]
 async fn set(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, body: Body<SetBody>) -> Reply {

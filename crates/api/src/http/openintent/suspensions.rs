@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, once_of, one};
+use crate::http::body::{Body, IdempotencyKey, Query, id, once_of, one};
 use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -209,9 +209,7 @@ impl SuspensionBody {
 /// The suspension lasts until a person answers, the time limit passes, or the intent's status is changed. The
 /// question is put to that person as a binding moment; the answer is stored in the intent's state under
 /// `_suspension`, where the SDK looks for it.
-#[utoipa::path(operation_id = "suspend_intent", tag = "suspensions", request_body = SuspendBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "suspend_intent", tag = "suspensions", request_body = SuspendBody, params(IdempotencyKey),
     responses((status = 201, description = "The question", body = SuspensionBody),
               (status = 409, description = "`invalid_transition`: the intent is already suspended; `same_question`; `deliberation_required`", body = ProblemBody)))]
 #[post("/intents/{intent_id}/suspend")]
@@ -279,9 +277,7 @@ struct RespondedBody {
 /// that person may answer, which closes the binding moment. If nobody could be asked, the intent's admins and
 /// the person named by the operator may answer, except the asker. Repeating the same answer is treated as a
 /// retry.
-#[utoipa::path(operation_id = "respond_to_suspension", tag = "suspensions", request_body = RespondBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "respond_to_suspension", tag = "suspensions", request_body = RespondBody, params(IdempotencyKey),
     responses((status = 200, description = "The answer", body = RespondedBody),
               (status = 403, description = "`not_the_principal`", body = ProblemBody),
               (status = 409, description = "`invalid_transition`: the intent is not suspended with this question", body = ProblemBody)))]
@@ -333,8 +329,7 @@ struct SuspensionList {
 
 /// List an intent's questions
 #[utoipa::path(operation_id = "list_suspensions", tag = "suspensions",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("before" = Option<i64>, Query, description = "Only questions older than this one: the last `n` of the previous page"),
+    params(("before" = Option<i64>, Query, description = "Only questions older than this one: the last `n` of the previous page"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 50", maximum = 1000)),
     responses((status = 200, description = "The questions", body = SuspensionList)))]
 #[get("/intents/{intent_id}/suspensions")]

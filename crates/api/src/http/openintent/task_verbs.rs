@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::http::ApiState;
-use crate::http::body::{OptionalBody, id, if_match_maybe};
+use crate::http::body::{IfMatchMaybe, OptionalBody, id, if_match_maybe};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, Reply};
 use crate::http::openintent::tasks::{TaskBody, response};
@@ -94,9 +94,7 @@ async fn act(
 macro_rules! verb {
     ($(#[$doc:meta])+ $name:ident, $operation:literal, $path:literal, $verb:expr) => {
         $(#[$doc])+
-        #[utoipa::path(operation_id = $operation, tag = "tasks", request_body = Option<VerbBody>,
-            params(("task_id" = String, Path, description = "The task"),
-                   ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+        #[utoipa::path(operation_id = $operation, tag = "tasks", request_body = Option<VerbBody>, params(IfMatchMaybe),
             responses((status = 200, description = "The task", body = TaskBody),
                       (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = crate::http::error::ProblemBody)))]
         #[post($path)]

@@ -1,8 +1,7 @@
 //! Task routes (RFC-0012): creating, finding and changing tasks. There are two paths to create one, the RFC's and the
 //! reference server's (OI-15.25). The actions on tasks are in `task_verbs.rs`.
 
-use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, get, patch, post, web};
+use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::openintent::tasks::change::{Assignee, Change};
@@ -14,12 +13,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, if_match_of, intent_of, named, one};
-use crate::http::caller::Asker;
-use crate::http::error::{Problem, Reply};
+use crate::http::body::{
+    Body, IdempotencyKey, IfMatch, Limit100, Query, id, if_match_of, intent_of, named, one,
+};
+use crate::http::caller::{Asker, state_of};
+use crate::http::error::Reply;
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
-use crate::http::{ApiState, listed};
+use crate::http::{ApiState, listed, with_version};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(create_rfc).service(list).service(get).service(change);
@@ -149,10 +150,7 @@ impl TaskBody {
 
 /// Returns a 200 with the task, and its version as `ETag`.
 pub(crate) fn response(shown: TaskView, asker: &Asker) -> Reply {
-    let etag = format!("\"{}\"", shown.task.version);
-    let text = serde_json::to_vec(&TaskBody::new(shown.task, shown.blocks, asker.dialect));
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
+    with_version(shown.task.version, &TaskBody::new(shown.task, shown.blocks, asker.dialect))
 }
 
 /// A task to create.
@@ -220,13 +218,8 @@ impl CreateBody {
     }
 }
 
-async fn create_one(
-    request: &HttpRequest,
-    api: &ApiState,
-    asker: &Asker,
-    intent: IntentId,
-    body: Body<CreateBody>,
-) -> Reply {
+async fn create_one(request: &HttpRequest, asker: &Asker, intent: IntentId, body: Body<CreateBody>) -> Reply {
+    let api = state_of(request)?;
     let once = body.once(request)?;
     let ask = body.value.ask()?;
     let task = tasks::create(&api.ctx.openintent, &asker.caller, intent, ask, once.as_ref()).await?;
@@ -236,47 +229,36 @@ async fn create_one(
 /// Create a task
 ///
 /// The response says `pending`; a task without open dependencies becomes `ready` immediately, under the same version.
-#[utoipa::path(operation_id = "create_task", tag = "tasks", request_body = CreateBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_task", tag = "tasks", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 200, description = "The task", body = TaskBody)))]
 #[post("/tasks")]
-async fn create(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    asker: Asker,
-    body: Body<CreateBody>,
-) -> Reply {
+async fn create(request: HttpRequest, asker: Asker, body: Body<CreateBody>) -> Reply {
     let intent = intent_of(body.value.intent_id.as_ref())?;
-    create_one(&request, &api, &asker, intent, body).await
+    create_one(&request, &asker, intent, body).await
 }
 
 /// Create a task of an intent
 ///
 /// Same as `POST /tasks`, on the RFC's path.
-#[utoipa::path(operation_id = "create_intent_task", tag = "tasks", request_body = CreateBody,
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_intent_task", tag = "tasks", request_body = CreateBody, params(IdempotencyKey),
     responses((status = 200, description = "The task", body = TaskBody)))]
 #[post("/intents/{intent_id}/tasks")]
 async fn create_rfc(
     request: HttpRequest,
-    api: web::Data<ApiState>,
     asker: Asker,
     path: web::Path<String>,
     body: Body<CreateBody>,
 ) -> Reply {
-    create_one(&request, &api, &asker, id("intent", &path)?, body).await
+    create_one(&request, &asker, id("intent", &path)?, body).await
 }
 
 /// List an intent's tasks
 ///
 /// Oldest first.
 #[utoipa::path(operation_id = "list_tasks", tag = "tasks",
-    params(("intent_id" = String, Path, description = "The intent"),
-           ("status" = Option<TaskStatus>, Query, description = "Only tasks in this status"),
+    params(("status" = Option<TaskStatus>, Query, description = "Only tasks in this status"),
            ("assigned_agent" = Option<String>, Query, description = "Only tasks assigned to this agent"),
-           ("plan_id" = Option<String>, Query, description = "Only tasks of this plan"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000),
+           ("plan_id" = Option<String>, Query, description = "Only tasks of this plan"), Limit100,
            ("offset" = Option<u32>, Query, description = "Number of tasks to skip; defaults to 0")),
     responses((status = 200, description = "The tasks", body = Vec<TaskBody>)))]
 #[get("/intents/{intent_id}/tasks")]
@@ -295,7 +277,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
 
 /// Get a task
 #[utoipa::path(operation_id = "get_task", tag = "tasks",
-    params(("task_id" = String, Path, description = "The task")),
     responses((status = 200, description = "The task; its version is the ETag", body = TaskBody)))]
 #[get("/tasks/{task_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -349,9 +330,7 @@ fn assignee<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Assignee>, D:
 ///
 /// Requires the version last read in `If-Match`. A claimed task can be changed by its agent and by the managers of the
 /// intent. The status `failed` is final; to report a failed attempt, use `POST /tasks/{task_id}/fail`.
-#[utoipa::path(operation_id = "update_task", tag = "tasks", request_body = ChangeBody,
-    params(("task_id" = String, Path, description = "The task"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "update_task", tag = "tasks", request_body = ChangeBody, params(IfMatch),
     responses((status = 200, description = "The task", body = TaskBody),
               (status = 409, description = "`version_conflict`, `claim_conflict`, `invalid_transition`", body = crate::http::error::ProblemBody),
               (status = 428, description = "`precondition_required`", body = crate::http::error::ProblemBody)))]

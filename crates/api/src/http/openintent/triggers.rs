@@ -5,8 +5,7 @@ mod bodies;
 mod firings;
 mod templates;
 
-use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post, web};
+use actix_web::{HttpRequest, delete, get, patch, post, web};
 use entente_domain::ids::TriggerId;
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::triggers::{Trigger, TriggerKind};
@@ -16,12 +15,12 @@ use entente_openintent::triggers::TriggerView;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id, if_match_of};
+use crate::http::body::{Body, IdempotencyKey, IfMatch, Limit1000, Query, id, if_match_of};
 use crate::http::caller::Asker;
-use crate::http::error::{Problem, ProblemBody, Reply};
+use crate::http::error::{ProblemBody, Reply};
 use crate::http::openintent::triggers::bodies::{AskBody, TriggerBody};
 use crate::http::routes::Routes;
-use crate::http::{ApiState, listed, ok};
+use crate::http::{ApiState, listed, ok, with_version};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(create).service(list).service(get).service(change).service(remove).service(rotate);
@@ -30,10 +29,7 @@ pub fn routes(config: &mut Routes<'_>) {
 
 /// Returns a 200 with the trigger, and its version as `ETag`.
 fn answer(shown: TriggerView, asker: &Asker) -> Reply {
-    let etag = format!("\"{}\"", shown.trigger.version);
-    let text = serde_json::to_vec(&TriggerBody::new(shown, asker.dialect));
-    let text = text.map_err(|e| Problem::internal(&e.to_string()))?;
-    Ok(HttpResponse::Ok().content_type("application/json").insert_header((ETAG, etag)).body(text))
+    with_version(shown.trigger.version, &TriggerBody::new(shown, asker.dialect))
 }
 
 fn plain(trigger: Trigger) -> TriggerView {
@@ -49,8 +45,7 @@ fn missing(member: &str, what: &str) -> Refusal {
 /// The trigger creates intents as the acting agent, with the powers of this key or of the keys that replace
 /// it by rotation. A schedule uses `cron`, `every_seconds` or `at`; an event trigger uses `event` and
 /// `filter`; webhooks are received at its `webhook_url`.
-#[utoipa::path(operation_id = "create_trigger", tag = "triggers", request_body = AskBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_trigger", tag = "triggers", request_body = AskBody, params(IdempotencyKey),
     responses((status = 200, description = "The trigger, with the secret that signs webhooks, which is shown only once", body = TriggerBody)))]
 #[post("/triggers")]
 async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<AskBody>) -> Reply {
@@ -73,8 +68,7 @@ async fn create(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
     params(("namespace" = Option<String>, Query, description = "Only triggers of this namespace"),
            ("type" = Option<TriggerKind>, Query, description = "Only triggers of this type"),
            ("enabled" = Option<bool>, Query, description = "Only enabled triggers (`true`), or only disabled ones (`false`)"),
-           ("after" = Option<String>, Query, description = "Only triggers later than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+           ("after" = Option<String>, Query, description = "Only triggers later than this one: the last id of the previous page"), Limit1000),
     responses((status = 200, description = "The triggers", body = Vec<TriggerBody>)))]
 #[get("/triggers")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
@@ -97,7 +91,6 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
 
 /// Get a trigger
 #[utoipa::path(operation_id = "get_trigger", tag = "triggers",
-    params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger; its version is the ETag", body = TriggerBody)))]
 #[get("/triggers/{trigger_id}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -109,9 +102,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) ->
 /// Requires the version last read in `If-Match`. From then on, the trigger creates intents with the powers of
 /// this key, and its schedule restarts. With the scope `admin`, triggers of others can be switched on and
 /// off.
-#[utoipa::path(operation_id = "update_trigger", tag = "triggers", request_body = AskBody,
-    params(("trigger_id" = String, Path, description = "The trigger"),
-           ("If-Match" = i64, Header, description = "Version last read")),
+#[utoipa::path(operation_id = "update_trigger", tag = "triggers", request_body = AskBody, params(IfMatch),
     responses((status = 200, description = "The trigger", body = TriggerBody),
               (status = 409, description = "`version_conflict`", body = ProblemBody),
               (status = 428, description = "`precondition_required`", body = ProblemBody)))]
@@ -149,7 +140,6 @@ struct RemovedBody {
 ///
 /// Intents that the trigger created remain.
 #[utoipa::path(operation_id = "delete_trigger", tag = "triggers",
-    params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger was deleted", body = RemovedBody)))]
 #[delete("/triggers/{trigger_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -162,7 +152,6 @@ async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>)
 ///
 /// The old secret stops working immediately, and so does a URL that contains the old token.
 #[utoipa::path(operation_id = "rotate_trigger_secret", tag = "triggers",
-    params(("trigger_id" = String, Path, description = "The trigger")),
     responses((status = 200, description = "The trigger, with its new secret, which is shown only once", body = TriggerBody)))]
 #[post("/triggers/{trigger_id}/secret")]
 async fn rotate(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

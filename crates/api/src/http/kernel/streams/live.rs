@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{CACHE_CONTROL, HeaderName};
 use bytes::{Bytes, BytesMut};
 use entente_kernel::StreamPermit;
 use entente_kernel::feed::Wire;
@@ -16,9 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::http::ApiState;
 use crate::http::frames::{encode, show};
-
-/// Milliseconds after which a client should reconnect when its stream breaks.
-const RETRY_MILLIS: u64 = 1_000;
+use crate::http::live::{RETRY_MILLIS, broken, event_stream};
 
 /// Time for a stream's last bytes to be sent before the connection breaks.
 const PARTING: Duration = Duration::from_millis(100);
@@ -58,11 +55,6 @@ impl Drop for Live {
     }
 }
 
-/// Breaks the connection without a clean end.
-fn broken() -> io::Error {
-    io::Error::from(io::ErrorKind::ConnectionAborted)
-}
-
 impl Live {
     /// Creates a stream that has not sent its greeting.
     pub(super) fn new(
@@ -77,18 +69,9 @@ impl Live {
     }
 
     pub(super) fn response(self) -> HttpResponse {
-        let body = stream::unfold(Some(self), |live| async move {
-            let mut live = live?;
-            match live.next().await {
-                Ok(bytes) => Some((Ok(bytes), Some(live))),
-                Err(broken) => Some((Err(broken), None)),
-            }
-        });
-        HttpResponse::Ok()
-            .content_type("text/event-stream; charset=utf-8")
-            .insert_header((CACHE_CONTROL, "no-cache"))
-            .insert_header((HeaderName::from_static("x-accel-buffering"), "no"))
-            .streaming(body)
+        event_stream(stream::try_unfold(self, |mut live| async move {
+            live.next().await.map(|bytes| Some((bytes, live)))
+        }))
     }
 
     /// Returns the next bytes to write.

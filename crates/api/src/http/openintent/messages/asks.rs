@@ -85,7 +85,7 @@ struct AskReply<'a> {
 ///
 /// Sends a request and returns its response, or several of them with `expect`, as soon as they have arrived; at the
 /// timeout it returns the responses so far. The status is 200 in each case: `outcome` tells them apart.
-#[utoipa::path(tag = "messages", request_body = AskBody, params(("channel_id" = String, Path, description = "The channel")),
+#[utoipa::path(tag = "messages", request_body = AskBody,
     responses((status = 200, description = "The result: all responses, or those so far", body = AskReply)))]
 #[post("/channels/{channel_id}/ask")]
 async fn ask(

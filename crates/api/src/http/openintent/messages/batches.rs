@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id, parse};
+use crate::http::body::{Body, IdempotencyKey, id, parse};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::openintent::messages::{MessageBody, SendBody};
@@ -66,9 +66,7 @@ struct BatchReply<'a> {
 ///
 /// Messages are independent: a refused one does not affect the others. With an `Idempotency-Key`, a retry sends only
 /// the messages that were not sent before.
-#[utoipa::path(operation_id = "send_messages", tag = "messages", request_body = BatchBody,
-    params(("channel_id" = String, Path, description = "The channel"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "send_messages", tag = "messages", request_body = BatchBody, params(IdempotencyKey),
     responses((status = 201, description = "All messages were sent", body = BatchReply),
               (status = 207, description = "Some messages were refused", body = BatchReply)))]
 #[post("/channels/{channel_id}/messages/batch")]

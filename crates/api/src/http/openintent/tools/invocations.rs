@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Query, Raw, id, parse};
+use crate::http::body::{IdempotencyKey, Query, Raw, id, parse};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -182,8 +182,7 @@ fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Optio
 /// that the agent never sees, and records the result. A failure of the tool is reported with 200 and `status`,
 /// because the call was made and recorded; a call that may not begin is refused. With an idempotency key a tool is
 /// called only once, even if its result was lost.
-#[utoipa::path(operation_id = "invoke_tool", tag = "tools", request_body = CallBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "invoke_tool", tag = "tools", request_body = CallBody, params(IdempotencyKey),
     responses((status = 200, description = "Result of the call", body = ResultBody),
               (status = 403, description = "No grant allows the call", body = ProblemBody),
               (status = 422, description = "The credential's connection cannot make such a call", body = ProblemBody),
@@ -247,8 +246,7 @@ struct ReportBody {
 ///
 /// One that an agent made itself under a grant it holds. It is marked as reported and counts towards the grant's
 /// hourly limit. Members with the names of secrets (`password`, `token` …) are not stored.
-#[utoipa::path(operation_id = "record_invocation", tag = "tools", request_body = ReportBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "record_invocation", tag = "tools", request_body = ReportBody, params(IdempotencyKey),
     responses((status = 200, description = "The recorded invocation", body = InvocationBody)))]
 #[post("/invocations")]
 async fn report(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, raw: Raw) -> Reply {
@@ -277,8 +275,7 @@ async fn report(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, ra
 /// Newest first; `before` with the last id gets the next page. Visible to the grant's holder, its giver, and the
 /// vault's owner. For the Python SDK, which does not know the status `running`, calls are listed once they are over.
 #[utoipa::path(operation_id = "list_invocations", tag = "tools",
-    params(("grant_id" = String, Path, description = "The grant"),
-           ("before" = Option<InvocationId>, Query, description = "Last invocation of the previous page"),
+    params(("before" = Option<InvocationId>, Query, description = "Last invocation of the previous page"),
            ("limit" = Option<u32>, Query, description = "Page size, 1 to 100; defaults to 50", maximum = 100)),
     responses((status = 200, description = "The invocations", body = [InvocationBody])))]
 #[get("/grants/{grant_id}/invocations")]

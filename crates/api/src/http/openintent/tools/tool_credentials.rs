@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id, if_match_maybe, once_about};
+use crate::http::body::{Body, IdempotencyKey, IfMatchMaybe, id, if_match_maybe, once_about};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -165,8 +165,7 @@ struct NewCredentialBody {
 ///
 /// The secret is sealed and never shown again: only the server uses it, when an agent with a grant calls a
 /// tool. A retry with the same idempotency key returns the first response, even if its secret differs.
-#[utoipa::path(operation_id = "create_credential", tag = "tools", request_body = NewCredentialBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_credential", tag = "tools", request_body = NewCredentialBody, params(IdempotencyKey),
     responses((status = 200, description = "The credential, without its secret", body = CredentialBody),
               (status = 422, description = "The credential is invalid, the vault is full, or the server has no key to seal it with", body = ProblemBody)))]
 #[post("/credentials")]
@@ -201,7 +200,6 @@ async fn deposit(
 ///
 /// Returns the credential without its secret. Allowed for the vault's owner and for admins.
 #[utoipa::path(operation_id = "get_credential", tag = "tools",
-    params(("tool_credential_id" = String, Path, description = "The credential")),
     responses((status = 200, description = "The credential", body = CredentialBody)))]
 #[get("/credentials/{tool_credential_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -243,9 +241,7 @@ fn said<'de, D: Deserializer<'de>>(member: D) -> Result<Option<Option<GivenTime>
 ///
 /// A new `secret` replaces the old one immediately, for every call that begins afterwards. `If-Match` with
 /// the `version` is optional; with it, only one of two concurrent rotations succeeds.
-#[utoipa::path(operation_id = "change_credential", tag = "tools", request_body = ChangeBody,
-    params(("tool_credential_id" = String, Path, description = "The credential"),
-           ("If-Match" = Option<i64>, Header, description = "Version last read; defaults to any version")),
+#[utoipa::path(operation_id = "change_credential", tag = "tools", request_body = ChangeBody, params(IfMatchMaybe),
     responses((status = 200, description = "The credential, without its secret", body = CredentialBody),
               (status = 409, description = "The credential was revoked, or has another version", body = ProblemBody)))]
 #[patch("/credentials/{tool_credential_id}")]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, Query, id};
+use crate::http::body::{Body, IdempotencyKey, Limit1000, Query, id};
 use crate::http::caller::Asker;
 use crate::http::error::{Problem, ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -145,8 +145,7 @@ struct NewGrantBody {
 ///
 /// Allowed for the vault's owner and, with `delegated_from`, for an agent that delegates a grant of its own.
 /// A delegated grant never exceeds its parent: calls under it also obey every grant above it.
-#[utoipa::path(operation_id = "create_tool_grant", tag = "tools", request_body = NewGrantBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_tool_grant", tag = "tools", request_body = NewGrantBody, params(IdempotencyKey),
     responses((status = 200, description = "The grant", body = GrantBody),
               (status = 403, description = "The caller may not give this grant, or it exceeds the grant that is delegated", body = ProblemBody)))]
 #[post("/grants")]
@@ -180,7 +179,7 @@ async fn create(
 /// Get a grant
 ///
 /// Allowed for its holder, its grantor and the vault's owner.
-#[utoipa::path(operation_id = "get_tool_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
+#[utoipa::path(operation_id = "get_tool_grant", tag = "tools",
     responses((status = 200, description = "The grant", body = GrantBody)))]
 #[get("/grants/{grant_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -198,9 +197,7 @@ fn page(query: &Query) -> Result<GrantPage, Problem> {
 /// Returns all of them to the agent itself and to admins; others see those of their own vaults. Newest first,
 /// at most 1,000: pass the id of the last one as `after` to get the next page.
 #[utoipa::path(operation_id = "list_agent_grants", tag = "tools",
-    params(("agent_id" = String, Path, description = "The agent"),
-           ("after" = Option<ToolGrantId>, Query, description = "Last grant of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+    params(("after" = Option<ToolGrantId>, Query, description = "Last grant of the previous page"), Limit1000),
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/agents/{agent_id}/grants")]
 async fn of_agent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -213,9 +210,7 @@ async fn of_agent(api: web::Data<ApiState>, asker: Asker, path: web::Path<String
 /// Allowed for the vault's owner and for admins. Newest first, at most 1,000: pass the id of the last one as
 /// `after` to get the next page.
 #[utoipa::path(operation_id = "list_credential_grants", tag = "tools",
-    params(("tool_credential_id" = String, Path, description = "The credential"),
-           ("after" = Option<ToolGrantId>, Query, description = "Last grant of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 1,000", maximum = 1000)),
+    params(("after" = Option<ToolGrantId>, Query, description = "Last grant of the previous page"), Limit1000),
     responses((status = 200, description = "The grants", body = [GrantBody])))]
 #[get("/credentials/{tool_credential_id}/grants")]
 async fn of_credential(
@@ -246,7 +241,7 @@ struct RevokedBody {
 ///
 /// Takes effect immediately and also revokes the grants delegated from it. Allowed for its grantor, the
 /// vault's owner, admins, and its holder, which thereby gives it up.
-#[utoipa::path(operation_id = "revoke_grant", tag = "tools", params(("grant_id" = String, Path, description = "The grant")),
+#[utoipa::path(operation_id = "revoke_grant", tag = "tools",
     responses((status = 200, description = "The revoked grant", body = RevokedBody)))]
 #[delete("/grants/{grant_id}")]
 async fn revoke(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -268,7 +263,6 @@ struct ChangeBody {
 /// While a grant is suspended, no call can begin under it or under the grants delegated from it. Allowed for
 /// its grantor and the vault's owner; admins can suspend.
 #[utoipa::path(operation_id = "change_tool_grant", tag = "tools", request_body = ChangeBody,
-    params(("grant_id" = String, Path, description = "The grant")),
     responses((status = 200, description = "The grant", body = GrantBody),
               (status = 409, description = "The grant has ended", body = ProblemBody)))]
 #[patch("/grants/{grant_id}")]

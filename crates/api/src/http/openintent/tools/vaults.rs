@@ -8,7 +8,7 @@ use entente_openintent::tools::vaults::VaultView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::body::{Body, id};
+use crate::http::body::{Body, IdempotencyKey, id};
 use crate::http::caller::Asker;
 use crate::http::error::{ProblemBody, Reply};
 use crate::http::routes::Routes;
@@ -65,8 +65,7 @@ struct NewVaultBody {
 ///
 /// A vault holds credentials of services that agents use but never see. Refused while the server has no key
 /// to seal them with.
-#[utoipa::path(operation_id = "create_vault", tag = "tools", request_body = NewVaultBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "create_vault", tag = "tools", request_body = NewVaultBody, params(IdempotencyKey),
     responses((status = 200, description = "The vault", body = VaultBody),
               (status = 422, description = "The server has no key to seal with, or the owner has the maximum number of vaults", body = ProblemBody)))]
 #[post("/vaults")]
@@ -101,7 +100,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
 /// Get a vault
 ///
 /// Allowed for the vault's owner and for admins.
-#[utoipa::path(operation_id = "get_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
+#[utoipa::path(operation_id = "get_vault", tag = "tools",
     responses((status = 200, description = "The vault", body = VaultBody)))]
 #[get("/vaults/{vault_id}")]
 async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
@@ -112,7 +111,7 @@ async fn get_one(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
 /// Remove a vault
 ///
 /// Immediately revokes its credentials, discards their secrets and withdraws all grants of them.
-#[utoipa::path(operation_id = "remove_vault", tag = "tools", params(("vault_id" = String, Path, description = "The vault")),
+#[utoipa::path(operation_id = "remove_vault", tag = "tools",
     responses((status = 204, description = "Removed")))]
 #[delete("/vaults/{vault_id}")]
 async fn remove(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::http::body::{OptionalBody, Query, Raw, id, parse};
-use crate::http::caller::Asker;
+use crate::http::body::{IdempotencyKey, Limit100, OptionalBody, Query, Raw, id, parse};
+use crate::http::caller::{Asker, state_of};
 use crate::http::error::{Problem, Reply};
 use crate::http::routes::Routes;
 use crate::http::wire::WireTime;
@@ -94,9 +94,7 @@ struct FiredBody {
 ///
 /// Behaves as if the trigger's condition had been met, whatever its type: creates the intent, unless one of
 /// the same type is open and deduplication forbids another.
-#[utoipa::path(operation_id = "fire_trigger", tag = "triggers", request_body = Option<FireBody>,
-    params(("trigger_id" = String, Path, description = "The trigger"),
-           ("Idempotency-Key" = Option<String>, Header, description = "Idempotency key: a retry with the same key is executed once")),
+#[utoipa::path(operation_id = "fire_trigger", tag = "triggers", request_body = Option<FireBody>, params(IdempotencyKey),
     responses((status = 200, description = "Result of the firing", body = FiredBody)))]
 #[post("/triggers/{trigger_id}/fire")]
 async fn fire(
@@ -180,9 +178,7 @@ async fn past(api: &ApiState, asker: &Asker, trigger: &str, query: &Query) -> Re
 ///
 /// Newest first; firings older than thirty days are deleted.
 #[utoipa::path(operation_id = "list_trigger_history", tag = "triggers",
-    params(("trigger_id" = String, Path, description = "The trigger"),
-           ("before" = Option<String>, Query, description = "Only firings older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("before" = Option<String>, Query, description = "Only firings older than this one: the last id of the previous page"), Limit100),
     responses((status = 200, description = "The firings", body = Vec<FiringBody>)))]
 #[get("/triggers/{trigger_id}/history")]
 async fn history(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -193,9 +189,7 @@ async fn history(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>
 ///
 /// Same as `GET /triggers/{trigger_id}/history`.
 #[utoipa::path(operation_id = "list_trigger_firings", tag = "triggers",
-    params(("trigger_id" = String, Path, description = "The trigger"),
-           ("before" = Option<String>, Query, description = "Only firings older than this one: the last id of the previous page"),
-           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100", maximum = 1000)),
+    params(("before" = Option<String>, Query, description = "Only firings older than this one: the last id of the previous page"), Limit100),
     responses((status = 200, description = "The firings", body = Vec<FiringBody>)))]
 #[get("/triggers/{trigger_id}/firings")]
 async fn firings(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
@@ -230,8 +224,8 @@ struct HookContent {
     data: Option<Value>,
 }
 
-async fn take(request: &HttpRequest, api: &ApiState, trigger: &str, token: Option<&str>, body: Raw) -> Reply {
-    let body = body.0;
+async fn take(request: &HttpRequest, trigger: &str, token: Option<&str>, body: Raw) -> Reply {
+    let (api, body) = (state_of(request)?, body.0);
     if body.len() > TRIGGER_BODY_BYTES {
         let message = format!("A webhook has at most {TRIGGER_BODY_BYTES} bytes.");
         return Err(Refusal::new(Code::TooLarge, message).into());
@@ -277,20 +271,14 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
 /// GitHub. A delivery (`webhook-id`) is accepted once.
 #[utoipa::path(operation_id = "receive_webhook", tag = "triggers", security(()),
     request_body(content = HookContent, description = "Body of the webhook: any JSON"),
-    params(("trigger_id" = String, Path, description = "The trigger"),
-           ("webhook-id" = Option<String>, Header, description = "Id of the delivery"),
+    params(("webhook-id" = Option<String>, Header, description = "Id of the delivery"),
            ("webhook-timestamp" = Option<String>, Header, description = "When the webhook was sent, in seconds since 1970"),
            ("webhook-signature" = Option<String>, Header, description = "`v1,` followed by the HMAC-SHA256 of id, time and body")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
               (status = 200, description = "No intent is created", body = TakenBody)))]
 #[post("/hooks/{trigger_id}")]
-async fn receive(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    path: web::Path<String>,
-    body: Raw,
-) -> Reply {
-    take(&request, &api, &path, None, body).await
+async fn receive(request: HttpRequest, path: web::Path<String>, body: Raw) -> Reply {
+    take(&request, &path, None, body).await
 }
 
 /// Receive a webhook from a sender that cannot sign
@@ -298,17 +286,11 @@ async fn receive(
 /// A secret token at the end of the URL authenticates the sender (`verify: "token"`).
 #[utoipa::path(operation_id = "receive_webhook_by_token", tag = "triggers", security(()),
     request_body(content = HookContent, description = "Body of the webhook: any JSON"),
-    params(("trigger_id" = String, Path, description = "The trigger"),
-           ("token" = String, Path, description = "Token at the end of the URL"),
+    params(("token" = String, Path, description = "Token at the end of the URL"),
            ("webhook-id" = Option<String>, Header, description = "Id of the delivery")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
               (status = 200, description = "No intent is created", body = TakenBody)))]
 #[post("/hooks/{trigger_id}/{token}")]
-async fn receive_by_token(
-    request: HttpRequest,
-    api: web::Data<ApiState>,
-    path: web::Path<(String, String)>,
-    body: Raw,
-) -> Reply {
-    take(&request, &api, &path.0, Some(&path.1), body).await
+async fn receive_by_token(request: HttpRequest, path: web::Path<(String, String)>, body: Raw) -> Reply {
+    take(&request, &path.0, Some(&path.1), body).await
 }

@@ -1,0 +1,47 @@
+//! Describes path parameters. The generator takes their names and types from the routes and the handlers, and lists
+//! them after the parameters that an operation declares itself.
+
+use utoipa::openapi::path::ParameterIn;
+use utoipa::openapi::{OpenApi, RefOr};
+
+use super::failures::operations;
+
+/// Describes the path parameters that have no description of their own, and lists all of them first, in the order of
+/// the path.
+pub(super) fn describe(document: &mut OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        for (_, operation) in operations(item) {
+            let Some(parameters) = &mut operation.parameters else { continue };
+            for parameter in &mut *parameters {
+                if let RefOr::T(parameter) = parameter
+                    && parameter.parameter_in == ParameterIn::Path
+                    && parameter.description.is_none()
+                {
+                    parameter.description = meaning(&parameter.name);
+                }
+            }
+            parameters.sort_by_key(|parameter| {
+                let RefOr::T(parameter) = parameter else { return usize::MAX };
+                if parameter.parameter_in != ParameterIn::Path {
+                    return usize::MAX;
+                }
+                path.find(&format!("{{{}}}", parameter.name)).unwrap_or(usize::MAX)
+            });
+        }
+    }
+}
+
+/// Returns what a path parameter names: an id names its noun, unless the API calls that noun otherwise.
+fn meaning(name: &str) -> Option<String> {
+    let text = match name {
+        "approval_id" => "The request",
+        "coordinator_id" => "The appointment",
+        "entity" => "Entity that owns the mailbox",
+        "file" => "File name: `{intent}.{task|result|error}.schema.json`",
+        "key_id" => "Id of the key's record",
+        "memory_id" => "The entry",
+        "tool_credential_id" => "The credential",
+        _ => return name.strip_suffix("_id").map(|noun| format!("The {noun}")),
+    };
+    Some(text.to_owned())
+}
