@@ -31,7 +31,9 @@ use entente_kernel::feed::Feed;
 use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
 use entente_kernel::identity::{keys, server_keys};
-use entente_kernel::{AppError, Grants, Settings, WebhookSettings, Webhooks};
+use entente_kernel::{
+    AppError, ChannelIntentCache, Grants, Settings, StateChanges, WebhookSettings, Webhooks,
+};
 use entente_openintent::messages::writer::MessageWriter;
 use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::environment::{self, OsChance, SharedClock};
@@ -178,21 +180,21 @@ impl Server {
         entente_store::migrate::run(&main).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
-        let states = states(&config, &chance)?;
+        let states = states(&config, &chance, &metrics)?;
         let ctx = entente_kernel::Ctx {
             pool: main.clone(),
             clock,
             chance,
             feed: Arc::new(Feed::new()),
             hooks: Arc::new(states.hooks()),
-            metrics,
             settings: Arc::new(settings(&config, seeded_keys)),
-            grants: Arc::new(Grants::default()),
-            channel_intents: Arc::default(),
+            grants: Arc::new(Grants::new(&metrics)),
+            channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
-            turns: Arc::default(),
+            turns: Arc::new(StateChanges::new(&metrics)),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            metrics,
         };
         let ctx = Ctx::new(&ctx, states);
         furnish(&ctx, &seeds).await?;
@@ -297,7 +299,7 @@ fn settings(config: &Config, seeded_keys: bool) -> Settings {
 }
 
 /// Creates the states of the protocols.
-fn states(config: &Config, chance: &Arc<dyn Chance>) -> Result<States, StartError> {
+fn states(config: &Config, chance: &Arc<dyn Chance>, metrics: &Metrics) -> Result<States, StartError> {
     let arcp = Arc::new(entente_arcp::State {
         jobs: config.jobs.clone(),
         sessions: config.sessions.clone(),
@@ -312,7 +314,7 @@ fn states(config: &Config, chance: &Arc<dyn Chance>) -> Result<States, StartErro
             settings: config.ingest.clone(),
             quotas: Quotas::new(config.ingest.quotas),
             policies: PolicyCache::default(),
-            keys: KeyCache::default(),
+            keys: KeyCache::new(metrics),
             encode_item: hooks::encode_item,
         }),
         moments: Arc::new(entente_moments::State {
@@ -355,6 +357,7 @@ fn write(config: &Config, ctx: &Ctx, node: NodeId, messages: &PgPool, tasks: &Ta
 fn share(config: &Config, ctx: Ctx, writers: Writers, tools: CallQueue, tasks: &Tasks) -> ApiState {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
+    let logins = LoginThrottle::new(&ctx.metrics);
     ApiState {
         ctx,
         message_writer: writers.messages,
@@ -371,7 +374,7 @@ fn share(config: &Config, ctx: Ctx, writers: Writers, tools: CallQueue, tasks: &
         request_ids: RequestIds::new(start),
         connections: Arc::default(),
         held: Semaphore::new(HELD),
-        logins: LoginThrottle::default(),
+        logins,
         site: config.site.clone(),
     }
 }

@@ -60,8 +60,8 @@ impl Calling {
     /// Creates an executor that uses this client.
     #[must_use]
     pub fn new(ctx: Ctx, egress: Egress, tasks: &Tasks) -> Arc<Self> {
-        let stopping = tasks.stopping().clone();
-        Arc::new(Self { ctx, egress, tokens: Tokens::default(), stopping })
+        let (tokens, stopping) = (Tokens::new(&ctx.metrics), tasks.stopping().clone());
+        Arc::new(Self { ctx, egress, tokens, stopping })
     }
 
     /// Takes orders until the server stops.

@@ -4,8 +4,6 @@
 //! A waiting task is in no mailbox, and only its sender and the approvers can read it. The decision is stored
 //! in its exchanges.
 
-use std::collections::HashSet;
-
 use chrono::TimeDelta;
 use entente_domain::aee::envelopes::approvals as domain;
 use entente_domain::aee::envelopes::approvals::Decision;
@@ -26,7 +24,7 @@ use crate::envelopes::{Disposition, PreparedEnvelope, StoredEnvelope};
 use crate::ingest;
 use crate::ingest::IngestResult;
 use crate::mailboxes;
-use crate::mailboxes::Item;
+use crate::mailboxes::{Item, Known};
 use crate::policy::snapshot::PolicySnapshot;
 use crate::policy::{snapshot, version};
 use crate::{envelope_keys, exchanges, redactions};
@@ -214,7 +212,7 @@ pub async fn decide(
         Decision::Decline => {
             let prepared = declined(ctx, &task, reason, now)?;
             exchanges::decline(&mut tx, id, &prepared.envelope.id, by, now, reason).await?;
-            ingest::put(ctx, &mut tx, &mut HashSet::new(), &[prepared], now).await?
+            ingest::put(ctx, &mut tx, &mut Known::default(), &[prepared], now).await?
         }
     };
     tx.commit().await?;
@@ -250,14 +248,14 @@ async fn hand_out(
     let receipt = &task.receipt;
     if !passage.redact.is_empty() {
         let made = redactions::stand_in(ctx, &envelope, receipt, &task.recipient, &passage.redact, now)?;
-        let mut put = ingest::put(ctx, conn, &mut HashSet::new(), &[made], now).await?;
+        let mut put = ingest::put(ctx, conn, &mut Known::default(), &[made], now).await?;
         return match put.answers.pop() {
             Some(Err(refused)) => Err(refused),
             _ => Ok(put),
         };
     }
     let respondents: Vec<&str> = held.iter().map(|pair| pair.respondent.as_str()).collect();
-    let ends = mailboxes::lock(conn, &mut HashSet::new(), &respondents, now).await?;
+    let ends = mailboxes::lock(conn, &mut Known::default(), &respondents, now).await?;
     let (mut items, mut made) = (Vec::new(), Vec::new());
     for entity in respondents {
         // Rules are checked per listener of a bus. The exchange of a barred listener waits until its
@@ -274,7 +272,7 @@ async fn hand_out(
     }
     mailboxes::put(conn, &items).await?;
     let pushed = ingest::push(ctx, conn, &items, |_| Some(task.clone()), now).await?;
-    let put = ingest::put(ctx, conn, &mut HashSet::new(), &made, now).await?;
+    let put = ingest::put(ctx, conn, &mut Known::default(), &made, now).await?;
     if envelope.is_broadcast() {
         envelopes::agreed(conn, &task.id).await?;
     }

@@ -2,8 +2,8 @@
 //! `aee_keys`; changes are recorded in the system log. These are neither API keys (`keys.rs`) nor agents'
 //! identities (`identities.rs`): an entity may have several, each with its own name.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use entente_domain::aee::envelope_keys as domain;
 use entente_domain::aee::envelope_keys::{Ask, EnvelopeKey, Registered, Shared};
@@ -16,6 +16,8 @@ use entente_domain::identity::principals::check_name;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
+use entente_runtime::cache::Cache;
+use entente_runtime::metrics::Metrics;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -96,32 +98,33 @@ pub async fn list(ctx: &Ctx, caller: &Caller, entity: Option<&str>) -> Outcome<V
     all(&mut connection, &entity).await
 }
 
-/// Maximum number of cached keys.
+/// Maximum number of cached keys; the least recently used one is dropped.
 const REMEMBERED: usize = 10_000;
 
 /// Cache of recently used keys, by entity and `kid`.
 ///
 /// A key's data never changes; [`still_in_force`] checks in the committing transaction that it was not
 /// revoked.
-#[derive(Debug, Default)]
-pub struct KeyCache(RwLock<HashMap<String, HashMap<String, Arc<EnvelopeKey>>>>);
+#[derive(Debug)]
+pub struct KeyCache(Cache<(String, String), Arc<EnvelopeKey>>);
 
 impl KeyCache {
+    /// Creates an empty cache.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Self(Cache::new("envelope_keys", REMEMBERED, metrics))
+    }
+
     fn recall(&self, entity: &str, kid: &str) -> Option<Arc<EnvelopeKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(entity)?.get(kid).cloned()
+        self.0.get(&(entity.to_owned(), kid.to_owned()))
     }
 
     fn remember(&self, key: EnvelopeKey) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.values().map(HashMap::len).sum::<usize>() >= REMEMBERED {
-            known.clear();
-        }
-        known.entry(key.entity.clone()).or_default().insert(key.kid.clone(), Arc::new(key));
+        self.0.put((key.entity.clone(), key.kid.clone()), Arc::new(key));
     }
 
     fn forget(&self, entity: &str, kid: &str) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.get_mut(entity).map(|keys| keys.remove(kid));
+        self.0.remove(&(entity.to_owned(), kid.to_owned()));
     }
 }
 

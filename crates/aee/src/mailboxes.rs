@@ -6,7 +6,6 @@
 
 mod rows;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use entente_domain::aee::envelopes::is_bus;
@@ -14,6 +13,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_runtime::cache::OwnedCache;
+use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout_at};
 
@@ -43,8 +44,40 @@ pub struct Mailbox {
     pub acked_seq: i64,
 }
 
+/// Maximum number of mailboxes in a writer's cache; the least recently used one is dropped.
+const REMEMBERED: usize = 100_000;
+
 /// A writer's cache: the mailboxes known to exist, which are never deleted.
-pub type Known = HashSet<String>;
+#[derive(Debug)]
+pub struct Known(OwnedCache<String, ()>);
+
+impl Known {
+    /// Creates the empty cache of a writer.
+    #[must_use]
+    pub fn of_writer(metrics: &Metrics) -> Self {
+        Self(OwnedCache::new("mailboxes", REMEMBERED, metrics))
+    }
+
+    /// Removes all mailboxes, because some of them may not exist after all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn contains(&mut self, entity: &str) -> bool {
+        self.0.get(entity).is_some()
+    }
+
+    fn add(&mut self, entity: &str) {
+        let _dropped = self.0.put(entity.to_owned(), ());
+    }
+}
+
+impl Default for Known {
+    /// Creates the empty cache of a single transaction, which no metric shows.
+    fn default() -> Self {
+        Self(OwnedCache::uncounted(REMEMBERED))
+    }
+}
 
 /// An item with its envelope.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Timeouts of exchanges (AEE §11.6): the sender of a task without an answer in time gets an error from the gateway.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use entente_domain::aee::envelopes::pairing::Pair;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, letters};
@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::envelopes::PreparedEnvelope;
+use crate::mailboxes::Known;
 use crate::{exchanges, ingest};
 use entente_kernel::{Outcome, unknown};
 
@@ -30,7 +31,7 @@ pub async fn time_out(ctx: &Ctx, limit: i64) -> Outcome<u64> {
     let tasks = headings(&mut tx, &tasks.into_iter().collect::<Vec<_>>()).await?;
     let notices = due.iter().map(|pair| notice(ctx, tasks.get(&pair.task_id), pair, now));
     let prepared_envelopes = notices.collect::<Outcome<Vec<PreparedEnvelope>>>()?;
-    let put = ingest::put(ctx, &mut tx, &mut HashSet::new(), &prepared_envelopes, now).await?;
+    let put = ingest::put(ctx, &mut tx, &mut Known::default(), &prepared_envelopes, now).await?;
     tx.commit().await?;
     put.announce(ctx);
     // An asker without a mailbox cannot be notified.

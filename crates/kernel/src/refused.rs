@@ -4,16 +4,18 @@
 //! credential itself. Each address gets a few entries a minute, so that guessing cannot fill the disk; the rest is
 //! counted.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use entente_runtime::cache::OwnedCache;
 
 /// Maximum log entries of one address in [`SPAN`].
 const LINES: u32 = 20;
 /// Period over which the entries of an address are counted.
 const SPAN: Duration = Duration::from_mins(1);
-/// Maximum number of addresses counted at once; beyond it, expired ones are dropped first, and then all.
+/// Maximum number of addresses counted at once; the one that was refused least recently is dropped. So an attacker
+/// with as many addresses gets more than [`LINES`] for each, but never more than [`ALL_LINES`].
 const ADDRESSES: usize = 10_000;
 /// Maximum log entries of all addresses together in [`SPAN`], because one attacker may have many addresses.
 const ALL_LINES: u32 = 600;
@@ -38,10 +40,16 @@ pub struct Refused<'a> {
 #[derive(Debug, Default)]
 pub struct Watch(Mutex<Counts>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
     all: Count,
-    each: HashMap<Option<IpAddr>, Count>,
+    each: OwnedCache<Option<IpAddr>, Count>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { all: Count::default(), each: OwnedCache::uncounted(ADDRESSES) }
+    }
 }
 
 /// Entries of the current period.
@@ -86,13 +94,13 @@ impl Watch {
 
     fn admit(&self, address: Option<IpAddr>, now: Instant) -> Option<u64> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.each.len() >= ADDRESSES {
-            counts.each.retain(|_, count| count.since.is_some_and(|since| now.duration_since(since) < SPAN));
+        let address = counted(address);
+        let mut count = counts.each.peek(&address).copied().unwrap_or_default();
+        let admitted = count.admit(LINES, now);
+        if let Some((_, dropped)) = counts.each.put(address, count) {
+            counts.all.untold += dropped.untold;
         }
-        if counts.each.len() >= ADDRESSES {
-            counts.each.clear();
-        }
-        let own = counts.each.entry(counted(address)).or_default().admit(LINES, now)?;
+        let own = admitted?;
         if let Some(others) = counts.all.admit(ALL_LINES, now) {
             Some(own + others)
         } else {
@@ -148,6 +156,22 @@ mod tests {
             Some(2_560 - u64::from(ALL_LINES)),
             "the others are counted"
         );
+    }
+
+    #[test]
+    fn an_address_that_makes_room_leaves_its_count_to_all() {
+        let watch = Watch::default();
+        let now = Instant::now();
+        let first = Some(IpAddr::from([192, 0, 2, 1]));
+        let untold = (0..100).filter(|_| watch.admit(first, now).is_none()).count() as u64;
+        let later = now + SPAN;
+        let others = (0_u32..).take(ADDRESSES).map(|n| Some(IpAddr::from(n.to_be_bytes())));
+        let told: u64 = others.filter_map(|address| watch.admit(address, later)).sum();
+        assert_eq!((untold, told), (100 - u64::from(LINES), 0));
+        let unlogged = ADDRESSES as u64 - u64::from(ALL_LINES);
+        let next = Some(IpAddr::from([192, 0, 2, 2]));
+        assert_eq!(watch.admit(next, later + SPAN), Some(untold + unlogged), "nothing is lost");
+        assert_eq!(watch.0.lock().unwrap().each.len(), ADDRESSES);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::ids::{IntentId, JobId, MomentId, SessionId, WorkerId};
+use entente_runtime::keyed::{Held, Keyed};
 use tokio::sync::Notify;
 
 /// A wake-up key: the thing that changed.
@@ -89,7 +90,7 @@ impl FromStr for WakeKey {
 pub struct Wakeups {
     listeners: Mutex<HashMap<WakeKey, Vec<Weak<Notify>>>>,
     /// The queues of waiting workers, by agent: one worker is woken per job.
-    queues: Mutex<HashMap<String, Arc<Notify>>>,
+    queues: Keyed<String, Notify>,
     /// The last known position of each key with listeners.
     seen: Mutex<HashMap<WakeKey, i64>>,
 }
@@ -98,7 +99,7 @@ impl Wakeups {
     /// Wakes all listeners of a key; for [`WakeKey::Work`] one waiting worker.
     pub fn ring(&self, what: &WakeKey) {
         if let WakeKey::Work(agent) = what {
-            if let Some(queue) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(agent) {
+            if let Some(queue) = self.queues.get(agent) {
                 queue.notify_one();
             }
             return;
@@ -137,16 +138,14 @@ impl Wakeups {
 
     /// Returns the agents with waiting workers.
     pub fn awaited(&self) -> Vec<String> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.retain(|_, queue| Arc::strong_count(queue) > 1);
-        queues.keys().cloned().collect()
+        self.queues.keys()
     }
 
-    /// Returns the queue in which workers wait for an agent's jobs; a wake-up without a waiting worker is
-    /// kept for the next.
-    pub fn queue(&self, agent: &str) -> Arc<Notify> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(queues.entry(agent.to_owned()).or_default())
+    /// Returns the queue in which workers wait for an agent's jobs. A wake-up that finds no waiting worker is kept for
+    /// the next one, as long as somebody holds the queue; whoever holds it anew looks for jobs before waiting.
+    #[must_use]
+    pub fn queue(&self, agent: &str) -> Held<String, Notify> {
+        self.queues.hold(agent.to_owned())
     }
 }
 
@@ -183,6 +182,7 @@ impl Listener {
         let mut listeners = self.wakeups.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         for touch in what {
             let Some(known) = listeners.get_mut(touch) else { continue };
+            // The registry owns no listener: one without an owner is gone.
             known.retain(|listener| {
                 listener.strong_count() > 0 && !std::ptr::eq(listener.as_ptr(), Arc::as_ptr(&self.ear))
             });

@@ -236,8 +236,8 @@ pub async fn patch_state(
 
 /// Changes an intent's status, if the caller has seen its current version.
 ///
-/// In the same transaction, a terminal status ends its leases, closes its channels, expires what is pending
-/// on them (RFC-0021 §7.1), cancels its tasks and plans, and withdraws its questions to people.
+/// A terminal status ends what works on the intent in the same transaction (RFC-0021 §7.1): the protocols'
+/// hooks do ([`crate::hooks`], `moments/src/hooks.rs`). Its jobs go on; no clause ends them.
 ///
 /// # Errors
 /// The intent does not exist or the caller is no admin of it; the version is stale; the transition is invalid

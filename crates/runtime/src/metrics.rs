@@ -69,6 +69,22 @@ pub struct MomentLabels {
     pub event: &'static str,
 }
 
+/// Labels of a cache.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CacheLabels {
+    /// Name of the cache.
+    pub cache: &'static str,
+}
+
+/// Labels of a lookup in a cache.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CacheLookupLabels {
+    /// Name of the cache.
+    pub cache: &'static str,
+    /// `hit` or `miss`.
+    pub result: &'static str,
+}
+
 /// Metrics of one server. Cheap to clone; clones share their counts.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -115,6 +131,12 @@ pub struct Metrics {
     pub moments: Family<MomentLabels, Counter>,
     /// Questions that carry a calibration note (binding moment §5.9).
     pub calibration_notes: Counter,
+    /// Lookups in caches (`cache.rs`).
+    pub cache_lookups: Family<CacheLookupLabels, Counter>,
+    /// Entries that full caches dropped.
+    pub cache_evictions: Family<CacheLabels, Counter>,
+    /// Entries in caches; those of several caches with one name are added up.
+    pub cache_entries: Family<CacheLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -152,6 +174,9 @@ impl Metrics {
             credentials: Family::default(),
             moments: Family::default(),
             calibration_notes: Counter::default(),
+            cache_lookups: Family::default(),
+            cache_evictions: Family::default(),
+            cache_entries: Family::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -187,12 +212,8 @@ impl Metrics {
         registry.register("database_up", "1 while the database answers", metrics.database_up.clone());
         metrics.register_webhooks(&mut registry);
         registry.register("credentials", "Credentials by outcome", metrics.credentials.clone());
-        registry.register("moments", "What became of binding moments", metrics.moments.clone());
-        registry.register(
-            "moment_calibration_notes",
-            "Questions that came with a calibration note",
-            metrics.calibration_notes.clone(),
-        );
+        metrics.register_moments(&mut registry);
+        metrics.register_caches(&mut registry);
         Self { registry: Arc::new(registry), ..metrics }
     }
 
@@ -201,6 +222,21 @@ impl Metrics {
         registry.register("webhook_leases", "Endpoints that are sent to", self.webhook_leases.clone());
         registry.register("webhook_lag_ms", "From the log to the queue", self.webhook_lag.clone());
         registry.register("webhook_waiting", "Deliveries that wait", self.webhook_waiting.clone());
+    }
+
+    fn register_moments(&self, registry: &mut Registry) {
+        registry.register("moments", "What became of binding moments", self.moments.clone());
+        registry.register(
+            "moment_calibration_notes",
+            "Questions that came with a calibration note",
+            self.calibration_notes.clone(),
+        );
+    }
+
+    fn register_caches(&self, registry: &mut Registry) {
+        registry.register("cache_lookups", "Lookups in caches by result", self.cache_lookups.clone());
+        registry.register("cache_evictions", "Entries dropped by full caches", self.cache_evictions.clone());
+        registry.register("cache_entries", "Entries in caches", self.cache_entries.clone());
     }
 
     /// Counts deliveries by outcome.

@@ -43,7 +43,10 @@ pub trait BatchHandler: Send + Sync + 'static {
     /// Answer type.
     type Answer: Send + 'static;
     /// State that a writer keeps between batches.
-    type Memory: Default + Send + 'static;
+    type Memory: Send + 'static;
+
+    /// Returns the state with which a writer begins, and begins again after a batch that panicked.
+    fn memory(&self) -> Self::Memory;
 
     /// Returns the lane of a command; commands of one lane are applied in their order of arrival.
     fn lane(command: &Self::Command) -> u64;
@@ -202,7 +205,7 @@ struct Writer<D: BatchHandler> {
 
 impl<D: BatchHandler> Writer<D> {
     async fn write(&self, queue: &mut mpsc::Receiver<Entry<D>>, stopping: CancellationToken) {
-        let mut memory = D::Memory::default();
+        let mut memory = self.handler.memory();
         let mut entries = Vec::with_capacity(BATCH);
         loop {
             let taken = tokio::select! {
@@ -248,7 +251,7 @@ impl<D: BatchHandler> Writer<D> {
             // The panic hook has logged the location. The callers learn that the outcome is unknown; the next
             // batch reads its state from the database.
             tracing::error!(batch = callers.len(), "a batch panicked");
-            *memory = D::Memory::default();
+            *memory = self.handler.memory();
             return;
         };
         let mut parked = Vec::new();

@@ -2,8 +2,6 @@
 //! replace a stored one are sealed. Only one call at a time requests a credential's token: a service with
 //! rotating refresh tokens treats a second use of the same refresh token as theft.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use entente_domain::ids::ToolCredentialId;
@@ -15,13 +13,15 @@ use entente_kernel::Outcome;
 use entente_openintent::tools::invocations::Started;
 use entente_openintent::tools::tool_credentials;
 use entente_openintent::tools::tool_credentials::SecretState;
+use entente_runtime::cache::Cache;
+use entente_runtime::keyed::Turns;
+use entente_runtime::metrics::Metrics;
 use serde_json::{Map, Value};
-use tokio::sync::Mutex as Turn;
 use zeroize::Zeroizing;
 
 use super::{Calling, Failed, failed};
 
-/// Most tokens in memory.
+/// Most tokens in memory; the least recently used one is dropped.
 const TOKENS: usize = 1_000;
 
 /// Longest use of a token, and the margin before its expiry at which it is replaced.
@@ -40,45 +40,35 @@ struct Token {
     metadata: Map<String, Value>,
 }
 
-/// Tokens in memory, and the locks for requesting one.
-#[derive(Default)]
+/// Tokens in memory, and the turns for requesting one.
 pub(super) struct Tokens {
-    known: Mutex<HashMap<ToolCredentialId, Token>>,
-    turns: Mutex<HashMap<ToolCredentialId, Arc<Turn<()>>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    known: Cache<ToolCredentialId, Token>,
+    turns: Turns<ToolCredentialId>,
 }
 
 impl Tokens {
-    fn turn(&self, id: ToolCredentialId) -> Arc<Turn<()>> {
-        let mut turns = lock(&self.turns);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(id).or_default())
+    pub fn new(metrics: &Metrics) -> Self {
+        Self { known: Cache::new("tool_tokens", TOKENS, metrics), turns: Turns::default() }
     }
 
     /// Returns a valid token, unless it is the one that was refused.
     fn known(&self, of: &ToolCredential, refused: Option<&str>) -> Option<Zeroizing<String>> {
-        let known = lock(&self.known);
-        let token = known.get(&of.id)?;
-        let same = token.version == of.version && token.metadata == of.metadata;
-        let good = token.until > Instant::now() && refused != Some(token.text.as_str());
-        (same && good).then(|| token.text.clone())
+        self.known.find(&of.id, |token| {
+            let same = token.version == of.version && token.metadata == of.metadata;
+            let good = token.until > Instant::now() && refused != Some(token.text.as_str());
+            (same && good).then(|| token.text.clone())
+        })
     }
 
     fn remember(&self, of: &ToolCredential, text: &Zeroizing<String>, answer: &Map<String, Value>) {
         let lasts = answer.get("expires_in").and_then(Value::as_u64).map(Duration::from_secs);
         let lasts = lasts.map(|lasts| lasts.min(TOKEN_TIME).saturating_sub(TOKEN_EARLY));
         let Some(lasts) = lasts.filter(|lasts| !lasts.is_zero()) else { return };
-        let mut known = lock(&self.known);
         let now = Instant::now();
-        known.retain(|id, token| token.until > now && *id != of.id);
-        if known.len() < TOKENS {
-            let metadata = of.metadata.clone();
-            let token = Token { text: text.clone(), until: now + lasts, version: of.version, metadata };
-            known.insert(of.id, token);
-        }
+        self.known.retain(|_, token| token.until > now);
+        let metadata = of.metadata.clone();
+        let token = Token { text: text.clone(), until: now + lasts, version: of.version, metadata };
+        self.known.put(of.id, token);
     }
 }
 
@@ -94,9 +84,8 @@ impl Calling {
         scrubber: &mut Scrubber,
         refused: Option<&str>,
     ) -> Result<Zeroizing<String>, Failed> {
-        let turn = self.tokens.turn(started.credential.id);
         let patience = Duration::from_millis(started.connection.timeout_millis().into());
-        let _turn = tokio::time::timeout(patience, turn.lock())
+        let _turn = tokio::time::timeout(patience, self.tokens.turns.take(started.credential.id))
             .await
             .map_err(|_late| none("other calls have been waiting for one for too long"))?;
         if let Some(token) = self.tokens.known(&started.credential, refused) {

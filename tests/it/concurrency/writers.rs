@@ -24,6 +24,10 @@ impl BatchHandler for Adding {
     type Answer = u64;
     type Memory = u64;
 
+    fn memory(&self) -> u64 {
+        0
+    }
+
     fn lane(_command: &u64) -> u64 {
         0
     }
@@ -85,6 +89,8 @@ impl BatchHandler for Noting {
     type Command = u64;
     type Answer = u64;
     type Memory = ();
+
+    fn memory(&self) {}
 
     fn lane(command: &u64) -> u64 {
         command / 100
@@ -181,6 +187,8 @@ impl BatchHandler for Gated {
     type Command = u64;
     type Answer = u64;
     type Memory = ();
+
+    fn memory(&self) {}
 
     fn lane(_command: &u64) -> u64 {
         0

@@ -10,7 +10,9 @@ use entente_domain::clock::{Timestamp, parse};
 use entente_domain::identity::keys::{KeyAsk, create};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
+use entente_kernel::identity::caller::Memory;
 use entente_kernel::{Grant, Grants};
+use entente_runtime::metrics::Metrics;
 
 use crate::harness::{Setup, Sse, World, json, talk};
 use crate::kernel::keys::{key, shut};
@@ -92,16 +94,44 @@ fn grant(name: &str, change: i64, now: Timestamp) -> Arc<Grant> {
     Arc::new(Grant::new(key, PrincipalKind::Agent, change))
 }
 
+/// Returns the cached grant of a key.
+fn known(grants: &Grants, name: &str) -> Option<Arc<Grant>> {
+    match grants.recall(&sha256(name))? {
+        Memory::Verified(grant) => Some(grant),
+        Memory::Refused => None,
+    }
+}
+
+#[test]
+fn refused_keys_push_no_verified_one_out() {
+    let now = parse("2026-11-21T08:00:00Z").unwrap();
+    let grants = Grants::new(&Metrics::new());
+    let verified = grants.remember(sha256("verified"), grant("verified", 1, now));
+    drop(verified);
+    for n in 0..20_001 {
+        grants.refuse(sha256(format!("{n}")));
+    }
+    assert!(known(&grants, "verified").is_some());
+    assert!(matches!(grants.recall(&sha256("20000")), Some(Memory::Refused)));
+    assert!(grants.recall(&sha256("0")).is_none(), "the least recent one was dropped");
+}
+
 #[test]
 fn who_still_holds_a_forgotten_key_finds_it_void() {
     let now = parse("2026-11-21T08:00:00Z").unwrap();
-    let grants = Grants::default();
+    let grants = Grants::new(&Metrics::new());
     let held = grants.remember(sha256("held"), grant("held", 1, now));
-    // More keys than the cache holds: unused ones are evicted.
-    for n in 0..20_001 {
-        grants.remember(sha256(format!("{n}")), grant(&format!("{n}"), 1, now));
-    }
+    let others = || {
+        // More keys than the cache holds: the least recently used ones are dropped.
+        for n in 0..20_001 {
+            grants.remember(sha256(format!("{n}")), grant(&format!("{n}"), 1, now));
+        }
+    };
+    others();
     assert!(held.in_force(now));
+    assert!(Arc::ptr_eq(&held, &known(&grants, "held").unwrap()), "it has one rate, whoever presents it");
+    assert!(known(&grants, "20000").is_some() && known(&grants, "0").is_none());
+    others();
     grants.forget(&HashMap::from([("held".to_owned(), 1)]));
     assert!(held.in_force(now), "that change it knew of");
     grants.forget(&HashMap::from([("held".to_owned(), 2)]));
@@ -111,7 +141,7 @@ fn who_still_holds_a_forgotten_key_finds_it_void() {
 #[test]
 fn a_key_that_is_verified_twice_at_once_is_known_once() {
     let now = parse("2026-11-21T08:00:00Z").unwrap();
-    let grants = Grants::default();
+    let grants = Grants::new(&Metrics::new());
     let verified = |change| grants.remember(sha256("a key"), grant("a key", change, now));
     let (first, second) = (verified(1), verified(1));
     assert!(Arc::ptr_eq(&first, &second), "a revocation would reach one of the two");

@@ -17,9 +17,6 @@ use entente_kernel::many;
 use entente_kernel::many::{Many, Together};
 use entente_kernel::{AppError, Outcome, nodes};
 
-/// Maximum number of mailboxes in a writer's cache.
-const REMEMBERED: usize = 100_000;
-
 /// Batch handler of the group commit.
 pub struct IngestHandler {
     ctx: Ctx,
@@ -47,6 +44,10 @@ impl BatchHandler for IngestHandler {
     type Answer = Outcome<Receipt>;
     type Memory = Known;
 
+    fn memory(&self) -> Known {
+        Known::of_writer(&self.ctx.metrics)
+    }
+
     fn lane(bundle: &Vec<PreparedEnvelope>) -> u64 {
         shard_of(bundle)
     }
@@ -56,9 +57,6 @@ impl BatchHandler for IngestHandler {
         known: &mut Known,
         bundles: Vec<Vec<PreparedEnvelope>>,
     ) -> Vec<Result<Outcome<Receipt>, Vec<PreparedEnvelope>>> {
-        if known.len() > REMEMBERED {
-            known.clear();
-        }
         let fans = match within(deadlines::BATCH, fans(&self.ctx, &bundles)).await {
             Ok(Ok(fans)) => fans,
             // No transaction was begun.
@@ -81,7 +79,7 @@ impl BatchHandler for IngestHandler {
 
     async fn wait(&self, bundles: Vec<Vec<PreparedEnvelope>>) -> Vec<Outcome<Receipt>> {
         let mut answers = Vec::with_capacity(bundles.len());
-        let mut known = Known::new();
+        let mut known = Known::default();
         // A single bundle never exceeds the limit of one transaction.
         for bundle in bundles {
             let mut batch = Batch { ctx: &self.ctx, known: &mut known, waits: true };

@@ -250,7 +250,7 @@ pub(crate) async fn lock(
     entities: &[&str],
     now: Timestamp,
 ) -> Outcome<HashMap<String, i64>> {
-    let new: Vec<&str> = entities.iter().copied().filter(|entity| !known.contains(*entity)).collect();
+    let new: Vec<&str> = entities.iter().copied().filter(|entity| !known.contains(entity)).collect();
     if !new.is_empty() {
         sqlx::query!(
             "-- aee_mailboxes::known
@@ -269,7 +269,7 @@ pub(crate) async fn lock(
         return Ok(HashMap::new());
     }
     let ends = lock_rows(conn, entities).await?;
-    known.extend(ends.keys().cloned());
+    ends.keys().for_each(|entity| known.add(entity));
     Ok(ends)
 }
 

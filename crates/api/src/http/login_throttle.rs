@@ -3,14 +3,16 @@
 //! else is tried, and one-time links are not limited by name. Password checks also take turns, because each
 //! occupies a core: attempts from one address queue behind one another first, and only then behind others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::rate::{Verdict, judge_minutely};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use entente_runtime::cache::Cache;
+use entente_runtime::keyed::{Turn, Turns};
+use entente_runtime::metrics::Metrics;
 
 /// Attempts per minute for one name from one address.
 const PAIR: u32 = 10;
@@ -18,9 +20,7 @@ const PAIR: u32 = 10;
 const ADDRESS: u32 = 60;
 /// Attempts per minute for one name, from addresses where it has never logged in.
 const NAME: u32 = 60;
-/// Number of queues above which idle ones are dropped.
-const QUEUES: usize = 1_000;
-/// Maximum number of lanes and of known pairs; idle lanes are dropped first.
+/// Maximum number of lanes and of known pairs; of the pairs, the least recently used one is dropped.
 const REMEMBERED: usize = 20_000;
 
 /// Recent login attempts on this server.
@@ -29,23 +29,23 @@ pub struct LoginThrottle {
     began: Instant,
     lanes: Mutex<HashMap<Digest, u64>>,
     /// Pairs of name and address with a successful login.
-    known: Mutex<HashSet<Digest>>,
-    /// Queues of password checks.
-    queues: Mutex<HashMap<Digest, Arc<Semaphore>>>,
-}
-
-impl Default for LoginThrottle {
-    fn default() -> Self {
-        Self {
-            began: Instant::now(),
-            lanes: Mutex::default(),
-            known: Mutex::default(),
-            queues: Mutex::default(),
-        }
-    }
+    known: Cache<Digest, ()>,
+    /// Turns of password checks.
+    turns: Turns<Digest>,
 }
 
 impl LoginThrottle {
+    /// Creates a throttle without attempts.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Self {
+            began: Instant::now(),
+            lanes: Mutex::default(),
+            known: Cache::new("login_addresses", REMEMBERED, metrics),
+            turns: Turns::default(),
+        }
+    }
+
     /// Counts an attempt, and refuses it if it exceeds a limit.
     ///
     /// # Errors
@@ -59,12 +59,7 @@ impl LoginThrottle {
             limits.extend([(lane("address", &address), ADDRESS), (lane("name", name), NAME)]);
         }
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if lanes.len() >= REMEMBERED {
-            lanes.retain(|_, full_at| *full_at > now);
-        }
-        if lanes.len() >= REMEMBERED {
-            lanes.clear();
-        }
+        make_room(&mut lanes, now);
         let mut passed = Vec::with_capacity(limits.len());
         for (lane, per_minute) in limits {
             match judge_minutely(per_minute, lanes.get(&lane).copied().unwrap_or(0), now) {
@@ -78,33 +73,39 @@ impl LoginThrottle {
 
     /// Waits until no other password from that address is being checked; a known pair of name and address
     /// queues only behind itself.
-    pub async fn turn(&self, name: &str, address: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
+    pub async fn turn(&self, name: &str, address: Option<IpAddr>) -> Turn<Digest> {
         let address = counted(address);
         let pair = pair(name, &address);
         let queue = if self.knows(&pair) { pair } else { lane("address", &address) };
-        let queue = {
-            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-            if queues.len() >= QUEUES {
-                queues.retain(|_, queue| Arc::strong_count(queue) > 1);
-            }
-            Arc::clone(queues.entry(queue).or_insert_with(|| Arc::new(Semaphore::new(1))))
-        };
-        // The semaphore is never closed.
-        queue.acquire_owned().await.ok()
+        self.turns.take(queue).await
     }
 
     fn knows(&self, pair: &Digest) -> bool {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(pair)
+        self.known.get(pair).is_some()
     }
 
     /// Records that a name has logged in from an address.
     pub fn got_in(&self, name: &str, address: Option<IpAddr>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(pair(name, &counted(address)));
+        self.known.put(pair(name, &counted(address)), ());
     }
+}
+
+/// Drops the lanes that have recovered; if that is not enough, the half that recovers first.
+///
+/// Never the least recently used one: attempts on other names, from other addresses, would soon push out the count of
+/// a name that is being guessed. Such a name has counted much and recovers last.
+fn make_room(lanes: &mut HashMap<Digest, u64>, now: u64) {
+    if lanes.len() < REMEMBERED {
+        return;
+    }
+    lanes.retain(|_, full_at| *full_at > now);
+    if lanes.len() < REMEMBERED {
+        return;
+    }
+    let mut moments: Vec<u64> = lanes.values().copied().collect();
+    let (_, middle, _) = moments.select_nth_unstable(REMEMBERED / 2);
+    let middle = *middle;
+    lanes.retain(|_, full_at| *full_at > middle);
 }
 
 fn pair(name: &str, address: &str) -> Digest {
@@ -121,5 +122,25 @@ fn counted(address: Option<IpAddr>) -> String {
         None => String::new(),
         Some(IpAddr::V4(address)) => address.to_string(),
         Some(IpAddr::V6(address)) => format!("{:x?}", &address.segments()[..4]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_elsewhere_do_not_push_out_a_count() {
+        let guessed = lane("name", "human.ada");
+        let minute = 60_000_000_000;
+        let others = (1..).take(REMEMBERED - 1).map(|n: u64| (lane("pair", &n.to_string()), n));
+        let full: HashMap<Digest, u64> = others.chain([(guessed, minute)]).collect();
+        let mut recovering = full.clone();
+        make_room(&mut recovering, 1_000);
+        assert_eq!(recovering.len(), REMEMBERED - 1_000, "the others have recovered");
+        let mut busy = full;
+        make_room(&mut busy, 0);
+        assert_eq!((busy.len(), busy.get(&guessed)), (REMEMBERED / 2 - 1, Some(&minute)));
+        assert!(busy.values().all(|full_at| *full_at > 10_000), "those that counted least have gone");
     }
 }

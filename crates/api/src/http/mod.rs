@@ -31,7 +31,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::header::{ETAG, HeaderName, HeaderValue};
 use entente_aee::ingest::Ingest;
 use entente_arcp::jobs::JobWriter;
 use entente_bridges::Ctx;
@@ -207,6 +207,26 @@ fn ok(body: &impl Serialize) -> error::Reply {
 /// Returns a 201 with a JSON body.
 fn created(body: &impl Serialize) -> error::Reply {
     json(actix_web::http::StatusCode::CREATED, body)
+}
+
+/// Returns a 200 with a JSON body, and the version of what it describes as `ETag`.
+fn with_version(version: i64, body: &impl Serialize) -> error::Reply {
+    with_header(body, ETAG, Some(format!("\"{version}\"")))
+}
+
+/// Returns a 200 with a page of a list, and the cursor of the next page if more items follow.
+fn with_next(body: &impl Serialize, next: Option<impl ToString>) -> error::Reply {
+    with_header(body, HeaderName::from_static("entente-next-cursor"), next.map(|next| next.to_string()))
+}
+
+/// Returns a 200 with a JSON body and, if the value is present, a header.
+fn with_header(body: &impl Serialize, name: HeaderName, value: Option<String>) -> error::Reply {
+    let mut response = ok(body)?;
+    if let Some(value) = value {
+        let value = HeaderValue::try_from(value).map_err(|e| error::Problem::internal(&e.to_string()))?;
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
 }
 
 /// Returns a 200 with a page of a list, truncated if it was too large (`kernel/src/pages.rs`).

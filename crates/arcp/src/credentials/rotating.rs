@@ -160,7 +160,7 @@ impl Rotation {
     ///
     /// # Errors
     /// A database error.
-    pub(crate) async fn undo(self, ctx: &Ctx) -> Outcome<()> {
+    pub(crate) async fn revoke_unused(self, ctx: &Ctx) -> Outcome<()> {
         let New::Made(made) = self.new else { return Ok(()) };
         let Failed { lost, .. } = super::refused(vec![*made]);
         give_up(ctx, &lost).await

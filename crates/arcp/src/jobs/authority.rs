@@ -65,16 +65,18 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
         return Ok(Allowed { budget, reservation_id: None });
     }
     let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    locked.job(id)?.hold(&token_digest(token), locked.now())?;
-    let fresh = ReservationId::mint(locked.now(), &*ctx.chance);
-    let judged = locked.may(id, &ask.capability, &ask.target).and_then(|()| {
+    let mut change = locked.change(id)?;
+    change.job().hold(&token_digest(token), change.now())?;
+    let fresh = ReservationId::mint(change.now(), &*ctx.chance);
+    let judged = change.may(&ask.capability, &ask.target).and_then(|()| {
         let reserve = ask.reserve.as_ref();
-        reserve.map(|amounts| locked.reserve(id, fresh, amounts, ask.call_id.as_deref())).transpose()
+        reserve.map(|amounts| change.reserve(fresh, amounts, ask.call_id.as_deref())).transpose()
     });
     if let Err(refusal) = &judged {
-        locked.refuse(id, ask.call_id.as_deref(), refusal)?;
+        change.refuse(ask.call_id.as_deref(), refusal)?;
     }
-    let budget = locked.remaining(id);
+    let budget = change.remaining();
+    locked.apply(change);
     locked.conclude(ctx, tx).await?;
     let reservation_id = judged.map_err(AppError::from)?;
     Ok(Allowed { budget, reservation_id })
@@ -127,15 +129,16 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
         return Err(Refusal::field(Code::InvalidRequest, "cost", "range", message).into());
     }
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    locked.job(id)?.hold(&token_digest(token), locked.now())?;
-    if let Err(unknown) = locked.put_back(id, reservation) {
+    let mut change = locked.change(id)?;
+    change.job().hold(&token_digest(token), change.now())?;
+    if let Err(unknown) = change.put_back(reservation) {
         // The first answer was lost and this is a retry: the reservation is settled only once.
         let settled = log::known(&mut tx, &[(id, settling(reservation))]).await?;
-        return if settled.is_empty() { Err(unknown.into()) } else { Ok(locked.remaining(id)) };
+        return if settled.is_empty() { Err(unknown.into()) } else { Ok(change.remaining()) };
     }
     if cost.is_unlimited() {
         let body = json!({ "name": "cost.released", "value": 0, "unit": "", "reservation_id": reservation });
-        locked.append(id, "metric", locked.now(), body.to_string(), Some(settling(reservation)));
+        change.append("metric", change.now(), body.to_string(), Some(settling(reservation)));
     }
     for (index, (currency, amount)) in cost.0.iter().enumerate() {
         let value = numbers(&Budget(BTreeMap::from([(currency.clone(), *amount)])));
@@ -143,10 +146,11 @@ async fn settle_held(ctx: &Ctx, id: JobId, token: &str, reservation: &str, cost:
             "name": "cost.settled", "value": value.get(currency), "unit": currency, "reservation_id": reservation,
         });
         let key = (index == 0).then(|| settling(reservation));
-        locked.append(id, "metric", locked.now(), body.to_string(), key);
-        locked.charge(id, currency, *amount, None)?;
+        change.append("metric", change.now(), body.to_string(), key);
+        change.charge(currency, *amount, None)?;
     }
-    let left = locked.remaining(id);
+    let left = change.remaining();
+    locked.apply(change);
     locked.conclude(ctx, tx).await?;
     Ok(left)
 }

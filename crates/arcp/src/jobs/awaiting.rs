@@ -54,11 +54,14 @@ impl Waiting {
 
     /// Appends a `status` event, unless the job is over.
     fn say(&mut self, id: JobId, phase: &str, moment: MomentId) {
-        let goes_on = self.job(id).is_some_and(|job| !job.status.is_terminal());
-        if let Some(locked) = self.locked.as_mut().filter(|_| goes_on) {
-            locked.say(id, "status", &json!({ "phase": phase, "moment_id": moment }));
-            self.said = true;
+        let Some(locked) = self.locked.as_mut() else { return };
+        let Ok(mut change) = locked.change(id) else { return };
+        if change.job().status.is_terminal() {
+            return;
         }
+        change.say("status", &json!({ "phase": phase, "moment_id": moment }));
+        locked.apply(change);
+        self.said = true;
     }
 
     /// Writes the appended events.

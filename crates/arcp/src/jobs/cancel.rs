@@ -44,7 +44,8 @@ pub async fn cancel(
         return Err(Refusal::field(Code::InvalidRequest, "reason", "too_long", message).into());
     }
     let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    let job = locked.job(id)?;
+    let mut change = locked.change(id)?;
+    let job = change.job();
     may(ctx, caller, job, by)?;
     if job.status.is_terminal() {
         return Err(over().into());
@@ -52,11 +53,12 @@ pub async fn cancel(
     let reason =
         reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| "Cancelled by its client.".to_owned());
     if job.status == JobStatus::Pending {
-        locked.fail(id, Fault::Cancelled, &reason, None, None)?;
+        change.fail(Fault::Cancelled, &reason, None, None)?;
     } else if job.cancel.is_none() {
-        let due_at = locked.now() + ctx.state.jobs.cancel_grace;
-        locked.change(id)?.cancel = Some(Cancel { reason, due_at });
+        let due_at = change.now() + ctx.state.jobs.cancel_grace;
+        change.job_mut().cancel = Some(Cancel { reason, due_at });
     }
+    locked.apply(change);
     locked.conclude(ctx, tx).await?;
     Ok(locked.job(id)?.clone())
 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::claim_tokens::{Tokens, token_digest};
-use super::locked::LockedJobs;
+use super::locked::{JobChange, LockedJobs};
 use super::reading::conceal;
 use super::writes::{self, Taken};
 use super::{budgets, rows};
@@ -307,18 +307,18 @@ pub async fn release(ctx: &Ctx, caller: &Caller, id: JobId, token: &str) -> Outc
 }
 
 async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
-    give_back(ctx, id, |locked, id| {
-        locked.job(id)?.hold(&token_digest(token), locked.now())?;
-        let cancelled = locked.job(id)?.cancel.clone();
+    give_back(ctx, id, |change| {
+        change.job().hold(&token_digest(token), change.now())?;
+        let cancelled = change.job().cancel.clone();
         if let Some(cancel) = cancelled {
-            locked.fail(id, Fault::Cancelled, &cancel.reason, None, None)?;
+            change.fail(Fault::Cancelled, &cancel.reason, None, None)?;
         } else {
-            locked.requeue(id)?;
+            change.requeue();
             // No worker was lost: the attempt does not count.
-            let job = locked.change(id)?;
+            let job = change.job_mut();
             job.attempt = job.attempt.saturating_sub(1);
         }
-        Ok(locked.job(id)?.status)
+        Ok(change.job().status)
     })
     .await
 }
@@ -355,19 +355,19 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     .await?;
     drop(conn);
     for id in held.into_iter().map(JobId::from) {
-        give_back(ctx, id, |locked, id| {
-            let job = locked.job(id)?;
+        give_back(ctx, id, |change| {
+            let job = change.job();
             let mine = job.claim.as_ref().is_some_and(|claim| claim.worker_id == worker);
             if mine && job.status == JobStatus::Running {
                 match (job.cancel.clone(), job.on_lost) {
-                    (Some(cancel), _) => locked.fail(id, Fault::Cancelled, &cancel.reason, None, None)?,
+                    (Some(cancel), _) => change.fail(Fault::Cancelled, &cancel.reason, None, None)?,
                     (None, OnLost::Fail) => {
-                        locked.fail(id, Fault::InternalError, "Its worker left.", None, None)?;
+                        change.fail(Fault::InternalError, "Its worker left.", None, None)?;
                     }
                     (None, OnLost::Requeue) => {
-                        locked.requeue(id)?;
+                        change.requeue();
                         // The worker left by itself: the attempt does not count.
-                        let job = locked.change(id)?;
+                        let job = change.job_mut();
                         job.attempt = job.attempt.saturating_sub(1);
                     }
                 }
@@ -379,13 +379,11 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
     Ok(())
 }
 
-async fn give_back<T>(
-    ctx: &Ctx,
-    id: JobId,
-    what: impl FnOnce(&mut LockedJobs, JobId) -> Outcome<T>,
-) -> Outcome<T> {
+async fn give_back<T>(ctx: &Ctx, id: JobId, judge: impl FnOnce(&mut JobChange) -> Outcome<T>) -> Outcome<T> {
     let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    let done = what(&mut locked, id)?;
+    let mut change = locked.change(id)?;
+    let done = judge(&mut change)?;
+    locked.apply(change);
     locked.conclude(ctx, tx).await?;
     Ok(done)
 }

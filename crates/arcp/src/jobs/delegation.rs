@@ -42,30 +42,31 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
     let known = inventory::known(&mut conn, &[&ask.agent.name]).await?;
     drop(conn);
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    locked.job(id)?.hold(&token_digest(token), locked.now())?;
+    let mut parent = locked.change(id)?;
+    parent.job().hold(&token_digest(token), parent.now())?;
     // A child has its parent's intent.
-    ask.intent_id = locked.job(id)?.intent_id;
+    ask.intent_id = parent.job().intent_id;
     if rows::child_preparing(&mut tx, id, &delegate_id).await? {
         return Err(being_prepared().into());
     }
     if let Some(before) = rows::child_named(&mut tx, id, &delegate_id).await? {
         return Ok(Accepted::new(&before, Vec::new()));
     }
-    let parent = locked.job(id)?.clone();
     let target = ask.agent.to_string();
-    let covered = if parent.lease.covers("agent.delegate", &target) { &target } else { &ask.agent.name };
-    let judged = if let Err(refusal) = locked.may(id, "agent.delegate", covered) {
+    let whole = parent.job().lease.covers("agent.delegate", &target);
+    let covered = if whole { &target } else { &ask.agent.name };
+    let judged = if let Err(refusal) = parent.may("agent.delegate", covered) {
         Err(AppError::from(refusal))
     } else {
-        let submission =
-            Submission { ask, principal: parent.principal.clone(), trace: None, origin: Origin::Parent };
+        let principal = parent.job().principal.clone();
+        let submission = Submission { ask, principal, trace: None, origin: Origin::Parent };
         accept(ctx, &mut tx, &mut locked, &known, &submission).await
     };
     let made = match judged {
         Ok(made) => Ok(made),
         // Refusals are recorded for the parent's followers; other errors are not.
         Err(AppError::Refused(refusal)) => {
-            locked.refuse(id, Some(&delegate_id), &refusal)?;
+            parent.refuse(Some(&delegate_id), &refusal)?;
             Err(refusal)
         }
         Err(failure) => return Err(failure),
@@ -74,12 +75,13 @@ async fn delegate_held(ctx: &Ctx, id: JobId, token: &str, said: Submit) -> Outco
         if made.preparing {
             credentials::prepare(ctx, &mut tx, &made.job).await?;
         } else {
-            locked.say(id, "delegate", &delegate_event(&made.job));
+            parent.say("delegate", &delegate_event(&made.job));
         }
         writes::insert(&mut tx, std::slice::from_ref(made)).await?;
         let budget = Budget::of(&made.job.lease)?;
         budgets::insert(&mut tx, &[(made.job.id, &budget)]).await?;
     }
+    locked.apply(parent);
     locked.conclude(ctx, tx).await?;
     let made = made?;
     if made.preparing {

@@ -2,28 +2,31 @@
 //! through here, so that each event gets its numbers, each cost reaches its counters, each end has its
 //! consequences, and the intent's log is kept. Claims and heartbeats change many at once (`writes.rs`).
 //!
+//! A command is judged on a [`JobChange`], a copy of its job; [`LockedJobs::apply`] takes the change over, so a refused
+//! command leaves nothing behind.
+//!
 //! Lock order: intents, jobs by id, sessions by id, counters by job.
 
+mod change;
 pub(super) mod cost_limits;
 mod ends;
 mod spending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entente_domain::arcp::budgets::{BUDGET, Budget};
-use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::ask::no_job;
-use entente_domain::arcp::jobs::wire::refused_call;
-use entente_domain::arcp::jobs::{Job, JobStatus, events, may};
+use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::PgConnection;
 
+pub(super) use self::change::JobChange;
 use super::budgets::{self, Reservation};
-use super::log::{self, EVENT, Stored};
+use super::log::{self, Stored};
 use super::{rows, writes};
 use crate::Ctx;
 use crate::jobs::locked::cost_limits::{Bills, CostLimit};
@@ -33,13 +36,14 @@ use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{AppError, Outcome, Tx};
 
-/// The locked jobs of a transaction.
+/// The locked jobs of a transaction, with the changes applied to them.
 pub(super) struct LockedJobs {
     now: Timestamp,
     jobs: BTreeMap<JobId, Job>,
     counters: BTreeMap<SessionId, Counter>,
     budgets: BTreeMap<JobId, Budget>,
-    reserved: Vec<Reservation>,
+    /// Open reservations by job.
+    reserved: BTreeMap<JobId, Vec<Reservation>>,
     /// Spending limits of those intents that have one.
     purses: BTreeMap<IntentId, CostLimit>,
     /// Costs to record on the intents.
@@ -52,20 +56,6 @@ pub(super) struct LockedJobs {
     gone: Vec<ReservationId>,
     ended: Vec<JobId>,
     events: Vec<Stored>,
-}
-
-/// Snapshot of a job, restored if the domain rules refuse a change.
-pub(super) struct Before {
-    job: Job,
-    counter: Option<Counter>,
-    budgets: BTreeMap<JobId, Budget>,
-    reserved: Vec<Reservation>,
-    purse: Option<CostLimit>,
-    bills: Bills,
-    events: usize,
-    made: usize,
-    gone: usize,
-    ended: usize,
 }
 
 impl LockedJobs {
@@ -105,7 +95,10 @@ impl LockedJobs {
             !job.payers.is_empty() || job.intent_id.is_some_and(|intent| purses.contains_key(&intent))
         };
         let spending: Vec<JobId> = jobs.values().filter(counts).map(|job| job.id).collect();
-        let reserved = budgets::reserved(conn, &spending).await?;
+        let mut reserved: BTreeMap<JobId, Vec<Reservation>> = BTreeMap::new();
+        for one in budgets::reserved(conn, &spending).await? {
+            reserved.entry(one.job_id).or_default().push(one);
+        }
         Ok(Self {
             now,
             jobs,
@@ -153,135 +146,55 @@ impl LockedJobs {
         self.jobs.get(&id).ok_or_else(no_job)
     }
 
-    /// Returns a locked job for a change.
-    pub fn change(&mut self, id: JobId) -> Result<&mut Job, Refusal> {
-        self.touched.insert(id);
-        self.jobs.get_mut(&id).ok_or_else(no_job)
-    }
-
-    /// Remaining budget of the job itself.
-    pub fn remaining(&self, id: JobId) -> Budget {
-        self.budgets.get(&id).cloned().unwrap_or_default()
-    }
-
-    /// Takes a snapshot of the job before a change.
-    pub fn before(&self, id: JobId) -> Result<Before, Refusal> {
+    /// Begins a change of a locked job, which stays as it is until the change is applied.
+    pub fn change(&self, id: JobId) -> Result<JobChange, Refusal> {
         let job = self.job(id)?.clone();
-        Ok(Before {
-            counter: self.counters.get(&job.session_id).cloned(),
-            budgets: job
-                .payers
-                .iter()
-                .filter_map(|payer| Some((*payer, self.budgets.get(payer)?.clone())))
-                .collect(),
+        let counted = |payer: &JobId| Some((*payer, self.budgets.get(payer)?.clone()));
+        Ok(JobChange {
+            now: self.now,
+            counter: self.counters.get(&job.session_id).filter(|_| job.counted).cloned(),
+            budgets: job.payers.iter().filter_map(counted).collect(),
+            reserved: self.reserved.get(&id).cloned().unwrap_or_default(),
+            purse: job.intent_id.and_then(|intent| self.purses.get(&intent)).cloned(),
+            bills: Budget::default(),
+            touched: false,
+            numbered: false,
+            ended: false,
+            spent: BTreeSet::new(),
+            made: Vec::new(),
+            gone: Vec::new(),
+            events: Vec::new(),
             job,
-            purse: self.purse(id).cloned(),
-            bills: self.bills.clone(),
-            reserved: self.reserved.clone(),
-            events: self.events.len(),
-            made: self.made.len(),
-            gone: self.gone.len(),
-            ended: self.ended.len(),
         })
     }
 
-    /// Restores a snapshot.
-    pub fn restore(&mut self, before: Before) {
-        if let Some(counter) = before.counter {
-            self.counters.insert(before.job.session_id, counter);
+    /// Applies an accepted change.
+    pub fn apply(&mut self, change: JobChange) {
+        let job = change.job;
+        let id = job.id;
+        if change.touched {
+            self.touched.insert(id);
         }
-        self.budgets.extend(before.budgets);
-        if let Some((intent, purse)) = before.job.intent_id.zip(before.purse) {
+        if change.numbered {
+            self.counted.insert(job.session_id);
+        }
+        if change.ended {
+            self.ended.push(id);
+        }
+        if let Some(counter) = change.counter {
+            self.counters.insert(job.session_id, counter);
+        }
+        if let Some((intent, purse)) = job.intent_id.zip(change.purse) {
             self.purses.insert(intent, purse);
         }
-        self.bills = before.bills;
-        self.reserved = before.reserved;
-        self.events.truncate(before.events);
-        self.made.truncate(before.made);
-        self.gone.truncate(before.gone);
-        self.ended.truncate(before.ended);
-        self.jobs.insert(before.job.id, before.job);
-    }
-
-    /// Appends an event and assigns its numbers.
-    pub fn append(&mut self, id: JobId, kind: &str, ts: Timestamp, body: String, key: Option<String>) {
-        let feature = events::Kind::parse(kind).and_then(events::Kind::feature);
-        self.push(id, EVENT, Some(kind), feature, ts, body, key);
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "they are the columns of one row")]
-    fn push(
-        &mut self,
-        id: JobId,
-        type_: &str,
-        kind: Option<&str>,
-        feature: Option<&str>,
-        ts: Timestamp,
-        body: String,
-        event_key: Option<String>,
-    ) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        self.touched.insert(id);
-        job.last_seq += 1;
-        let counter = self.counters.get_mut(&job.session_id).filter(|_| job.counted);
-        let mut session_id = None;
-        match counter {
-            // The session has one number space; an event not sent to it repeats the last number
-            // (ARCP-W-9.1).
-            Some(counter) => {
-                let sent =
-                    feature.is_none_or(|feature| counter.features.iter().any(|known| known == feature));
-                if sent {
-                    counter.last_seq += 1;
-                    job.origin_seq = counter.last_seq;
-                    session_id = Some(job.session_id);
-                    self.counted.insert(job.session_id);
-                }
-            }
-            None if job.counted => job.origin_seq += 1,
-            None => job.origin_seq = job.last_seq,
-        }
-        self.events.push(Stored {
-            job_id: id,
-            job_seq: job.last_seq,
-            origin_seq: job.origin_seq,
-            session_id,
-            type_: type_.to_owned(),
-            kind: kind.map(str::to_owned),
-            ts,
-            body,
-            event_key,
-        });
-    }
-
-    /// Appends an event of the runtime itself.
-    pub fn say(&mut self, id: JobId, kind: &str, body: &Value) {
-        self.append(id, kind, self.now, body.to_string(), None);
-    }
-
-    /// Judges an operation of the job (ARCP §9.3).
-    pub fn may(&self, id: JobId, capability: &str, target: &str) -> Result<(), Refusal> {
-        may::operate(self.job(id)?, &self.payers(id), capability, target, self.now)?;
-        // A check of one counter concerns only that counter (ARCP-W-10.3).
-        self.purse(id).map_or(Ok(()), |purse| purse.require_left((capability == BUDGET).then_some(target)))
-    }
-
-    /// Records a refused operation as an event; if the lease has ended, the job ends as well (§9.5).
-    pub fn refuse(&mut self, id: JobId, call_id: Option<&str>, refusal: &Refusal) -> Outcome<()> {
-        if let Some(call) = call_id {
-            self.say(id, "tool_result", &refused_call(call, refusal.code.into(), &refusal.message));
-        }
-        if refusal.code == Code::LeaseExpired {
-            self.fail(id, Fault::LeaseExpired, &refusal.message, None, None)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the job to the queue.
-    pub fn requeue(&mut self, id: JobId) -> Result<(), Refusal> {
-        self.put_back_all(id);
-        self.change(id)?.give_back();
-        Ok(())
+        self.add_bills(&job, change.bills);
+        self.budgets.extend(change.budgets);
+        self.spent.extend(change.spent);
+        self.reserved.insert(id, change.reserved);
+        self.made.extend(change.made);
+        self.gone.extend(change.gone);
+        self.events.extend(change.events);
+        self.jobs.insert(id, job);
     }
 
     /// Records a change of the job in its intent's log.
@@ -299,7 +212,7 @@ impl LockedJobs {
         Ok(())
     }
 
-    /// Writes all changes; the caller commits.
+    /// Writes all applied changes; the caller commits.
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         log::insert(conn, &self.events).await?;
         let changed: Vec<&Job> = self.touched.iter().filter_map(|id| self.jobs.get(id)).collect();
@@ -324,7 +237,7 @@ impl LockedJobs {
         Ok(())
     }
 
-    /// Writes all changes, commits and wakes waiters.
+    /// Writes all applied changes, commits and wakes waiters.
     pub async fn conclude(&mut self, ctx: &Ctx, mut tx: Tx) -> Outcome<()> {
         self.save(ctx, &mut tx).await?;
         tx.commit().await?;

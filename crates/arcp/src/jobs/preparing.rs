@@ -65,7 +65,9 @@ async fn keep(
     let Some(shown) = credentials::store(&mut tx, made).await? else { return Ok(None) };
     take_place(ctx, &mut tx, &mut locked, job).await?;
     if let Some(by) = &by {
-        locked.say(by.parent, "delegate", &delegate_event(job));
+        let mut parent = locked.change(by.parent)?;
+        parent.say("delegate", &delegate_event(job));
+        locked.apply(parent);
     }
     locked.conclude(ctx, tx).await?;
     ctx.feed.wake(WakeKey::Work(job.agent.clone()));

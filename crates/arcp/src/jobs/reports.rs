@@ -8,10 +8,10 @@ use entente_domain::arcp::chunks;
 use entente_domain::arcp::chunks::{CHUNK_BYTES, ChunkFault};
 use entente_domain::arcp::credentials::redact;
 use entente_domain::arcp::faults::Fault;
-use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::events;
 use entente_domain::arcp::jobs::events::{Kind, Meaning};
 use entente_domain::arcp::jobs::wire::ResultPayload;
+use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::canonical::Digest;
 use entente_domain::clock::{self, Timestamp};
 use entente_domain::ids::JobId;
@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::claim_tokens::token_digest;
-use super::locked::LockedJobs;
+use super::locked::{JobChange, LockedJobs};
 use entente_kernel::Outcome;
 
 /// An event as sent by a worker.
@@ -125,6 +125,12 @@ impl Report {
         };
         events.iter().filter_map(|event| event.event_key.as_deref())
     }
+
+    /// Whether it reports the job's end once more: the first answer was lost and this is a retry.
+    fn repeats(&self, job: &Job) -> bool {
+        let What::End(end) = &self.what else { return false };
+        job.claim.as_ref().is_some_and(|claim| claim.token == self.token) && said_before(end, job.status)
+    }
 }
 
 /// A reported operation that the job may not perform.
@@ -186,33 +192,23 @@ fn check(index: usize, event: EventAsk) -> Result<Checked, Refusal> {
     Ok(Checked { kind: event.kind, ts, body, event_key: event.event_key, meaning })
 }
 
-/// Applies a report to a locked job; a refusal leaves the job unchanged.
-pub(super) fn report(
-    locked: &mut LockedJobs,
+/// Judges a report on a locked job, which stays as it is; returns the change to apply and the response.
+pub(super) fn judge(
+    locked: &LockedJobs,
     report: &Report,
     known: &HashSet<(JobId, String)>,
-) -> Outcome<Reported> {
-    let job = locked.job(report.job_id)?;
-    if let (What::End(end), Some(claim)) = (&report.what, &job.claim)
-        && claim.token == report.token
-        && said_before(end, job.status)
-    {
-        // The first answer was lost and this is a retry.
-        return Ok(told(locked, report.job_id, Vec::new()));
-    }
-    job.hold(&report.token, locked.now())?;
-    let before = locked.before(report.job_id)?;
-    let done = match &report.what {
-        What::Events(events) => keep(locked, report.job_id, events, known),
-        What::End(end) => finish(locked, report.job_id, end).map(|()| Vec::new()),
-    };
-    match done {
-        Ok(denied) => Ok(told(locked, report.job_id, denied)),
-        Err(failure) => {
-            locked.restore(before);
-            Err(failure)
+) -> Outcome<(JobChange, Reported)> {
+    let mut change = locked.change(report.job_id)?;
+    let mut denied = Vec::new();
+    if !report.repeats(change.job()) {
+        change.job().hold(&report.token, change.now())?;
+        match &report.what {
+            What::Events(events) => denied = keep(&mut change, events, known)?,
+            What::End(end) => finish(&mut change, end)?,
         }
     }
+    let reported = told(&change, denied);
+    Ok((change, reported))
 }
 
 fn said_before(end: &End, status: JobStatus) -> bool {
@@ -222,23 +218,23 @@ fn said_before(end: &End, status: JobStatus) -> bool {
     }
 }
 
-fn told(locked: &LockedJobs, id: JobId, denied: Vec<Denied>) -> Reported {
-    let Ok(job) = locked.job(id) else { return Reported::default() };
+fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
+    let job = change.job();
     Reported {
         last_seq: job.last_seq,
-        budget: locked.remaining(id),
+        budget: change.remaining(),
         cancel_requested: job.cancel.is_some(),
-        lease_expired: job.lease_expired(locked.now()),
+        lease_expired: job.lease_expired(change.now()),
         denied,
     }
 }
 
 fn keep(
-    locked: &mut LockedJobs,
-    id: JobId,
+    change: &mut JobChange,
     events: &[Checked],
     known: &HashSet<(JobId, String)>,
 ) -> Outcome<Vec<Denied>> {
+    let id = change.job().id;
     let mut denied = Vec::new();
     let mut kept: HashSet<&str> = HashSet::new();
     for (index, event) in events.iter().enumerate() {
@@ -248,7 +244,7 @@ fn keep(
             continue;
         }
         if let Some(chunk) = event.meaning.chunk() {
-            let job = locked.change(id)?;
+            let job = change.job_mut();
             if job.abandoned.iter().any(|old| old == chunk.result_id) {
                 let message = "This result_id was begun by an earlier attempt. Stream under the result_id of your claim.";
                 return Err(Refusal::field(Code::InvalidRequest, "result_id", "used", message).into());
@@ -256,24 +252,19 @@ fn keep(
             job.streamed =
                 Some(chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?);
         }
-        locked.append(
-            id,
-            &event.kind,
-            event.ts.unwrap_or(locked.now()),
-            event.body.clone(),
-            event.event_key.clone(),
-        );
+        let ts = event.ts.unwrap_or(change.now());
+        change.append(&event.kind, ts, event.body.clone(), event.event_key.clone());
         let (capability, target, call_id) = match &event.meaning {
             Meaning::Cost { currency, amount, reservation } => {
-                locked.charge(id, currency, *amount, reservation.as_deref())?;
+                change.charge(currency, *amount, reservation.as_deref())?;
                 continue;
             }
             Meaning::ToolCall { tool, call_id } => ("tool.call", tool, call_id),
             Meaning::Delegate { agent, call_id } => ("agent.delegate", agent, call_id),
             Meaning::Plain | Meaning::Chunk { .. } => continue,
         };
-        let Err(refusal) = locked.may(id, capability, target) else { continue };
-        locked.refuse(id, call_id.as_deref(), &refusal)?;
+        let Err(refusal) = change.may(capability, target) else { continue };
+        change.refuse(call_id.as_deref(), &refusal)?;
         let over = refusal.code == Code::LeaseExpired;
         denied.push(Denied { index, call_id: call_id.clone(), refusal });
         if over {
@@ -283,17 +274,17 @@ fn keep(
     Ok(denied)
 }
 
-fn finish(locked: &mut LockedJobs, id: JobId, end: &End) -> Outcome<()> {
-    let job = locked.job(id)?;
+fn finish(change: &mut JobChange, end: &End) -> Outcome<()> {
+    let job = change.job();
     if let Some(cancel) = &job.cancel {
         // The submitter was told of the cancellation, so the job ends as cancelled whatever the report says
         // (§7.4).
         let reason = cancel.reason.clone();
-        return locked.fail(id, Fault::Cancelled, &reason, None, None);
+        return change.fail(Fault::Cancelled, &reason, None, None);
     }
     match end {
         End::Error { code, message, retryable, details } => {
-            locked.fail(id, fault(code)?, message, *retryable, details.clone())
+            change.fail(fault(code)?, message, *retryable, details.clone())
         }
         End::Result { result, result_id, result_size, summary } => {
             if result.is_some() && result_id.is_some() {
@@ -303,17 +294,14 @@ fn finish(locked: &mut LockedJobs, id: JobId, end: &End) -> Outcome<()> {
                 .map_err(|fault| chunk_fault(&fault))?;
             let size = job.streamed.as_ref().map(|streamed| streamed.bytes);
             let inline = result.clone().or_else(|| result_id.is_none().then(null).flatten());
-            locked.finish(
-                id,
-                ResultPayload {
-                    final_status: JobStatus::Success,
-                    result: inline,
-                    result_id: result_id.clone(),
-                    result_size: size,
-                    summary: summary.clone(),
-                    completed_at: String::new(),
-                },
-            )
+            change.finish(ResultPayload {
+                final_status: JobStatus::Success,
+                result: inline,
+                result_id: result_id.clone(),
+                result_size: size,
+                summary: summary.clone(),
+                completed_at: String::new(),
+            })
         }
     }
 }

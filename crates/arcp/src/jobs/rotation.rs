@@ -59,7 +59,7 @@ async fn rotate_held(
     match put(ctx, id, token, credential, &rotation).await {
         Ok(done) => Ok(done),
         Err(failure) => {
-            rotation.undo(ctx).await?;
+            rotation.revoke_unused(ctx).await?;
             Err(failure)
         }
     }
@@ -73,12 +73,12 @@ async fn put(
     rotation: &Rotation,
 ) -> Outcome<Rotated> {
     let (mut tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    locked.job(id)?.hold(&token_digest(token), locked.now())?;
-    let job = locked.job(id)?.clone();
-    let now = locked.now();
-    let credential_shown = credentials::turn_over(&mut tx, rotation, &job, now).await?;
-    locked.say(id, "status", &rotated(credential));
-    let last_seq = locked.job(id)?.last_seq;
+    let mut change = locked.change(id)?;
+    change.job().hold(&token_digest(token), change.now())?;
+    let credential_shown = credentials::turn_over(&mut tx, rotation, change.job(), change.now()).await?;
+    change.say("status", &rotated(credential));
+    let last_seq = change.job().last_seq;
+    locked.apply(change);
     locked.conclude(ctx, tx).await?;
     ctx.state.provisioners.ring();
     tracing::debug!(job = %id, credential.id = %credential, "{ROTATED}");

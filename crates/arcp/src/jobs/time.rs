@@ -39,16 +39,18 @@ pub async fn expire_due(ctx: &Ctx, limit: i64) -> Outcome<u64> {
 
 async fn pass(ctx: &Ctx, id: JobId) -> Outcome<u64> {
     let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    let Ok(job) = locked.job(id) else { return Ok(0) };
-    let (due, job) = (job.due(locked.now()), job.clone());
+    let Ok(mut change) = locked.change(id) else { return Ok(0) };
+    let due = change.job().due(change.now());
     match due {
         // Another server was first, or the claim was extended: rewriting the row sets the real due time.
-        None => {
-            locked.change(id)?;
+        None => change.touch(),
+        Some(Due::Requeue) => change.requeue(),
+        Some(Due::End(fault)) => {
+            let message = why(change.job(), fault);
+            change.fail(fault, &message, None, None)?;
         }
-        Some(Due::Requeue) => locked.requeue(id)?,
-        Some(Due::End(fault)) => locked.fail(id, fault, &why(&job, fault), None, None)?,
     }
+    locked.apply(change);
     locked.conclude(ctx, tx).await?;
     Ok(u64::from(due.is_some()))
 }

@@ -17,7 +17,7 @@ use sqlx::PgConnection;
 use super::acceptance::{Submission, Submitted, accept, being_prepared};
 use super::locked::LockedJobs;
 use super::reading::conceal;
-use super::reports::{End, EventAsk, Report, Reported, report};
+use super::reports::{End, EventAsk, Report, Reported, judge};
 use super::writes::{self, Fresh};
 use super::{budgets, log, rows};
 use crate::Ctx;
@@ -62,6 +62,8 @@ impl BatchHandler for Working {
     type Command = Command;
     type Answer = Answer;
     type Memory = ();
+
+    fn memory(&self) {}
 
     fn lane(command: &Command) -> u64 {
         Batch::lane(command)
@@ -228,9 +230,10 @@ async fn apply(
     let mut answers: Vec<Answer> = Vec::with_capacity(commands.len());
     for command in commands {
         answers.push(match command {
-            Command::Report(one) => {
-                report(&mut locked, one, &keys).map(|reported| Done::Reported(Box::new(reported)))
-            }
+            Command::Report(report) => judge(&locked, report, &keys).map(|(change, reported)| {
+                locked.apply(change);
+                Done::Reported(Box::new(reported))
+            }),
             Command::Submit(submission) => match repeats.of(submission) {
                 Some(before) => before.map(Done::Submitted).map_err(AppError::from),
                 None => match accept(ctx, &mut tx, &mut locked, &asked.known, submission).await {

@@ -55,7 +55,7 @@ async fn tell(run: &BridgeRun<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
             prepared_envelopes.extend(admitted(run, &book, Source::Event(&source), prepared, &mut tx).await?);
         }
     }
-    let put = ingest::put(&ctx.aee, &mut tx, &mut Known::new(), &prepared_envelopes, now).await?;
+    let put = ingest::put(&ctx.aee, &mut tx, &mut Known::default(), &prepared_envelopes, now).await?;
     for refused in put.answers.iter().filter_map(|answer| answer.as_ref().err()) {
         // The task has already ended, or there is no mailbox for the report.
         tracing::debug!(bridge = name, error = %refused, "what became of a job was told to nobody");

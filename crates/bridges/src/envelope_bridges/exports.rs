@@ -69,7 +69,7 @@ async fn send_one(
     let prepared = prepared(run, export, message, task.as_deref())?;
     let (now, id, source) = (ctx.now(), prepared.envelope.id.clone(), message.id.to_string());
     let prepared = admitted(run, book, Source::Message(&source), prepared, &mut tx).await?;
-    let put = ingest::put(&ctx.aee, &mut tx, &mut Known::new(), prepared.as_slice(), now).await?;
+    let put = ingest::put(&ctx.aee, &mut tx, &mut Known::default(), prepared.as_slice(), now).await?;
     for refusal in put.answers.iter().filter_map(|answer| match answer {
         Err(AppError::Refused(refusal)) => Some(refusal),
         _ => None,

@@ -136,7 +136,8 @@ async fn refuse(
     let answer = admitted(run, &book, Source::Letter(&task.id), answer, &mut tx).await?;
     // Locks both mailboxes at once, in the global order: the answer's recipient, and this one.
     let own = [bridge.entity.as_str()];
-    let put = ingest::put_beside(&ctx.aee, &mut tx, &mut Known::new(), answer.as_slice(), &own, now).await?;
+    let mut known = Known::default();
+    let put = ingest::put_beside(&ctx.aee, &mut tx, &mut known, answer.as_slice(), &own, now).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
     rows::advance(&mut tx, run.kept, &at.place).await?;
     tx.commit().await?;

@@ -1,38 +1,31 @@
 //! Access to a channel: the channel as one agent may see it, and the intent that it belongs to. Every operation on a
 //! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once (`messages/writer/`).
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
-
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::openintent::channels::{Channel, ChannelStatus};
 use entente_domain::openintent::messages::Viewer;
+use entente_runtime::cache::Cache;
+use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 
 use crate::access::membership;
 use crate::channels::load;
 use crate::{Caller, Ctx, Outcome, not_found};
 
-/// Maximum number of channels in the cache.
+/// Maximum number of channels in the cache; the least recently used one is dropped.
 const CAPACITY: usize = 100_000;
 
 /// Cache of the intent of each channel, which never changes; entries are therefore never outdated.
-#[derive(Debug, Default)]
-pub struct ChannelIntentCache(RwLock<HashMap<ChannelId, IntentId>>);
+#[derive(Debug)]
+pub struct ChannelIntentCache(Cache<ChannelId, IntentId>);
 
 impl ChannelIntentCache {
-    fn get(&self, channel: ChannelId) -> Option<IntentId> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&channel).copied()
-    }
-
-    fn put(&self, channel: ChannelId, intent: IntentId) {
-        let mut channel_intents = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if channel_intents.len() >= CAPACITY {
-            channel_intents.clear();
-        }
-        channel_intents.insert(channel, intent);
+    /// Creates an empty cache.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Self(Cache::new("channel_intents", CAPACITY, metrics))
     }
 }
 
@@ -91,7 +84,7 @@ pub async fn visit(
 /// # Errors
 /// Fails if the channel does not exist.
 pub async fn home(ctx: &Ctx, id: ChannelId) -> Outcome<IntentId> {
-    if let Some(intent) = ctx.channel_intents.get(id) {
+    if let Some(intent) = ctx.channel_intents.0.get(&id) {
         return Ok(intent);
     }
     let found = sqlx::query_scalar!(
@@ -102,6 +95,6 @@ pub async fn home(ctx: &Ctx, id: ChannelId) -> Outcome<IntentId> {
     .fetch_optional(&ctx.pool)
     .await?;
     let intent = IntentId::from(found.ok_or_else(|| not_found("channel"))?);
-    ctx.channel_intents.put(id, intent);
+    ctx.channel_intents.0.put(id, intent);
     Ok(intent)
 }

@@ -3,25 +3,33 @@
 //! A turn is derived from the log (`entente_domain::openintent::intents::replay`) and never stored. The last version of each
 //! followed intent is cached, so that following costs one step of replay per event.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::Event;
 use entente_domain::openintent::intents::{CHANGES, Intent, StateChange, replay};
+use entente_runtime::cache::Cache;
+use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 
 use crate::audit::events;
 use crate::{AppError, Outcome};
 
-/// Maximum number of cached intents; each takes the size of its state.
+/// Maximum number of cached intents, each of which takes the size of its state; the least recently used one is
+/// dropped.
 const REMEMBERED: usize = 256;
 
 /// Cache of the last known version of followed intents.
-#[derive(Debug, Default)]
-pub struct StateChanges(Mutex<HashMap<IntentId, Intent>>);
+#[derive(Debug)]
+pub struct StateChanges(Cache<IntentId, Intent>);
 
 impl StateChanges {
+    /// Creates an empty cache.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Self(Cache::new("followed_intents", REMEMBERED, metrics))
+    }
+
     /// Returns the turn of an event; `None` for events that do not change their intent.
     pub(crate) async fn of(
         &self,
@@ -33,8 +41,9 @@ impl StateChanges {
             return Ok(None);
         }
         let version = event.payload.get("version").and_then(serde_json::Value::as_i64).unwrap_or(0);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&event.intent_id).cloned();
-        let before = match known.filter(|intent| intent.version + 1 == version) {
+        let known =
+            self.0.find(&event.intent_id, |intent| (intent.version + 1 == version).then(|| intent.clone()));
+        let before = match known {
             Some(intent) => Some(intent),
             None => before(conn, event).await?,
         };
@@ -42,11 +51,7 @@ impl StateChanges {
         let old_state = before.state.clone();
         let after = replay(Some(before), event).map_err(AppError::Inconsistent)?;
         let Some(intent) = after else { return Ok(None) };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(event.intent_id, intent.clone());
+        self.0.put(event.intent_id, intent.clone());
         Ok(Some(Arc::new(StateChange { old_state, intent })))
     }
 }

@@ -109,7 +109,7 @@ impl Feed {
 
     /// Whether anybody follows all intents.
     pub fn globally_followed(&self) -> bool {
-        Arc::strong_count(&self.global) > 1
+        self.global.is_followed()
     }
 
     /// Resolves at a commit while all intents are followed, or when somebody starts to follow them.
@@ -219,6 +219,7 @@ impl Feed {
         let mut followed = Vec::new();
         for shard in &self.intents {
             let mut topics = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only followers own a topic: one without an owner is followed by nobody.
             topics.retain(|_, topic| topic.strong_count() > 0);
             followed.extend(topics.keys().copied());
         }

@@ -99,12 +99,14 @@ impl Stream {
                 let mut conn = ctx.pool.acquire().await?;
                 portfolios::require(&mut conn, &caller, portfolio).await?;
                 drop(conn);
-                return Self::everywhere(ctx, Sight::new(caller, View::Portfolio(portfolio)), resume).await;
+                let sight = Sight::lasting(caller, View::Portfolio(portfolio), &ctx.metrics);
+                return Self::everywhere(ctx, sight, resume).await;
             }
             Subject::Agent | Subject::All => {
                 caller.require(Scope::ChannelsRead)?;
                 let view = if subject == Subject::Agent { View::Agent } else { View::All };
-                return Self::everywhere(ctx, Sight::new(caller, view), resume).await;
+                let sight = Sight::lasting(caller, view, &ctx.metrics);
+                return Self::everywhere(ctx, sight, resume).await;
             }
         };
         let mut conn = ctx.pool.acquire().await?;
@@ -127,7 +129,8 @@ impl Stream {
         };
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
-        Ok(Self::new(Source::IntentLog { follower, intent }, Sight::new(caller, view)))
+        let sight = Sight::lasting(caller, view, &ctx.metrics);
+        Ok(Self::new(Source::IntentLog { follower, intent }, sight))
     }
 
     /// Opens a stream over all intents.

@@ -55,6 +55,12 @@ impl<P: Copy + Ord> Topic<P> {
         Follower { position, changed: topic.changed.subscribe(), topic: Arc::clone(topic) }
     }
 
+    /// Whether anybody follows the topic.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.changed.receiver_count() > 0
+    }
+
     /// Publishes that `position` directly follows `previous` in the log, with its frame if it was kept.
     ///
     /// Publishing a known position again has no effect; publishing after a gap makes followers read from the

@@ -108,15 +108,21 @@ async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Shut>> {
     }
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     let grant = ctx.grants.remember(digest, grant);
-    if ctx.grants.seen() != seen {
-        // Keys changed during verification. This one may be among them, and was not cached yet when the
-        // changed keys were evicted.
-        let mut connection = ctx.pool.acquire().await?;
-        let current = find_by_public_ids(&mut connection, &[&public_id]).await?.pop();
-        let change = current.map_or(i64::MAX, |found| found.changed_seq);
-        ctx.grants.forget(&HashMap::from([(public_id, change)]));
-    }
+    check_again(ctx, &public_id, seen).await?;
     Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Shut::over(&grant.key)) })
+}
+
+/// Voids the grants of a key if it changed since the latest change was `seen`.
+///
+/// Keys that changed during verification were not cached yet when the changed keys were evicted.
+async fn check_again(ctx: &Ctx, public_id: &str, seen: i64) -> Outcome<()> {
+    if ctx.grants.seen() != seen {
+        let mut connection = ctx.pool.acquire().await?;
+        let current = find_by_public_ids(&mut connection, &[public_id]).await?.pop();
+        let change = current.map_or(i64::MAX, |found| found.changed_seq);
+        ctx.grants.forget(&HashMap::from([(public_id.to_owned(), change)]));
+    }
+    Ok(())
 }
 
 /// Whether the presented secret is that of the stored key.
@@ -159,13 +165,17 @@ pub async fn of_token(ctx: &Ctx, token: &str, from: Option<IpAddr>) -> Outcome<A
 /// # Errors
 /// A database error.
 pub async fn of_key(ctx: &Ctx, public_id: &str) -> Outcome<Option<Arc<Grant>>> {
+    let seen = ctx.grants.seen();
     let mut connection = ctx.pool.acquire().await?;
     let found = find_by_public_ids(&mut connection, &[public_id]).await?.pop();
+    drop(connection);
     let Some(found) = found.filter(|found| found.key.in_force(ctx.now())) else { return Ok(None) };
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
-    // Cached under a random digest that no client can present, so that a revocation reaches it.
+    // Under a random digest that no client can present.
     let nobodys = [ctx.chance.bits(), ctx.chance.bits()].map(u128::to_be_bytes).concat();
-    Ok(Some(ctx.grants.remember(sha256(nobodys), grant)))
+    ctx.grants.follow(sha256(nobodys), &grant);
+    check_again(ctx, public_id, seen).await?;
+    Ok(Some(grant).filter(|grant| grant.in_force(ctx.now())))
 }
 
 /// Returns the grant of a signed token without the token, from its principal and expiry; `None` if it

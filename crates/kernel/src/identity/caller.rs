@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use entente_domain::canonical::Digest;
@@ -16,13 +16,15 @@ use entente_domain::identity::principals::{Author, PrincipalKind, check_name};
 use entente_domain::rate::{Allowance, Verdict, judge};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
+use entente_runtime::cache::OwnedCache;
+use entente_runtime::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::turnstile::Turnstile;
 use crate::refused::Watch;
 use crate::shares::{OpenRequest, Share, StreamPermit};
 
-/// Maximum number of cached keys, verified and refused ones together.
+/// Maximum number of cached keys that were verified, and of refused ones; the least recently used one is dropped.
 const REMEMBERED: usize = 20_000;
 
 /// How long a refused key is rejected without a look-up: long enough to blunt guessing, and short enough that
@@ -104,16 +106,36 @@ pub enum Memory {
     Refused,
 }
 
+/// The cached keys, by their SHA-256. Refused ones have a cache of their own: whoever guesses keys must not push out
+/// verified ones, and with them their rates.
 #[derive(Debug)]
-enum Remembered {
-    Verified(Arc<Grant>),
-    Refused(Instant),
+struct Known {
+    verified: OwnedCache<Digest, Arc<Grant>>,
+    /// Grants outside the cache that a request, an open stream or a resumed session may still hold: a revocation must
+    /// reach them, and the key must not get a second rate. Their owners keep them; the next look at all keys removes
+    /// those that nobody holds.
+    held: HashMap<Digest, Weak<Grant>>,
+    /// When each key was refused.
+    refused: OwnedCache<Digest, Instant>,
 }
 
-/// The server's key cache, by the SHA-256 of the presented key.
-#[derive(Debug, Default)]
+impl Known {
+    fn insert(&mut self, presented: Digest, grant: Arc<Grant>) {
+        self.held.remove(&presented);
+        if let Some((other, dropped)) = self.verified.put(presented, grant) {
+            let held = Arc::downgrade(&dropped);
+            let unheld = Arc::into_inner(dropped);
+            if unheld.is_none() {
+                self.held.insert(other, held);
+            }
+        }
+    }
+}
+
+/// The server's key cache.
+#[derive(Debug)]
 pub struct Grants {
-    known: RwLock<HashMap<Digest, Remembered>>,
+    known: Mutex<Known>,
     /// The latest change of keys known to this server.
     seen: AtomicI64,
     /// The queue for checking passwords.
@@ -125,13 +147,39 @@ pub struct Grants {
 }
 
 impl Grants {
+    /// Creates an empty cache.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        let known = Known {
+            verified: OwnedCache::new("keys", REMEMBERED, metrics),
+            held: HashMap::new(),
+            refused: OwnedCache::new("refused_keys", REMEMBERED, metrics),
+        };
+        Self {
+            known: Mutex::new(known),
+            seen: AtomicI64::new(0),
+            passwords: Turnstile::default(),
+            old_keys: Turnstile::default(),
+            watch: Watch::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the cache entry of a presented key; `None` when it has to be looked up.
     #[must_use]
     pub fn recall(&self, presented: &Digest) -> Option<Memory> {
-        match self.known.read().unwrap_or_else(PoisonError::into_inner).get(presented)? {
-            Remembered::Verified(grant) => Some(Memory::Verified(Arc::clone(grant))),
-            Remembered::Refused(at) => (at.elapsed() < REFUSED_FOR).then_some(Memory::Refused),
+        let mut known = self.lock();
+        if let Some(grant) = known.verified.get(presented) {
+            return Some(Memory::Verified(Arc::clone(grant)));
         }
+        if let Some(grant) = known.held.get(presented).and_then(Weak::upgrade) {
+            known.insert(*presented, Arc::clone(&grant));
+            return Some(Memory::Verified(grant));
+        }
+        known.refused.find(presented, |at| (at.elapsed() < REFUSED_FOR).then_some(Memory::Refused))
     }
 
     /// Caches a verified key, and returns the grant to use.
@@ -139,34 +187,41 @@ impl Grants {
     /// Two first requests that verify a key at once get the same grant: a second one would have limits and a
     /// rate of its own, and no revocation would reach it.
     pub fn remember(&self, presented: Digest, grant: Arc<Grant>) -> Arc<Grant> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Remembered::Verified(there)) = known.get(&presented) {
+        let mut known = self.lock();
+        let cached = known.verified.peek(&presented).cloned();
+        if let Some(there) = cached.or_else(|| known.held.get(&presented)?.upgrade()) {
             if there.changed_seq >= grant.changed_seq {
-                return Arc::clone(there);
+                return there;
             }
             there.void.cancel();
         }
-        insert(&mut known, presented, Remembered::Verified(Arc::clone(&grant)));
+        known.refused.remove(&presented);
+        known.insert(presented, Arc::clone(&grant));
         grant
+    }
+
+    /// Lets a revocation reach a grant that its owner keeps and no request looks up.
+    pub fn follow(&self, presented: Digest, grant: &Arc<Grant>) {
+        self.lock().held.insert(presented, Arc::downgrade(grant));
     }
 
     /// Caches that a key was refused.
     pub fn refuse(&self, presented: Digest) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        insert(&mut known, presented, Remembered::Refused(Instant::now()));
+        let _dropped = self.lock().refused.put(presented, Instant::now());
     }
 
     /// Evicts keys that changed since they were verified, by their public ids, and voids their grants.
     pub fn forget(&self, changed: &HashMap<String, i64>) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, what| {
-            let Remembered::Verified(grant) = what else { return true };
+        let keeps = |grant: &Grant| {
             let kept = changed.get(&grant.key.public_id).is_none_or(|change| *change <= grant.changed_seq);
             if !kept {
                 grant.void.cancel();
             }
             kept
-        });
+        };
+        let mut known = self.lock();
+        known.verified.retain(|_, grant| keeps(grant));
+        known.held.retain(|_, grant| grant.upgrade().is_some_and(|grant| keeps(&grant)));
     }
 
     /// Returns the latest change of keys known to this server.
@@ -181,30 +236,20 @@ impl Grants {
 
     /// Returns when each key was last used, for keys used since the last call.
     pub fn take_uses(&self) -> Vec<(uuid::Uuid, Timestamp)> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let uses = known.values().filter_map(|what| match what {
-            Remembered::Verified(grant) => {
-                let used = grant.used_at.swap(0, Ordering::AcqRel);
-                let at = chrono::DateTime::from_timestamp_micros(used)?;
-                (used != 0).then_some((grant.key.id.uuid(), at))
-            }
-            Remembered::Refused(_) => None,
+        let take_use = |grant: &Grant| {
+            let used = grant.used_at.swap(0, Ordering::AcqRel);
+            let at = chrono::DateTime::from_timestamp_micros(used)?;
+            (used != 0).then_some((grant.key.id.uuid(), at))
+        };
+        let mut known = self.lock();
+        let mut uses: Vec<_> = known.verified.values().filter_map(|grant| take_use(grant)).collect();
+        known.held.retain(|_, grant| {
+            let held = grant.upgrade();
+            uses.extend(held.as_deref().and_then(take_use));
+            held.is_some()
         });
-        uses.collect()
+        uses
     }
-}
-
-fn insert(known: &mut HashMap<Digest, Remembered>, presented: Digest, what: Remembered) {
-    if known.len() >= REMEMBERED {
-        known.retain(|_, what| matches!(what, Remembered::Verified(_)));
-    }
-    if known.len() >= REMEMBERED {
-        // More keys in use than the cache holds: evict instead of growing without bound. Grants held by an
-        // open stream or a request stay, so that a revocation still reaches them; the number of connections
-        // bounds them.
-        known.retain(|_, what| matches!(what, Remembered::Verified(grant) if Arc::strong_count(grant) > 1));
-    }
-    known.insert(presented, what);
 }
 
 /// The caller of a request.

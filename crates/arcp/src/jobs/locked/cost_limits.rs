@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::LockedJobs;
+use super::{JobChange, LockedJobs};
 use crate::Ctx;
 use entente_kernel::costs;
 use entente_kernel::{AppError, Outcome};
@@ -114,44 +114,44 @@ async fn set_aside(conn: &mut PgConnection, intents: &[IntentId]) -> Outcome<Vec
 /// Costs to record on intents, by intent, job and unit.
 pub(super) type Bills = BTreeMap<(IntentId, JobId, String), Amount>;
 
-impl LockedJobs {
-    /// Spending of the job's intent, if that has a limit.
-    pub(super) fn purse(&self, id: JobId) -> Option<&CostLimit> {
-        self.purses.get(&self.jobs.get(&id)?.intent_id?)
-    }
-
-    fn purse_mut(&mut self, id: JobId) -> Option<&mut CostLimit> {
-        self.purses.get_mut(&self.jobs.get(&id)?.intent_id?)
-    }
-
+impl JobChange {
     /// Adds a cost to the job's intent, even beyond the limit: the money is already spent.
-    pub(super) fn bill(&mut self, id: JobId, unit: &str, cost: Amount) {
-        let Some(intent) = self.jobs.get(&id).and_then(|job| job.intent_id) else { return };
-        if cost == Amount::ZERO {
+    pub(super) fn bill(&mut self, unit: &str, cost: Amount) {
+        if self.job.intent_id.is_none() || cost == Amount::ZERO {
             return;
         }
-        if let Some(purse) = self.purses.get_mut(&intent) {
+        if let Some(purse) = self.purse.as_mut() {
             CostLimit::add(&mut purse.spent, unit, cost);
         }
-        let sum = self.bills.entry((intent, id, unit.to_owned())).or_insert(Amount::ZERO);
-        *sum = *sum + cost;
+        CostLimit::add(&mut self.bills, unit, cost);
     }
 
     /// Reserves amounts of the intent as well.
-    pub(super) fn earmark(&mut self, id: JobId, amounts: &Budget) -> Result<(), Refusal> {
-        let Some(purse) = self.purse_mut(id) else { return Ok(()) };
+    pub(super) fn earmark(&mut self, amounts: &Budget) -> Result<(), Refusal> {
+        let Some(purse) = self.purse.as_mut() else { return Ok(()) };
         purse.require_room(amounts)?;
         amounts.0.iter().for_each(|(unit, amount)| CostLimit::add(&mut purse.reserved, unit, *amount));
         Ok(())
     }
 
     /// Releases reserved amounts of the intent.
-    pub(super) fn unmark(&mut self, id: JobId, amounts: &Budget) {
-        let Some(purse) = self.purse_mut(id) else { return };
+    pub(super) fn unmark(&mut self, amounts: &Budget) {
+        let Some(purse) = self.purse.as_mut() else { return };
         for (unit, amount) in &amounts.0 {
             if let Some(sum) = purse.reserved.0.get_mut(unit) {
                 *sum = *sum - *amount;
             }
+        }
+    }
+}
+
+impl LockedJobs {
+    /// Adds the costs of an applied change.
+    pub(super) fn add_bills(&mut self, job: &Job, bills: Budget) {
+        let Some(intent) = job.intent_id else { return };
+        for (unit, cost) in bills.0 {
+            let sum = self.bills.entry((intent, job.id, unit)).or_insert(Amount::ZERO);
+            *sum = *sum + cost;
         }
     }
 

@@ -6,28 +6,26 @@ use entente_domain::arcp::jobs::wire::{ErrorPayload, ResultPayload};
 use entente_domain::arcp::jobs::{Transition, ended_by, transition};
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::principals::SYSTEM;
-use entente_domain::ids::JobId;
 use entente_domain::log::events::Kind;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
-use super::{LockedJobs, over};
+use super::{JobChange, LockedJobs, over};
 use crate::Ctx;
 use crate::credentials;
 use entente_kernel::Outcome;
 use entente_kernel::channels;
 
-impl LockedJobs {
+impl JobChange {
     /// Ends the job with a result.
-    pub fn finish(&mut self, id: JobId, result: ResultPayload) -> Outcome<()> {
+    pub fn finish(&mut self, result: ResultPayload) -> Outcome<()> {
         let payload = ResultPayload { completed_at: rfc3339(self.now), ..result };
-        self.end(id, Transition::Finished, "job.result", serde_json::to_string(&payload)?)
+        self.end(Transition::Finished, "job.result", serde_json::to_string(&payload)?)
     }
 
     /// Ends the job with a fault.
     pub fn fail(
         &mut self,
-        id: JobId,
         fault: Fault,
         message: &str,
         retryable: Option<bool>,
@@ -44,21 +42,23 @@ impl LockedJobs {
             details,
             completed_at: rfc3339(self.now),
         };
-        self.end(id, Transition::Failed(fault), "job.error", serde_json::to_string(&payload)?)
+        self.end(Transition::Failed(fault), "job.error", serde_json::to_string(&payload)?)
     }
 
-    fn end(&mut self, id: JobId, turn: Transition, type_: &str, payload: String) -> Outcome<()> {
+    fn end(&mut self, turn: Transition, type_: &str, payload: String) -> Outcome<()> {
         let now = self.now;
-        self.put_back_all(id);
-        let job = self.change(id)?;
+        self.put_back_all();
+        let job = self.job_mut();
         job.status = transition(job.status, turn).ok_or_else(over)?;
         // The claim stays stored, so that a result sent twice is recognised.
         job.ended_at = Some(now);
-        self.push(id, type_, None, None, now, payload, None);
-        self.ended.push(id);
+        self.push(type_, None, None, now, payload, None);
+        self.ended = true;
         Ok(())
     }
+}
 
+impl LockedJobs {
     /// Writes the consequences: events in the intents' logs, closed channels, revoked credentials.
     pub(super) async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
         if self.ended.is_empty() {

@@ -11,7 +11,8 @@ use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::{LockedJobs, Reservation};
+use super::{JobChange, LockedJobs};
+use crate::jobs::budgets::Reservation;
 
 /// Maximum number of open reservations of a job: its operations under way.
 const RESERVATIONS: usize = 1_000;
@@ -20,7 +21,8 @@ impl LockedJobs {
     /// Budget available to a child: per currency, the least that the job or an ancestor has left.
     pub fn available(&self, id: JobId) -> Budget {
         let mut least: BTreeMap<String, Amount> = BTreeMap::new();
-        for budget in self.payers(id) {
+        let payers = self.jobs.get(&id).map(|job| job.payers.as_slice()).unwrap_or_default();
+        for budget in payers.iter().filter_map(|payer| self.budgets.get(payer)) {
             for (currency, left) in &budget.0 {
                 let known = least.entry(currency.clone()).or_insert(*left);
                 *known = (*known).min(*left);
@@ -28,36 +30,26 @@ impl LockedJobs {
         }
         Budget(least)
     }
+}
 
-    /// Counters that the job's costs are charged to.
-    pub(super) fn payers(&self, id: JobId) -> Vec<&Budget> {
-        let payers = self.jobs.get(&id).map(|job| job.payers.as_slice()).unwrap_or_default();
-        payers.iter().filter_map(|payer| self.budgets.get(payer)).collect()
-    }
-
+impl JobChange {
     /// Charges a cost to the job and its ancestors, and reports the remaining budget (§9.6).
     ///
     /// The named reservation is put back first.
-    pub fn charge(
-        &mut self,
-        id: JobId,
-        currency: &str,
-        cost: Amount,
-        reservation: Option<&str>,
-    ) -> Result<(), Refusal> {
+    pub fn charge(&mut self, currency: &str, cost: Amount, reservation: Option<&str>) -> Result<(), Refusal> {
         if let Some(named) = reservation {
-            self.put_back(id, named)?;
+            self.put_back(named)?;
         }
         // The reservation is back; this is the actual cost.
-        self.bill(id, currency, cost);
+        self.bill(currency, cost);
         let mut own = None;
-        for payer in self.job(id)?.payers.clone() {
-            let Some(budget) = self.budgets.get_mut(&payer) else { continue };
+        for payer in &self.job.payers {
+            let Some(budget) = self.budgets.get_mut(payer) else { continue };
             let left = budget.charge(currency, cost)?;
             if left.is_some() {
-                self.spent.insert(payer);
+                self.spent.insert(*payer);
             }
-            if payer == id {
+            if *payer == self.job.id {
                 own = left;
             }
         }
@@ -65,7 +57,7 @@ impl LockedJobs {
             let left = numbers(&Budget(BTreeMap::from([(currency.to_owned(), left)])));
             let body =
                 json!({ "name": "cost.budget.remaining", "value": left.get(currency), "unit": currency });
-            self.say(id, "metric", &body);
+            self.say("metric", &body);
         }
         Ok(())
     }
@@ -75,61 +67,53 @@ impl LockedJobs {
     /// A repeated call with the same amounts gets its existing reservation: its first answer was lost.
     pub fn reserve(
         &mut self,
-        id: JobId,
         reservation: ReservationId,
         amounts: &Budget,
         call_id: Option<&str>,
     ) -> Result<ReservationId, Refusal> {
-        let attempt = self.job(id)?.attempt;
+        let attempt = self.job.attempt;
         let same = |one: &&Reservation| {
-            one.job_id == id
-                && one.attempt == attempt
-                && one.call_id.as_deref() == call_id
-                && one.amounts == *amounts
+            one.attempt == attempt && one.call_id.as_deref() == call_id && one.amounts == *amounts
         };
         if call_id.is_some()
             && let Some(before) = self.reserved.iter().find(same)
         {
             return Ok(before.id);
         }
-        if self.reserved.iter().filter(|one| one.job_id == id).count() >= RESERVATIONS {
+        if self.reserved.len() >= RESERVATIONS {
             let message =
                 format!("The job has {RESERVATIONS} reservations open. Settle some, or let them go.");
             return Err(Refusal::field(Code::InvalidRequest, "reserve", "too_many", message));
         }
-        let payers = self.job(id)?.payers.clone();
-        let mut after = Vec::new();
         for currency in amounts.0.keys() {
             // For a job without a budget of its own, the intent's limit applies.
-            if self.purse(id).is_none()
-                && !payers
-                    .iter()
-                    .any(|payer| self.budgets.get(payer).is_some_and(|b| b.0.contains_key(currency)))
-            {
+            if self.purse.is_none() && !self.payers().iter().any(|budget| budget.0.contains_key(currency)) {
                 return Err(may::spent(currency));
             }
         }
-        for payer in payers {
-            let Some(budget) = self.budgets.get(&payer) else { continue };
+        let mut after = Vec::new();
+        for payer in &self.job.payers {
+            let Some(budget) = self.budgets.get(payer) else { continue };
             let counted = |(currency, _): &(&String, &Amount)| budget.0.contains_key(*currency);
             let mine = amounts.0.iter().filter(counted).map(|(c, a)| (c.clone(), *a)).collect();
             let mut next = budget.clone();
             next.reserve(&Budget(mine)).map_err(|currency| may::spent(&currency))?;
-            after.push((payer, next));
+            after.push((*payer, next));
         }
-        self.earmark(id, amounts)?;
+        self.earmark(amounts)?;
         self.spent.extend(after.iter().map(|(payer, _)| *payer));
         self.budgets.extend(after);
         let call_id = call_id.map(str::to_owned);
-        let made = Reservation { id: reservation, job_id: id, attempt, amounts: amounts.clone(), call_id };
+        let made =
+            Reservation { id: reservation, job_id: self.job.id, attempt, amounts: amounts.clone(), call_id };
         self.reserved.push(made.clone());
         self.made.push(made);
         Ok(reservation)
     }
 
     /// Puts a reservation back.
-    pub fn put_back(&mut self, id: JobId, named: &str) -> Result<(), Refusal> {
-        let place = self.reserved.iter().position(|one| one.job_id == id && one.id.to_string() == named);
+    pub fn put_back(&mut self, named: &str) -> Result<(), Refusal> {
+        let place = self.reserved.iter().position(|one| one.id.to_string() == named);
         let place = place.ok_or_else(|| {
             let message = "No such reservation of this job: it was settled or let go already. Report the cost without it.";
             Refusal::field(Code::InvalidRequest, "reservation_id", "unknown", message)
@@ -140,25 +124,22 @@ impl LockedJobs {
     }
 
     fn give_back(&mut self, reservation: &Reservation) {
-        self.unmark(reservation.job_id, &reservation.amounts);
-        let payers = self.jobs.get(&reservation.job_id).map(|job| job.payers.clone()).unwrap_or_default();
-        for payer in payers {
-            let Some(budget) = self.budgets.get_mut(&payer) else { continue };
+        self.unmark(&reservation.amounts);
+        for payer in &self.job.payers {
+            let Some(budget) = self.budgets.get_mut(payer) else { continue };
             for (currency, amount) in &reservation.amounts.0 {
                 if let Some(left) = budget.0.get_mut(currency) {
                     *left = *left + *amount;
-                    self.spent.insert(payer);
+                    self.spent.insert(*payer);
                 }
             }
         }
         self.gone.push(reservation.id);
     }
 
-    /// Puts back all reservations of a job after the loss of its worker or its end.
-    pub(super) fn put_back_all(&mut self, id: JobId) {
-        let (mine, others) = std::mem::take(&mut self.reserved).into_iter().partition(|one| one.job_id == id);
-        self.reserved = others;
-        let mine: Vec<Reservation> = mine;
-        mine.iter().for_each(|reservation| self.give_back(reservation));
+    /// Puts back all reservations of the job after the loss of its worker or its end.
+    pub(super) fn put_back_all(&mut self) {
+        let reserved = std::mem::take(&mut self.reserved);
+        reserved.iter().for_each(|reservation| self.give_back(reservation));
     }
 }

@@ -1,8 +1,6 @@
 //! Visibility: which records one caller sees at a given moment. Streams use it, and so do deliveries to webhook
 //! receivers (`fanout.rs`).
 
-use std::collections::HashMap;
-
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
@@ -10,6 +8,8 @@ use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
 use entente_domain::log::events::{Event, Kind};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::messages::{Message, MessageStatus, Viewer};
+use entente_runtime::cache::OwnedCache;
+use entente_runtime::metrics::Metrics;
 
 use super::End;
 use super::members::Members;
@@ -19,7 +19,7 @@ use crate::channels::access::visit;
 use crate::log::Record;
 use crate::{AppError, Caller, Ctx, Outcome};
 
-/// Maximum number of cached memberships.
+/// Maximum number of cached memberships; the least recently used one is dropped.
 const MEMBERSHIPS: usize = 10_000;
 
 /// The part of all records that is looked at.
@@ -44,16 +44,24 @@ pub struct Sight {
     pub caller: Caller,
     pub(super) view: View,
     /// The caller's membership in each intent seen so far.
-    memberships: HashMap<IntentId, Option<Membership>>,
+    memberships: OwnedCache<IntentId, Option<Membership>>,
     /// Members of the followed portfolio.
     pub(super) members: Members,
 }
 
 impl Sight {
-    /// Creates a view without cached memberships.
+    /// Creates a view without cached memberships, for a few records: no metric shows its cache.
     #[must_use]
     pub fn new(caller: Caller, view: View) -> Self {
-        Self { caller, view, memberships: HashMap::new(), members: Members::default() }
+        let memberships = OwnedCache::uncounted(MEMBERSHIPS);
+        Self { caller, view, memberships, members: Members::default() }
+    }
+
+    /// Creates a view that lasts, without cached memberships.
+    #[must_use]
+    pub fn lasting(caller: Caller, view: View, metrics: &Metrics) -> Self {
+        let memberships = OwnedCache::new("memberships", MEMBERSHIPS, metrics);
+        Self { caller, view, memberships, members: Members::default() }
     }
 
     /// Like [`Self::shows`], for a record that was passed to [`Self::notice`] before; a view that has ended sees
@@ -144,8 +152,9 @@ impl Sight {
                 .as_ref()
                 .is_none_or(|membership| membership.access.until.is_none_or(|until| until > now))
         };
-        if let Some(membership) = self.memberships.get(&intent).filter(|membership| valid(membership)) {
-            return Ok(membership.clone());
+        let cached = |membership: &Option<Membership>| valid(membership).then(|| membership.clone());
+        if let Some(membership) = self.memberships.find(&intent, cached) {
+            return Ok(membership);
         }
         // Rarely awaited futures are boxed, so that a waiting stream stays small.
         let look = async {
@@ -159,16 +168,13 @@ impl Sight {
 
     /// Caches the caller's membership in an intent.
     pub fn learn(&mut self, intent: IntentId, membership: Option<Membership>) {
-        if self.memberships.len() >= MEMBERSHIPS {
-            self.memberships.clear();
-        }
-        self.memberships.insert(intent, membership);
+        self.memberships.put(intent, membership);
     }
 
     /// Returns whether the caller's membership in an intent must be loaded.
     #[must_use]
     pub fn asks_for(&self, intent: IntentId) -> bool {
-        intent != IntentId::SYSTEM && !self.memberships.contains_key(&intent) && self.may_have(intent)
+        intent != IntentId::SYSTEM && self.memberships.peek(&intent).is_none() && self.may_have(intent)
     }
 
     /// Drops everything cached, because events may have been missed.

@@ -59,7 +59,8 @@ impl Audience {
             .into_iter()
             .filter_map(|stored| {
                 let grant = grants.get(&stored.key_id)?;
-                let sight = sight(&stored.endpoint, Arc::clone(grant), now)?;
+                let (caller, view) = view(&stored.endpoint, Arc::clone(grant), now)?;
+                let sight = Sight::lasting(caller, view, &ctx.metrics);
                 Some(Listener { endpoint: stored.endpoint, hears_after: stored.hears_after, sight })
             })
             .collect();
@@ -101,10 +102,11 @@ impl Audience {
         let found: HashMap<(IntentId, String), _> =
             membership::find_all(conn, &pairs, ctx.now()).await?.into_iter().collect();
         for one in &mut self.listeners {
-            for intent in &intents {
-                if in_scope(&one.endpoint, *intent) && one.sight.asks_for(*intent) {
-                    let membership = found.get(&(*intent, one.sight.caller.agent.clone())).cloned();
-                    one.sight.learn(*intent, membership);
+            for intent in intents.iter().filter(|intent| in_scope(&one.endpoint, **intent)) {
+                let pair = (*intent, one.sight.caller.agent.clone());
+                // Learning one may have dropped another from a full cache; only what was asked has an answer here.
+                if one.sight.asks_for(*intent) && asked.binary_search(&pair).is_ok() {
+                    one.sight.learn(*intent, found.get(&pair).cloned());
                 }
             }
         }
@@ -124,9 +126,9 @@ fn in_scope(endpoint: &Endpoint, intent: IntentId) -> bool {
     endpoint.intent_id.is_none_or(|only| only == intent)
 }
 
-/// Returns the view of an endpoint's owner with this key; `None` if the key may not act as the agent, or may
+/// Returns an endpoint's owner with this key, and its view; `None` if the key may not act as the agent, or may
 /// not read the mailbox of a mailbox endpoint.
-fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight> {
+fn view(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<(Caller, View)> {
     let caller = Caller::new(grant, Some(&endpoint.agent_id), now).ok()?;
     let view = match (endpoint.kind, endpoint.channel_id, endpoint.intent_id) {
         // Mailbox endpoints receive envelopes, not records; only the scope matters.
@@ -136,7 +138,7 @@ fn sight(endpoint: &Endpoint, grant: Arc<Grant>, now: Timestamp) -> Option<Sight
         (EndpointKind::Subscription, None, Some(_)) => View::Intent,
         (EndpointKind::Subscription, None, None) => endpoint.portfolio_id.map_or(View::All, View::Portfolio),
     };
-    Some(Sight::new(caller, view))
+    Some((caller, view))
 }
 
 /// Returns the view of a stored endpoint's owner; `None` if its key is no longer in force.
@@ -146,7 +148,8 @@ pub(crate) async fn powers(
     now: Timestamp,
 ) -> Outcome<Option<Sight>> {
     let mut grants = grants(conn, &[stored.key_id], now).await?;
-    Ok(grants.remove(&stored.key_id).and_then(|grant| sight(&stored.endpoint, grant, now)))
+    let owner = grants.remove(&stored.key_id).and_then(|grant| view(&stored.endpoint, grant, now));
+    Ok(owner.map(|(caller, view)| Sight::new(caller, view)))
 }
 
 /// Returns the grants of these keys, or of the newest keys in force that they were rotated to.

@@ -9,6 +9,8 @@ use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::Tail;
 use entente_domain::openintent::agents::Agent;
 use entente_domain::openintent::channels::Channel;
+use entente_runtime::cache::OwnedCache;
+use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 
 use super::Command;
@@ -17,9 +19,11 @@ use entente_kernel::channels::Row;
 use entente_kernel::identity::agents;
 use entente_kernel::{AppError, Outcome};
 
-/// Maximum number of intents in the cache of a writer.
+/// Maximum number of intents in the cache of a writer; the least recently used one is dropped. A batch names far fewer
+/// intents, and [`IntentCache::prepare`] uses all of them: none is dropped while the batch needs it.
 const CAPACITY: usize = 4_096;
-/// Maximum number of channels, and of senders, that are cached for one intent.
+/// Number of channels, or of senders, cached for one intent at which its entry is loaded anew. It is checked between
+/// batches only, because a batch needs all senders that it has loaded, however many.
 const PER_INTENT: usize = 10_000;
 
 /// Cached state of one intent.
@@ -36,9 +40,9 @@ pub(crate) struct CachedIntent {
 }
 
 /// A writer's cache of intents.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IntentCache {
-    cache: HashMap<IntentId, CachedIntent>,
+    cache: OwnedCache<IntentId, CachedIntent>,
 }
 
 /// Facts that one attempt at a batch needs besides the cache.
@@ -50,13 +54,25 @@ pub(crate) struct BatchContext {
     holders: Vec<Agent>,
 }
 
+impl Default for IntentCache {
+    /// Creates the empty cache of commands that wait beside the batches, which no metric shows.
+    fn default() -> Self {
+        Self { cache: OwnedCache::uncounted(CAPACITY) }
+    }
+}
+
 impl IntentCache {
+    /// Creates the empty cache of a writer.
+    pub fn of_writer(metrics: &Metrics) -> Self {
+        Self { cache: OwnedCache::new("message_intents", CAPACITY, metrics) }
+    }
+
     pub fn get_mut(&mut self, intent: IntentId) -> Option<&mut CachedIntent> {
-        self.cache.get_mut(&intent)
+        self.cache.peek_mut(&intent)
     }
 
     pub fn get(&self, intent: IntentId) -> Option<&CachedIntent> {
-        self.cache.get(&intent)
+        self.cache.peek(&intent)
     }
 
     /// Removes an intent whose entry is, or may be, outdated.
@@ -71,15 +87,13 @@ impl IntentCache {
         commands: &[&Command],
         now: Timestamp,
     ) -> Outcome<BatchContext> {
-        if self.cache.len() > CAPACITY {
-            self.cache.clear();
-        }
-        for command in commands {
-            let crowded = |intent_state: &CachedIntent| {
-                intent_state.channels.len() >= PER_INTENT || intent_state.access_levels.len() >= PER_INTENT
+        let intents: HashSet<IntentId> = commands.iter().map(|command| command.intent_id).collect();
+        for intent in intents {
+            let has_room = |intent_state: &CachedIntent| {
+                intent_state.channels.len() < PER_INTENT && intent_state.access_levels.len() < PER_INTENT
             };
-            if self.cache.get(&command.intent_id).is_some_and(crowded) {
-                self.cache.remove(&command.intent_id);
+            if self.cache.find(&intent, |intent_state| has_room(intent_state).then_some(())).is_none() {
+                self.cache.remove(&intent);
             }
         }
         let mut context = BatchContext::default();
@@ -92,7 +106,7 @@ impl IntentCache {
     /// Returns the access level of `agent` on an intent.
     pub fn access(&self, intent: IntentId, agent: &str) -> AccessLevel {
         let none = AccessLevel { level: None, granted: false, until: None };
-        match self.cache.get(&intent) {
+        match self.get(intent) {
             None => none,
             Some(intent_state) if intent_state.listed => {
                 intent_state.access_levels.get(agent).copied().unwrap_or(none)
@@ -132,7 +146,7 @@ impl IntentCache {
     /// missing.
     fn strange(&self, commands: &[&Command]) -> Vec<uuid::Uuid> {
         let known = |command: &&&Command| {
-            let intent_state = self.cache.get(&command.intent_id);
+            let intent_state = self.get(command.intent_id);
             intent_state.is_some_and(|intent_state| intent_state.channels.contains_key(&command.channel_id))
         };
         let strange: HashSet<IntentId> =
@@ -202,7 +216,7 @@ impl IntentCache {
 
     /// Adds a channel to its intent's entry, or starts a new entry if the log has advanced since.
     fn remember(&mut self, intent: IntentId, tail: Tail, created_by: String, listed: bool, channel: Channel) {
-        let current = self.cache.get(&intent).is_some_and(|intent_state| intent_state.tail.seq == tail.seq);
+        let current = self.get(intent).is_some_and(|intent_state| intent_state.tail.seq == tail.seq);
         if !current {
             let intent_state = CachedIntent {
                 tail,
@@ -211,9 +225,9 @@ impl IntentCache {
                 listed,
                 access_levels: HashMap::new(),
             };
-            self.cache.insert(intent, intent_state);
+            self.cache.put(intent, intent_state);
         }
-        if let Some(intent_state) = self.cache.get_mut(&intent) {
+        if let Some(intent_state) = self.get_mut(intent) {
             intent_state.channels.insert(channel.id, channel);
         }
     }
@@ -227,8 +241,7 @@ impl IntentCache {
     ) -> Outcome<()> {
         let mut asked: Vec<(IntentId, &str)> = Vec::new();
         for command in commands {
-            let Some(intent_state) =
-                self.cache.get(&command.intent_id).filter(|intent_state| intent_state.listed)
+            let Some(intent_state) = self.get(command.intent_id).filter(|intent_state| intent_state.listed)
             else {
                 continue;
             };
@@ -248,7 +261,7 @@ impl IntentCache {
         asked.sort_unstable();
         asked.dedup();
         for ((intent, agent), membership) in membership::find_all(conn, &asked, now).await? {
-            if let Some(intent_state) = self.cache.get_mut(&intent) {
+            if let Some(intent_state) = self.get_mut(intent) {
                 intent_state.access_levels.insert(agent, membership.access);
             }
         }

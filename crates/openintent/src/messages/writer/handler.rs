@@ -68,6 +68,10 @@ impl BatchHandler for MessageHandler {
     type Answer = Answer;
     type Memory = IntentCache;
 
+    fn memory(&self) -> IntentCache {
+        IntentCache::of_writer(&self.ctx.metrics)
+    }
+
     fn lane(command: &Command) -> u64 {
         lock_key(command.intent_id).cast_unsigned()
     }
