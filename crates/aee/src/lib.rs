@@ -20,11 +20,8 @@ pub mod retention;
 pub mod threads;
 pub mod timeouts;
 
-use std::ops::Deref;
-use std::sync::Arc;
-
-use entente_kernel::Outcome;
 use entente_kernel::webhooks::Post;
+use entente_kernel::{Outcome, ProtocolCtx};
 
 use crate::envelope_keys::KeyCache;
 use crate::ingest::IngestSettings;
@@ -49,19 +46,5 @@ pub struct State {
     pub encode_item: EncodeItem,
 }
 
-/// Context of the operations: the kernel's, and the state of this protocol; cheap to clone.
-#[derive(Clone)]
-pub struct Ctx {
-    /// The kernel's context.
-    pub kernel: Arc<entente_kernel::Ctx>,
-    /// The state of this protocol.
-    pub state: Arc<State>,
-}
-
-impl Deref for Ctx {
-    type Target = entente_kernel::Ctx;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kernel
-    }
-}
+/// Context of the operations.
+pub type Ctx = ProtocolCtx<State>;

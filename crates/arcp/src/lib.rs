@@ -9,8 +9,7 @@ mod session_rows;
 pub mod sessions;
 pub mod workers;
 
-use std::ops::Deref;
-use std::sync::Arc;
+use entente_kernel::ProtocolCtx;
 
 use crate::credentials::Provisioners;
 use crate::jobs::JobSettings;
@@ -26,19 +25,5 @@ pub struct State {
     pub provisioners: Provisioners,
 }
 
-/// Context of the operations: the kernel's, and the state of this protocol; cheap to clone.
-#[derive(Clone)]
-pub struct Ctx {
-    /// The kernel's context.
-    pub kernel: Arc<entente_kernel::Ctx>,
-    /// The state of this protocol.
-    pub state: Arc<State>,
-}
-
-impl Deref for Ctx {
-    type Target = entente_kernel::Ctx;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kernel
-    }
-}
+/// Context of the operations.
+pub type Ctx = ProtocolCtx<State>;

@@ -42,12 +42,6 @@ struct Locked {
     state: Arc<entente_arcp::State>,
 }
 
-impl Locked {
-    fn ctx(&self, kernel: &entente_kernel::Ctx) -> entente_arcp::Ctx {
-        entente_arcp::Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.state) }
-    }
-}
-
 impl WaitingJobs for Locked {
     fn job(&self, id: JobId) -> Option<&Job> {
         self.waiting.job(id)
@@ -63,12 +57,12 @@ impl WaitingJobs for Locked {
 
     fn save<'a>(&'a mut self, ctx: &'a entente_kernel::Ctx, conn: &'a mut PgConnection) -> Reaction<'a> {
         Box::pin(async move {
-            let ctx = self.ctx(ctx);
+            let ctx = entente_arcp::Ctx::of(ctx, &self.state);
             self.waiting.save(&ctx, conn).await
         })
     }
 
     fn announce(&self, ctx: &entente_kernel::Ctx) {
-        self.waiting.announce(&self.ctx(ctx));
+        self.waiting.announce(&entente_arcp::Ctx::of(ctx, &self.state));
     }
 }

@@ -30,7 +30,7 @@ impl Deref for Ctx {
     type Target = entente_kernel::Ctx;
 
     fn deref(&self) -> &Self::Target {
-        &self.openintent.kernel
+        &self.openintent
     }
 }
 
@@ -66,10 +66,10 @@ impl Ctx {
     pub fn new(kernel: &entente_kernel::Ctx, states: States) -> Self {
         let kernel = Arc::new(kernel.clone());
         Self {
-            openintent: entente_openintent::Ctx { kernel: Arc::clone(&kernel), state: states.openintent },
-            arcp: entente_arcp::Ctx { kernel: Arc::clone(&kernel), state: states.arcp },
-            aee: entente_aee::Ctx { kernel: Arc::clone(&kernel), state: states.aee },
-            moments: entente_moments::Ctx { kernel, state: states.moments },
+            openintent: entente_openintent::Ctx::new(Arc::clone(&kernel), states.openintent),
+            arcp: entente_arcp::Ctx::new(Arc::clone(&kernel), states.arcp),
+            aee: entente_aee::Ctx::new(Arc::clone(&kernel), states.aee),
+            moments: entente_moments::Ctx::new(kernel, states.moments),
         }
     }
 

@@ -29,6 +29,7 @@ pub mod wakeups;
 pub mod webhooks;
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,42 @@ pub struct Ctx {
     pub turns: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
+}
+
+/// Context of a protocol's operations: the kernel's, to which it dereferences, and the protocol's own state. Cheap to
+/// clone.
+pub struct ProtocolCtx<S> {
+    kernel: Arc<Ctx>,
+    /// Settings and caches of the protocol.
+    pub state: Arc<S>,
+}
+
+impl<S> ProtocolCtx<S> {
+    /// Joins the two.
+    #[must_use]
+    pub fn new(kernel: Arc<Ctx>, state: Arc<S>) -> Self {
+        Self { kernel, state }
+    }
+
+    /// Joins the two, for a hook, which gets the kernel's context from its caller.
+    #[must_use]
+    pub fn of(kernel: &Ctx, state: &Arc<S>) -> Self {
+        Self::new(Arc::new(kernel.clone()), Arc::clone(state))
+    }
+}
+
+impl<S> Clone for ProtocolCtx<S> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.kernel), Arc::clone(&self.state))
+    }
+}
+
+impl<S> Deref for ProtocolCtx<S> {
+    type Target = Ctx;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kernel
+    }
 }
 
 /// Error for a stored word that the domain does not recognise.

@@ -27,7 +27,6 @@ mod tx;
 mod visible;
 mod words;
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +36,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::Kind;
 use entente_domain::moments::{Decider, Level, Lint, Moment, MomentState, Via, WordKind};
+use entente_kernel::{Caller, ProtocolCtx};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -57,7 +57,6 @@ pub use self::tx::LockSet;
 pub use self::tx::MomentTx;
 pub use self::words::{Word, word};
 use crate::jobs::Jobs;
-use entente_kernel::Caller;
 
 /// State of binding moments.
 pub struct State {
@@ -67,22 +66,8 @@ pub struct State {
     pub jobs: Arc<dyn Jobs>,
 }
 
-/// Context of the operations: the kernel's, and the state of this protocol; cheap to clone.
-#[derive(Clone)]
-pub struct Ctx {
-    /// The kernel's context.
-    pub kernel: Arc<entente_kernel::Ctx>,
-    /// The state of this protocol.
-    pub state: Arc<State>,
-}
-
-impl Deref for Ctx {
-    type Target = entente_kernel::Ctx;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kernel
-    }
-}
+/// Context of the operations.
+pub type Ctx = ProtocolCtx<State>;
 
 /// Labels of the keys made by a login (`people.rs`); they tell the channel of an answer.
 const BROWSER: &str = "browser";

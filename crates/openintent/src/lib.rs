@@ -24,10 +24,8 @@ pub mod tasks;
 pub mod tools;
 pub mod triggers;
 
-use std::ops::Deref;
-use std::sync::Arc;
-
 use entente_domain::openintent::federation::Federation;
+use entente_kernel::ProtocolCtx;
 
 use crate::tools::vaults::VaultSettings;
 
@@ -40,19 +38,5 @@ pub struct State {
     pub vaults: VaultSettings,
 }
 
-/// Context of the operations: the kernel's, and the state of this protocol; cheap to clone.
-#[derive(Clone)]
-pub struct Ctx {
-    /// The kernel's context.
-    pub kernel: Arc<entente_kernel::Ctx>,
-    /// The state of this protocol.
-    pub state: Arc<State>,
-}
-
-impl Deref for Ctx {
-    type Target = entente_kernel::Ctx;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kernel
-    }
-}
+/// Context of the operations.
+pub type Ctx = ProtocolCtx<State>;

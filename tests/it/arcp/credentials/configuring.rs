@@ -64,7 +64,7 @@ async fn what_is_not_offered_is_not_made() {
         sessions: real.state.sessions.clone(),
         provisioners: credentials::Provisioners::default(),
     };
-    let ctx = entente_arcp::Ctx { kernel: real.kernel.clone(), state: Arc::new(none) };
+    let ctx = entente_arcp::Ctx::of(real, &Arc::new(none));
     assert!(!credentials::offered(&ctx));
     let job = job(&world, "writer@1.0.0", &json!({ "model.use": ["gpt-9"] }));
     let mut tx = ctx.begin(&[]).await.unwrap();
