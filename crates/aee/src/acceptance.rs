@@ -13,6 +13,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::payload::questions::carries_question;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::identity::entities::speaks_for;
+use entente_kernel::{AppError, Caller, Outcome};
 
 use crate::Ctx;
 use crate::envelopes::{Disposition, Original, PreparedEnvelope, note_refusal};
@@ -21,8 +23,6 @@ use crate::ingest::{Ingest, Signatures};
 use crate::policy::snapshot;
 use crate::policy::snapshot::PolicySnapshot;
 use crate::{answers, approvals, buses, envelope_keys, redactions};
-use entente_kernel::identity::entities::speaks_for;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Maximum number of envelopes accepted at once.
 pub const BATCH: usize = 100;

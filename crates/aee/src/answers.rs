@@ -15,6 +15,7 @@ use entente_domain::aee::envelopes::{
 };
 use entente_domain::limits::{JSON_DEPTH, TEXT_BYTES};
 use entente_domain::refusal::FieldError;
+use entente_kernel::{Caller, Outcome};
 use entente_store::migrate;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -24,7 +25,6 @@ use crate::envelopes::StoredEnvelope;
 use crate::parties;
 use crate::policy::snapshot;
 use crate::refutations::Refutation;
-use entente_kernel::{Caller, Outcome};
 
 /// The server's own intent: information about itself.
 pub const INFO: &str = "entente.server.info";

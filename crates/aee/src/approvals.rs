@@ -16,6 +16,8 @@ use entente_domain::identity::authority;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::TEXT_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::identity::principals;
+use entente_kernel::{AppError, Caller, Outcome, not_found};
 use sqlx::PgConnection;
 
 use crate::Ctx;
@@ -28,8 +30,6 @@ use crate::mailboxes::{Item, Known};
 use crate::policy::snapshot::PolicySnapshot;
 use crate::policy::{snapshot, version};
 use crate::{envelope_keys, exchanges, redactions};
-use entente_kernel::identity::principals;
-use entente_kernel::{AppError, Caller, Outcome, not_found};
 
 /// A task that waits for approval.
 #[derive(Debug, Clone)]

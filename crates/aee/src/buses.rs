@@ -9,11 +9,11 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome, not_found};
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::mailboxes;
-use entente_kernel::{Caller, Outcome, not_found};
 
 /// Maximum number of buses that one entity listens to.
 const PER_ENTITY: i64 = 1_000;

@@ -16,6 +16,8 @@ use entente_domain::identity::principals::check_name;
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
+use entente_kernel::identity::entities::speaks_for;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use entente_runtime::cache::Cache;
 use entente_runtime::metrics::Metrics;
 use serde_json::{Value, json};
@@ -23,8 +25,6 @@ use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::policy::version;
-use entente_kernel::identity::entities::speaks_for;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// The result of a registration.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use entente_domain::clock::Timestamp;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::PAGE_BYTES;
+use entente_kernel::{Caller, Outcome, idempotency};
 use serde_json::value::RawValue;
 
 use crate::Ctx;
-use entente_kernel::{Caller, Outcome, idempotency};
 
 /// A stored log line.
 #[derive(Debug)]

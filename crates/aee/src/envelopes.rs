@@ -11,6 +11,7 @@ mod rows;
 mod untimed;
 
 use entente_domain::clock::Timestamp;
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 pub(crate) use crate::envelopes::noting::note;
@@ -22,7 +23,6 @@ pub use crate::envelopes::rows::load;
 pub use crate::envelopes::rows::load_all;
 pub(crate) use crate::envelopes::rows::{Stub, agreed, insert, stubs};
 pub(crate) use crate::envelopes::untimed::remembered;
-use entente_kernel::Outcome;
 
 /// Deletes up to `limit` envelopes received before a moment; returns their ids.
 ///

@@ -3,21 +3,15 @@
 use std::sync::Arc;
 
 use entente_domain::clock::Timestamp;
+use entente_kernel::hooks::{Hook, Reaction};
+use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
 
 use super::mailboxes;
 use crate::{Ctx, State};
-use entente_kernel::hooks::{Hook, Reaction};
-use entente_kernel::wakeups::WakeKey;
 
 /// The hooks of AEE.
 pub struct Aee(pub Arc<State>);
-
-impl Aee {
-    fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
-    }
-}
 
 impl Hook for Aee {
     /// Opens the mailbox, so that envelopes to an entity that is not known yet are kept for its webhook.
@@ -36,6 +30,6 @@ impl Hook for Aee {
         ctx: &'a entente_kernel::Ctx,
         keys: &'a [WakeKey],
     ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
-        Box::pin(async move { mailboxes::versions(&self.ctx(ctx), keys).await })
+        Box::pin(async move { mailboxes::versions(&Ctx::of(ctx, &self.0), keys).await })
     }
 }

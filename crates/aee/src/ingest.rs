@@ -20,6 +20,8 @@ use entente_domain::aee::envelopes::receipt::Receipt;
 use entente_domain::aee::envelopes::window::Window;
 use entente_domain::canonical::sha256;
 use entente_domain::ids::NodeId;
+use entente_kernel::Outcome;
+use entente_kernel::wakeups::WakeKey;
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::GroupCommit;
 
@@ -30,8 +32,6 @@ pub use crate::ingest::batch::put_beside;
 pub use crate::ingest::handler::IngestHandler;
 pub(crate) use crate::ingest::links::passage;
 pub(crate) use crate::ingest::push::push;
-use entente_kernel::Outcome;
-use entente_kernel::wakeups::WakeKey;
 
 /// When envelopes must be signed (AEE §11.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

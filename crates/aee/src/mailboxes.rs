@@ -13,6 +13,9 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::identity::entities::speaks_for;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome, not_found};
 use entente_runtime::cache::OwnedCache;
 use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
@@ -26,9 +29,6 @@ pub(crate) use crate::mailboxes::rows::{
     Item, forget, held_by, holders, lock, locked, open_row, put, versions,
 };
 use crate::mailboxes::rows::{after, lock_rows, mark, next};
-use entente_kernel::identity::entities::speaks_for;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome, not_found};
 
 /// Maximum number of seconds that a picked item is held.
 pub const HOLD_SECONDS: u32 = 3_600;

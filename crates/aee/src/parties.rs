@@ -2,13 +2,13 @@
 //! may read it.
 
 use entente_domain::identity::keys::Scope;
+use entente_kernel::identity::entities::OwnEntities;
+use entente_kernel::{Caller, Outcome, not_found};
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::envelopes::{StoredEnvelope, load};
 use crate::mailboxes;
-use entente_kernel::identity::entities::OwnEntities;
-use entente_kernel::{Caller, Outcome, not_found};
 
 /// Returns an envelope that the caller is a party to.
 ///

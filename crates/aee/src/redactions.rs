@@ -8,13 +8,13 @@ use entente_domain::aee::envelopes::receipt::{Receipt, Voucher};
 use entente_domain::aee::envelopes::redaction::Instead;
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Priority, policy};
 use entente_domain::clock::Timestamp;
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::envelopes::{Disposition, Original, PreparedEnvelope};
 use crate::policy::snapshot::PolicySnapshot;
 use crate::{envelopes, exchanges};
-use entente_kernel::Outcome;
 
 /// Adds the redacted envelope to be forwarded, if anything is removed; a held envelope is forwarded later
 /// (`approvals.rs`).

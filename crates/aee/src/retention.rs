@@ -1,8 +1,9 @@
 //! The retention of envelopes: envelopes past it are deleted, with everything that is stored about them.
 
+use entente_kernel::Outcome;
+
 use crate::Ctx;
 use crate::{envelopes, exchanges, mailboxes, refutations};
-use entente_kernel::Outcome;
 
 /// Deletes up to `limit` envelopes past their retention with their items and exchanges; returns their number.
 ///

@@ -9,6 +9,8 @@ use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::identity::entities::OwnEntities;
+use entente_kernel::{Caller, Outcome, not_found};
 use sqlx::PgConnection;
 
 use crate::Ctx;
@@ -16,8 +18,6 @@ use crate::envelopes::{StoredEnvelope, load_all};
 use crate::refutations;
 use crate::refutations::Refutation;
 use crate::{exchanges, mailboxes};
-use entente_kernel::identity::entities::OwnEntities;
-use entente_kernel::{Caller, Outcome, not_found};
 
 /// Envelopes of a thread examined per step, and steps per request: envelopes from strangers must not keep the
 /// server busy, and the reader continues with the cursor.

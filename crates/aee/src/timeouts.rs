@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use entente_domain::aee::envelopes::pairing::Pair;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, letters};
 use entente_domain::clock::Timestamp;
+use entente_kernel::{Outcome, unknown};
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::envelopes::PreparedEnvelope;
 use crate::mailboxes::Known;
 use crate::{exchanges, ingest};
-use entente_kernel::{Outcome, unknown};
 
 /// Times out up to `limit` overdue exchanges, notifies their askers (AEE §11.6) and returns their number.
 ///

@@ -25,11 +25,11 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{CredentialId, JobId};
 use entente_domain::limits::URL_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Outcome};
 use futures_util::future::join_all;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use entente_kernel::{AppError, Outcome};
 
 pub use admin::{CredentialFilter, Listed, list, retry};
 pub use provisioners::{

@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use super::jobs;
-use crate::{Ctx, State};
 use entente_kernel::hooks::{Hook, Reaction};
 use entente_kernel::wakeups::WakeKey;
 
+use super::jobs;
+use crate::{Ctx, State};
+
 /// The hooks of ARCP.
 pub struct Arcp(pub Arc<State>);
-
-impl Arcp {
-    fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
-    }
-}
 
 impl Hook for Arcp {
     fn versions<'a>(
@@ -22,6 +17,6 @@ impl Hook for Arcp {
         ctx: &'a entente_kernel::Ctx,
         keys: &'a [WakeKey],
     ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
-        Box::pin(async move { jobs::versions(&self.ctx(ctx), keys).await })
+        Box::pin(async move { jobs::versions(&Ctx::of(ctx, &self.0), keys).await })
     }
 }

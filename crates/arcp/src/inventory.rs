@@ -11,12 +11,12 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::columns::{column, number, on_lost};
-use entente_kernel::{Caller, IntentTx, Outcome};
 
 /// Default limit of lost workers per job.
 const ATTEMPTS: u32 = 5;

@@ -22,14 +22,14 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::SessionId;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome, Tx, idempotency};
 use sqlx::PgConnection;
 use tokio::time::sleep;
 
 use crate::Ctx;
 use crate::credentials;
 use crate::session_rows::{self, Session};
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome, Tx, idempotency};
 
 pub use follows::{Followed, Since, follow, followed, observed, plan, unfollow};
 pub use frames::{Batch, after, press};

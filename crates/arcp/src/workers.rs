@@ -6,14 +6,14 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::WorkerId;
 use entente_domain::limits::{LIST_ITEMS, METADATA_BYTES, NAME_BYTES};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Caller, Outcome, not_found, unknown};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::Ctx;
 use crate::inventory;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Caller, Outcome, not_found, unknown};
 
 /// Maximum number of jobs that one worker may hold at once.
 pub const SLOTS: i64 = 10_000;

@@ -15,21 +15,21 @@ mod mirrors;
 pub mod rows;
 mod run;
 
+use entente_aee::mailboxes;
 use entente_domain::bridges::{self as domain, Bridge, Export, Jobs, Mirror};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::channels::access::visit;
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde_json::json;
 use sqlx::PgConnection;
 
 pub use self::carrying::{forget, step};
 use self::rows::Whence;
 use crate::Ctx;
-use entente_aee::mailboxes;
-use entente_kernel::channels::access::visit;
-use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Maximum number of bridges, because each is polled several times a second.
 const BRIDGES: usize = 100;

@@ -25,11 +25,6 @@ use entente_domain::openintent::intents::{Intent, IntentStatus, SUSPENSION, move
 use entente_domain::openintent::patch::{Change, Op, Patch};
 use entente_domain::openintent::suspensions::{Asked, End, Suspension, check_room, question_in};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Map, Value, json};
-
-use crate::Ctx;
-use crate::suspensions::addressing::{check_other, hinted, is_person};
-pub use crate::suspensions::answering::{Responded, Said, respond};
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
@@ -40,6 +35,11 @@ use entente_moments::{LockSet, MomentTx};
 use entente_openintent::leases;
 use entente_openintent::suspensions as ends;
 use entente_openintent::suspensions::{rows, seen, settle};
+use serde_json::{Map, Value, json};
+
+use crate::Ctx;
+use crate::suspensions::addressing::{check_other, hinted, is_person};
+pub use crate::suspensions::answering::{Responded, Said, respond};
 
 /// Addressees of a question, and its response to an objection.
 #[derive(Debug, Clone, Default)]

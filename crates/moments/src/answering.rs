@@ -10,13 +10,13 @@ use entente_domain::moments::{
     Answered, Circumstances, Moment, MomentState, Resolution, ResolutionKind, is_same,
 };
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome, idempotency, not_found};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Around, StoredMoment, select};
 use super::{LockSet, MomentTx, MomentView, decider, get, role};
 use crate::Ctx;
-use entente_kernel::{Caller, Outcome, idempotency, not_found};
 
 /// Attempts of a refusal, which starts over when the same question is asked meanwhile.
 const TRIES: usize = 4;

@@ -14,6 +14,9 @@ use entente_domain::log::events::Kind;
 use entente_domain::moments::{self as domain, Brief, Moment, MomentAsk, MomentState};
 use entente_domain::openintent::intents::IntentStatus;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::membership;
+use entente_kernel::identity::principals;
+use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -22,9 +25,6 @@ use super::repeats::{judged, waiting};
 use super::rows::{self, Around, StoredMoment};
 use super::{LockSet, MomentTx, MomentView, Remark, due_at, lists, words};
 use crate::Ctx;
-use entente_kernel::access::membership;
-use entente_kernel::identity::principals;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found};
 
 /// Lint of a question that nearly repeats a refused one.
 const NEAR_DUPLICATE: &str = "near_duplicate_after_veto";

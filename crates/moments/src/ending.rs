@@ -10,6 +10,9 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, MomentId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::MomentState;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome};
 use entente_runtime::metrics::MomentLabels;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -19,9 +22,6 @@ use super::tx::resume;
 use super::{MomentTx, MomentView, due_at, event_payload, kind_of_end, passed, words};
 use crate::Ctx;
 use crate::jobs::WaitingJobs;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome};
 
 /// Withdraws a question; repeating it, as after a lost reply, changes nothing.
 ///

@@ -4,20 +4,14 @@ use std::sync::Arc;
 
 use entente_domain::ids::MomentId;
 use entente_domain::openintent::intents::IntentStatus;
-
-use super::{ending, reading};
-use crate::{Ctx, State};
 use entente_kernel::hooks::{AfterCommit, Hook, IntentChange, Reaction};
 use entente_kernel::wakeups::WakeKey;
 
+use super::{ending, reading};
+use crate::{Ctx, State};
+
 /// The hooks of binding moments.
 pub struct Moments(pub Arc<State>);
-
-impl Moments {
-    fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
-    }
-}
 
 impl Hook for Moments {
     /// Withdraws the questions of a closed intent.
@@ -29,7 +23,7 @@ impl Hook for Moments {
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &self.ctx(ctx);
+            let ctx = &Ctx::of(ctx, &self.0);
             let ended = ending::end_of_intent(conn, ctx, log, actor).await?;
             after.add(move |ctx| ended.announce(ctx));
             Ok(())
@@ -45,7 +39,7 @@ impl Hook for Moments {
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &self.ctx(ctx);
+            let ctx = &Ctx::of(ctx, &self.0);
             let ended = ending::end_of_suspension(conn, ctx, log, actor, moment).await?;
             after.add(move |ctx| ended.announce(ctx));
             Ok(())
@@ -57,6 +51,6 @@ impl Hook for Moments {
         ctx: &'a entente_kernel::Ctx,
         keys: &'a [WakeKey],
     ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
-        Box::pin(async move { reading::versions(&self.ctx(ctx), keys).await })
+        Box::pin(async move { reading::versions(&Ctx::of(ctx, &self.0), keys).await })
     }
 }

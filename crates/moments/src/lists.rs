@@ -9,6 +9,7 @@ use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::{MomentAsk, MomentState, check_room};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -16,7 +17,6 @@ use super::rows::{self, Row, StoredMoment, select};
 use super::visible::{Seen, seen};
 use super::{MomentView, Role, role, words};
 use crate::Ctx;
-use entente_kernel::{Caller, Outcome};
 
 /// Rows read for a page with a filter, which may drop most of them.
 const LOOKED: i64 = 500;

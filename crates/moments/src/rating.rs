@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use entente_domain::identity::keys::Scope;
 use entente_domain::moments::rates::{Asked, Rates};
 use entente_domain::moments::{Hatches, ResolutionKind, rates as domain};
+use entente_kernel::{Caller, Outcome, unknown};
 
 use super::visible::{Seen, seen};
 use crate::Ctx;
-use entente_kernel::{Caller, Outcome, unknown};
 
 /// Number of latest questions used for rates, of all agents together.
 const RATED: i64 = 5_000;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, MomentId};
 use entente_domain::moments::MomentState;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome, not_found};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
@@ -12,8 +14,6 @@ use super::rows::{self, StoredMoment, select};
 use super::visible::{Seen, seen};
 use super::{MomentView, words};
 use crate::Ctx;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome, not_found};
 
 /// Byte limit of the words in one page of changes; the first moment is always complete.
 const SPOKEN_BYTES: i64 = 4 * 1024 * 1024;

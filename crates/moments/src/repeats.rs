@@ -3,10 +3,10 @@
 
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::moments::{self as domain, Brief, Moment, MomentAsk, MomentState, Vetoed};
+use entente_kernel::Outcome;
 
 use super::rows::{StoredMoment, select};
 use super::{MomentTx, seen};
-use entente_kernel::Outcome;
 
 /// Judges a question against the agent's refused ones.
 pub(super) async fn judged(

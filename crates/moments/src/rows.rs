@@ -7,12 +7,12 @@ use entente_domain::moments::{
     Brief, Escalation, Hatches, Malformed, Moment, MomentState, PROFILE, ResolutionKind, Settled, ValidWhile,
     Via,
 };
+use entente_kernel::identity::keys;
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Remark;
-use entente_kernel::identity::keys;
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// State of a moment's job and intent.
 #[derive(Debug, Clone, Default)]

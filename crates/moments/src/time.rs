@@ -5,12 +5,12 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::MomentId;
+use entente_kernel::Outcome;
+use entente_kernel::due::run_each;
 use sqlx::PgPool;
 
 use super::{LockSet, MomentTx, due_at, rows};
 use crate::Ctx;
-use entente_kernel::Outcome;
-use entente_kernel::due::run_each;
 
 /// Applies the due effects to up to `limit` moments and returns the number of changes.
 ///

@@ -14,6 +14,10 @@ use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::moments::{self as domain, Moment, MomentState};
 use entente_domain::traces::Trace;
+use entente_kernel::hooks::{Given, IntentChange};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, lock_key, not_found};
 use entente_runtime::metrics::MomentLabels;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -22,10 +26,6 @@ use super::rows::{self, StoredMoment};
 use super::{MomentView, due_at, event_payload, kind_of_end, line_of, passed, role, words};
 use crate::Ctx;
 use crate::jobs::WaitingJobs;
-use entente_kernel::hooks::{Given, IntentChange};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, lock_key, not_found};
 
 /// Advisory lock of an agent and a person: it serialises questions and refusals between them, so that each
 /// sees the ones before it.

@@ -11,13 +11,13 @@ use entente_domain::limits::LIST_ITEMS;
 use entente_domain::log::events::Kind;
 use entente_domain::moments::{Speaker, WordKind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Caller, Outcome, idempotency, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{MomentTx, MomentView, Role, decider, role};
 use crate::Ctx;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, unknown};
 
 /// A contribution to the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,15 +13,15 @@ use entente_domain::limits::{PERMITS_OPEN, PERMITS_WAITING};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::approvals as domain;
 use entente_domain::openintent::approvals::{Approval, ApprovalAsk, ApprovalStatus, Judge};
+use entente_kernel::access::governance;
+use entente_kernel::access::membership;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::{escalations, tasks};
-use entente_kernel::access::governance;
-use entente_kernel::access::membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Requests an approval; write access suffices, even if the policy approvals nothing else.
 ///

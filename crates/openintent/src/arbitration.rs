@@ -12,12 +12,12 @@ use entente_domain::openintent::arbitration as domain;
 use entente_domain::openintent::arbitration::{
     Arbitration, ArbitrationAsk, ArbitrationStatus, Decision, DecisionAsk,
 };
+use entente_kernel::access::membership;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use entente_kernel::access::membership;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Requests arbitration on an intent.
 ///

@@ -10,14 +10,14 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::attachments as domain;
 use entente_domain::openintent::attachments::{Attachment, AttachmentAsk};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::json;
-use sqlx::PgConnection;
-
-use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::Ctx;
 
 /// Adds a file to an intent.
 ///

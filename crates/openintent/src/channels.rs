@@ -11,6 +11,11 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::channels as domain;
 use entente_domain::openintent::channels::{Channel, ChannelAsk, ChannelChange, ChannelStatus, CloseReason};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::membership;
+use entente_kernel::channels::access::{home, settle, visit};
+use entente_kernel::channels::rows::{mark_deleted, update};
+use entente_kernel::channels::{Row, close, event_payload, judge, save_new};
+use entente_kernel::{Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -18,11 +23,6 @@ pub use sweeps::{close_idle, evict, purge};
 
 use crate::Ctx;
 use crate::tasks;
-use entente_kernel::access::membership;
-use entente_kernel::channels::access::{home, settle, visit};
-use entente_kernel::channels::rows::{mark_deleted, update};
-use entente_kernel::channels::{Row, close, event_payload, judge, save_new};
-use entente_kernel::{Caller, IntentTx, Outcome};
 
 /// Opens a channel on an intent.
 ///

@@ -22,10 +22,6 @@ use entente_domain::openintent::coordinators::{
     Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus,
 };
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Value, json};
-use sqlx::PgConnection;
-
-use crate::Ctx;
 use entente_kernel::access::assignments::Appointment;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
@@ -33,6 +29,10 @@ use entente_kernel::access::{assignments, membership};
 use entente_kernel::due::run_each;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use crate::Ctx;
 
 pub use crate::coordinators::records::{RecordAsk, decide, decisions, decisions_of};
 

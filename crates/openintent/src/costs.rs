@@ -8,14 +8,14 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CostId, IntentId};
 use entente_domain::openintent::costs as domain;
 use entente_domain::openintent::costs::{Cost, CostAsk, Summary};
-use sqlx::PgConnection;
-
-use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::costs::{amount, spent, sums, write};
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
+use sqlx::PgConnection;
+
+use crate::Ctx;
 
 /// Records a cost; a resolved intent still takes costs, because bills come late.
 ///

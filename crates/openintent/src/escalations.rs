@@ -13,15 +13,15 @@ use entente_domain::openintent::escalations as domain;
 use entente_domain::openintent::escalations::{
     Answerer, Escalation, EscalationAsk, EscalationStatus, Weight,
 };
+use entente_kernel::access::governance;
+use entente_kernel::access::membership;
+use entente_kernel::identity::principals;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::tasks;
-use entente_kernel::access::governance;
-use entente_kernel::access::membership;
-use entente_kernel::identity::principals;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Puts an intent before a person: the one named, else the policy's, else anybody who may resolve it.
 ///

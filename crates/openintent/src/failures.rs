@@ -15,12 +15,6 @@ use entente_domain::ids::{FailureId, IntentId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::failures as domain;
 use entente_domain::openintent::failures::{Case, Failure, FailureAsk, Next};
-use serde_json::{Value, json};
-
-pub(crate) use rows::end_of_intent;
-
-use crate::Ctx;
-use crate::failures::rows::{Due, announced, call_off, count, insert, load, take_due};
 use entente_kernel::access::assignments;
 use entente_kernel::access::assignments::Retry;
 use entente_kernel::access::governance;
@@ -28,6 +22,12 @@ use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::due::run_each;
 use entente_kernel::{Caller, IntentTx, Outcome};
+use serde_json::{Value, json};
+
+pub(crate) use rows::end_of_intent;
+
+use crate::Ctx;
+use crate::failures::rows::{Due, announced, call_off, count, insert, load, take_due};
 
 /// Records a failed attempt of the caller, and decides on the next step by the intent's policy.
 ///

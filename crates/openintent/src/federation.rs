@@ -20,10 +20,10 @@ use entente_domain::limits::PAGE;
 use entente_domain::openintent::agents::AgentStatus;
 use entente_domain::openintent::federation::{Federation, Peer, Visibility};
 use entente_domain::refusal::{Code, Refusal};
-
-use crate::Ctx;
 use entente_kernel::identity::agents as directory;
 use entente_kernel::{Caller, Outcome};
+
+use crate::Ctx;
 
 pub use crate::federation::dispatching::{Dispatch, dispatch, get};
 pub(crate) use crate::federation::ending::end_of_intent;

@@ -9,17 +9,17 @@ use entente_domain::openintent::approvals;
 use entente_domain::openintent::governance::GovernancePolicy;
 use entente_domain::openintent::intents::{Intent, IntentStatus, governed_payload};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Map, Value};
-use sqlx::PgConnection;
-
-use crate::Ctx;
-use crate::{escalations, suspensions};
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::access::membership::Membership;
 use entente_kernel::intents;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+
+use crate::Ctx;
+use crate::{escalations, suspensions};
 
 /// Returns an intent and its parsed policy.
 ///

@@ -19,17 +19,17 @@ use entente_domain::openintent::graphs as domain;
 use entente_domain::openintent::graphs::{Readiness, Wait, check_walk};
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use entente_domain::openintent::portfolios::Aggregate;
-use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, Postgres};
-
-use crate::Ctx;
-use crate::suspensions;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, IntentTx, Outcome, idempotency, lock_key, not_found};
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
+
+use crate::Ctx;
+use crate::suspensions;
 
 pub(crate) use rows::{add_all, levels};
 

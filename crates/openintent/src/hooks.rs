@@ -2,32 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::{Ctx, State};
 use entente_domain::moments::Moment;
 use entente_domain::openintent::intents::IntentStatus;
+use entente_kernel::channels;
+use entente_kernel::hooks::{AfterCommit, Given, Hook, IntentChange, Reaction};
+
+use crate::{Ctx, State};
 
 use crate::{
     approvals, coordinators, escalations, failures, federation, leases, memory_entries, suspensions, tasks,
     triggers,
 };
-use entente_kernel::channels;
-use entente_kernel::hooks::{AfterCommit, Given, Hook, IntentChange, Reaction};
 
 /// The hooks of OpenIntent.
 pub struct OpenIntent(pub Arc<State>);
-
-impl OpenIntent {
-    fn ctx(&self, kernel: &entente_kernel::Ctx) -> Ctx {
-        Ctx { kernel: Arc::new(kernel.clone()), state: Arc::clone(&self.0) }
-    }
-}
 
 impl Hook for OpenIntent {
     /// Ends the leases and tasks of agents that may no longer write (OI-7.4).
     fn access_narrowed<'a>(&'a self, change: &'a mut IntentChange<'_>) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &self.ctx(ctx);
+            let ctx = &Ctx::of(ctx, &self.0);
             leases::end_without_access(conn, ctx, log, actor).await?;
             tasks::take_without_access(conn, ctx, log, actor).await
         })
@@ -43,7 +38,7 @@ impl Hook for OpenIntent {
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &self.ctx(ctx);
+            let ctx = &Ctx::of(ctx, &self.0);
             let id = log.intent_id;
             leases::end_of_intent(conn, ctx, log, actor).await?;
             channels::close_of_intent(conn, ctx, log, actor).await?;
@@ -67,7 +62,7 @@ impl Hook for OpenIntent {
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &self.ctx(ctx);
+            let ctx = &Ctx::of(ctx, &self.0);
             suspensions::moment_ended(conn, ctx, log, moment, actor, given).await
         })
     }

@@ -14,11 +14,6 @@ use entente_domain::openintent::intents::{
 use entente_domain::openintent::patch::Change;
 use entente_domain::openintent::suspensions::check_left_alone;
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::Value;
-use sqlx::PgConnection;
-
-use crate::Ctx;
-use crate::{approvals, governance, graphs, leases, suspensions};
 use entente_kernel::access::governance::{Attempt, admit};
 use entente_kernel::access::membership;
 use entente_kernel::hooks::{AfterCommit, IntentChange};
@@ -26,6 +21,11 @@ use entente_kernel::intents::{Row, insert, load, update};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::pages::{Measure, Page};
 use entente_kernel::{Caller, IntentTx, Outcome, access, idempotency, not_found};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::Ctx;
+use crate::{approvals, governance, graphs, leases, suspensions};
 
 /// Creates an intent.
 ///

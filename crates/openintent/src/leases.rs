@@ -17,6 +17,12 @@ use entente_domain::openintent::leases as domain;
 use entente_domain::openintent::leases::{Claimant, EndReason, Lease, LeaseAsk, LeaseStatus, NewLease};
 use entente_domain::openintent::patch::Change;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -27,12 +33,6 @@ pub(crate) use rows::intents_of_holder;
 use crate::Ctx;
 use crate::leases::ending::{end, settle};
 use crate::leases::rows::{active, insert, load, update};
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
-use entente_kernel::access::membership;
-use entente_kernel::access::membership::Membership;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome};
 
 /// Acquires a lease, after ending the expired ones on the intent.
 ///

@@ -23,6 +23,9 @@ use entente_domain::log::events::Kind;
 use entente_domain::openintent::memory as domain;
 use entente_domain::openintent::memory::{Given, MemoryAsk, MemoryChange, MemoryEntry, MemoryType};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, refuse};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
@@ -35,9 +38,6 @@ use crate::memory::lists::Look;
 use crate::memory::tx::MemoryTx;
 use crate::memory_entries::rows;
 use crate::tasks;
-use entente_kernel::access::membership;
-use entente_kernel::access::membership::Membership;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found, refuse};
 
 /// Noun of the refusal for a missing entry.
 const NOUN: &str = "memory entry";

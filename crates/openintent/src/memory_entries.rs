@@ -5,12 +5,12 @@ pub(crate) mod rows;
 
 use entente_domain::ids::TaskId;
 use entente_domain::log::events::{Draft, Kind};
+use entente_kernel::Outcome;
+use entente_kernel::log::writer::IntentLog;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use entente_kernel::Outcome;
-use entente_kernel::log::writer::IntentLog;
 
 /// Archives the working memory of a resolved intent, within an operation that holds its lock.
 pub(crate) async fn end_of_intent(

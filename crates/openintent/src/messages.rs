@@ -9,13 +9,13 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, MessageId};
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
-
-use crate::Ctx;
 use entente_kernel::channels::access::{home, visit};
 use entente_kernel::feed::streams::news;
 use entente_kernel::messages::{MessageFilter, pending, receipts, rows};
 use entente_kernel::pages::Measure;
 use entente_kernel::{Caller, IntentTx, LargeAnswer, Outcome, not_found};
+
+use crate::Ctx;
 
 /// A page of messages.
 #[derive(Debug, Clone)]

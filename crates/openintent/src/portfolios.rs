@@ -20,14 +20,14 @@ use entente_domain::openintent::portfolios as domain;
 use entente_domain::openintent::portfolios::{
     Aggregate, Membership, MembershipRole, Portfolio, PortfolioAsk, PortfolioStatus,
 };
+use entente_kernel::access::membership;
+use entente_kernel::intents;
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::suspensions;
-use entente_kernel::access::membership;
-use entente_kernel::intents;
-use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Creates a portfolio without any intents.
 ///

@@ -12,15 +12,15 @@ use entente_domain::moments::{Moment, MomentState};
 use entente_domain::openintent::intents::{Intent, IntentStatus, SUSPENSION, moved_payload, patched_payload};
 use entente_domain::openintent::suspensions::{Asked, End, Suspension, waits};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Map, Value, json};
-use sqlx::PgConnection;
-
-use crate::Ctx;
 use entente_kernel::due::run_each;
 use entente_kernel::hooks::{AfterCommit, Given, IntentChange};
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Caller, IntentTx, Outcome};
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+
+use crate::Ctx;
 
 /// Returns the question that the intent waits with.
 ///

@@ -23,6 +23,12 @@ use entente_domain::openintent::tasks::graph::{Wait, check_no_circle};
 use entente_domain::openintent::tasks::may::By;
 use entente_domain::openintent::tasks::{Task, TaskAsk, TaskStatus};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::identity::agents;
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use sqlx::PgConnection;
 
 pub(crate) use checks::{no_task, require_unresolved, visit};
@@ -34,12 +40,6 @@ use ends::{record, settle};
 pub(crate) use rows::{among, load_all};
 
 use crate::Ctx;
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
-use entente_kernel::access::membership;
-use entente_kernel::access::membership::Membership;
-use entente_kernel::identity::agents;
-use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// A task with the tasks that wait for it.
 #[derive(Debug, Clone)]

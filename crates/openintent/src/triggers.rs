@@ -23,12 +23,12 @@ use entente_domain::openintent::triggers::hooks::Verify;
 use entente_domain::openintent::triggers::{Cause, SkipReason, Trigger, TriggerAsk, TriggerKind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::signing::Secret;
+use entente_kernel::identity::caller::like;
+use entente_kernel::{Caller, IntentTx, Outcome, idempotency, not_found};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use entente_kernel::identity::caller::like;
-use entente_kernel::{Caller, IntentTx, Outcome, idempotency, not_found};
 pub use firings::{Firing, FiringStatus};
 pub use hearing::hear;
 pub(crate) use made::end_of_intent;

@@ -5,9 +5,9 @@ use entente_domain::aee::envelopes::{Envelope, Priority, Warning, hash, read};
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::clock::Timestamp;
 use entente_domain::refusal::Refusal;
+use entente_kernel::Outcome;
 
 use crate::refutations::Refutation;
-use entente_kernel::Outcome;
 
 /// A prepared envelope: it may be sent, and carries the facts established about it.
 #[derive(Debug, Clone)]

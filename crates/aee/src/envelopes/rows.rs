@@ -8,10 +8,10 @@ use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning};
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Outcome};
 use sqlx::PgConnection;
 
 use super::prepared::PreparedEnvelope;
-use entente_kernel::{AppError, Outcome};
 
 /// The facts about an accepted envelope that detect duplicates.
 #[derive(Debug, Clone)]

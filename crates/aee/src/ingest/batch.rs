@@ -12,6 +12,7 @@ use entente_domain::aee::envelopes::signing;
 use entente_domain::aee::envelopes::{EnvelopeType, Reference, Warning};
 use entente_domain::clock::Timestamp;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Outcome};
 use sqlx::PgConnection;
 
 use super::IngestResult;
@@ -24,7 +25,6 @@ use crate::envelopes::{Disposition, PreparedEnvelope, StoredEnvelope, Stub};
 use crate::mailboxes;
 use crate::mailboxes::{Item, Known};
 use crate::{exchanges, refutations};
-use entente_kernel::{AppError, Outcome};
 
 /// Decides prepared envelopes and writes the accepted ones, in the caller's transaction.
 ///

@@ -6,6 +6,7 @@ use entente_domain::aee::envelopes::is_bus;
 use entente_domain::aee::envelopes::pairing::Pair;
 use entente_domain::aee::envelopes::receipt::Voucher;
 use entente_domain::clock::Timestamp;
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use crate::envelopes;
@@ -14,7 +15,6 @@ use crate::mailboxes;
 use crate::mailboxes::{Item, Known};
 use crate::policy::version;
 use crate::{buses, envelope_keys, exchanges};
-use entente_kernel::Outcome;
 
 /// State of a batch: the facts read in advance, and the results so far.
 pub(super) struct IngestContext {

@@ -5,6 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use entente_domain::aee::envelopes::receipt::Receipt;
 use entente_domain::ids::NodeId;
+use entente_kernel::many;
+use entente_kernel::many::{Many, Together};
+use entente_kernel::{AppError, Outcome, nodes};
 use entente_runtime::deadlines::{self, within};
 use entente_store::commit::BatchHandler;
 
@@ -13,9 +16,6 @@ use crate::Ctx;
 use crate::envelopes::PreparedEnvelope;
 use crate::mailboxes::Known;
 use crate::{buses, mailboxes};
-use entente_kernel::many;
-use entente_kernel::many::{Many, Together};
-use entente_kernel::{AppError, Outcome, nodes};
 
 /// Batch handler of the group commit.
 pub struct IngestHandler {

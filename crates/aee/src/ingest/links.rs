@@ -11,6 +11,7 @@ use entente_domain::aee::envelopes::policy::Passage;
 use entente_domain::aee::envelopes::redaction::Instead;
 use entente_domain::aee::envelopes::{Priority, read};
 use entente_domain::refusal::Refusal;
+use entente_kernel::{AppError, Outcome};
 use sqlx::PgConnection;
 
 use super::Signatures;
@@ -19,7 +20,6 @@ use crate::envelopes::{Disposition, PreparedEnvelope};
 use crate::policy::snapshot;
 use crate::policy::snapshot::PolicySnapshot;
 use crate::redactions;
-use entente_kernel::{AppError, Outcome};
 
 /// The delivery of an envelope to one subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

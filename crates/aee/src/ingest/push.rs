@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::EndpointId;
+use entente_kernel::Outcome;
+use entente_kernel::webhooks::deliveries;
+use entente_kernel::webhooks::deliveries::Queue;
+use entente_kernel::webhooks::endpoints;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::envelopes::StoredEnvelope;
 use crate::mailboxes::Item;
-use entente_kernel::Outcome;
-use entente_kernel::webhooks::deliveries;
-use entente_kernel::webhooks::deliveries::Queue;
-use entente_kernel::webhooks::endpoints;
 
 /// Queues items of locked mailboxes for webhooks (`kept` finds an envelope by id); returns whether any is to be sent
 /// now.

@@ -6,13 +6,13 @@ use chrono::TimeDelta;
 use entente_domain::aee::envelopes::Priority;
 use entente_domain::clock::Timestamp;
 use entente_domain::limits::PAGE_BYTES;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome};
 use sqlx::PgConnection;
 
 use super::{Ack, Known, Letter, Mailbox};
 use crate::Ctx;
 use crate::envelopes::{StoredEnvelope, load_all};
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome};
 
 /// Byte limit of the envelopes in one response; at least one is returned.
 const BYTES: i64 = PAGE_BYTES;

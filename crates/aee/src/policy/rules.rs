@@ -8,12 +8,12 @@ use entente_domain::identity::principals::check_name;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::Code;
+use entente_kernel::{Caller, IntentTx, Outcome, not_found, refuse};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::policy::version;
-use entente_kernel::{Caller, IntentTx, Outcome, not_found, refuse};
 
 /// A rule with its name.
 #[derive(Debug, Clone)]

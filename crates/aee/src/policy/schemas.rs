@@ -12,12 +12,12 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::Code;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, refuse, run_blocking, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::policy::version;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, refuse, run_blocking, unknown};
 
 /// A published schema, or one of the protocol's own.
 #[derive(Debug, Clone)]

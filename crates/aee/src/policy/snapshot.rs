@@ -12,6 +12,7 @@ use entente_domain::aee::envelopes::policy::Checked;
 use entente_domain::aee::envelopes::schemas::{PROTOCOL, Schema, Strictness, Subject};
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Warning};
 use entente_domain::refusal::{Code, FieldError, Refusal};
+use entente_kernel::{AppError, Outcome, run_blocking};
 use serde_json::Value;
 use sqlx::PgConnection;
 use tokio::sync::{Mutex, Semaphore};
@@ -19,7 +20,6 @@ use tracing::error;
 
 use crate::Ctx;
 use crate::policy::{rules, schemas, version};
-use entente_kernel::{AppError, Outcome, run_blocking};
 
 /// The published schema for one type of an intent.
 #[derive(Debug, Clone)]

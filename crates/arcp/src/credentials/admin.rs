@@ -5,12 +5,12 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CredentialId, IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows;
 use crate::Ctx;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Filters for listing credentials.
 #[derive(Debug, Default)]

@@ -6,11 +6,11 @@ use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{CredentialId, JobId};
+use entente_kernel::{AppError, Outcome, not_found};
 use sqlx::PgConnection;
 
 use super::{Prepared, Target};
 use crate::Ctx;
-use entente_kernel::{AppError, Outcome, not_found};
 
 /// Whether one of these values was ever given to a job.
 pub(super) async fn used(conn: &mut PgConnection, hashes: &[Vec<u8>]) -> Outcome<bool> {

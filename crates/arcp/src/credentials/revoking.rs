@@ -8,14 +8,14 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
+use entente_kernel::Outcome;
+use entente_kernel::log::writer::IntentLog;
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::{self, Waiting};
 use super::{ProvisionerError, Target, reading};
 use crate::Ctx;
-use entente_kernel::Outcome;
-use entente_kernel::log::writer::IntentLog;
 
 /// Seconds that an attempt may take with all its requests; if the server dies, another one tries after that.
 const HOLD_SECONDS: i64 = 30;

@@ -7,12 +7,12 @@ use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::CredentialId;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use super::reading::{self, Current};
 use super::{Failed, Lost, Made, Minted, Prepared, VALUE_BYTES, fits, lawful, lose, order, rows, unused};
 use crate::Ctx;
-use entente_kernel::Outcome;
 
 /// A value that will replace another.
 pub(crate) struct Rotation {

@@ -5,10 +5,10 @@ use entente_domain::arcp::credentials::{MINT_SECONDS, State};
 use entente_domain::canonical::sha256;
 use entente_domain::clock::{Timestamp, plus_seconds};
 use entente_domain::ids::{CredentialId, JobId};
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use super::{Lost, Made, Minted, Prepared};
-use entente_kernel::Outcome;
 
 pub(super) fn number(generation: u32) -> i32 {
     i32::try_from(generation).unwrap_or(i32::MAX)

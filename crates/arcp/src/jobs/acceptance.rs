@@ -15,6 +15,10 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::channels::ChannelAsk;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
+use entente_kernel::Outcome;
+use entente_kernel::access::governance;
+use entente_kernel::access::membership;
+use entente_kernel::channels;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -23,10 +27,6 @@ use super::writes::Fresh;
 use crate::Ctx;
 use crate::credentials;
 use crate::inventory::{Known, Terms};
-use entente_kernel::Outcome;
-use entente_kernel::access::governance;
-use entente_kernel::access::membership;
-use entente_kernel::channels;
 
 /// Origin of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Caller, Outcome};
 use serde_json::json;
 
 use super::claim_tokens::token_digest;
@@ -17,7 +18,6 @@ use super::locked::{LockedJobs, cost_limits};
 use super::reading::conceal;
 use super::{budgets, log, rows};
 use crate::Ctx;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// An operation that a worker is about to perform.
 #[derive(Debug, Clone)]

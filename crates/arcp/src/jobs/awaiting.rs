@@ -5,6 +5,7 @@ use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, MomentId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -12,7 +13,6 @@ use super::locked::LockedJobs;
 use super::rows;
 use crate::Ctx;
 use crate::workers;
-use entente_kernel::{Caller, Outcome};
 
 /// The `phase` of a job's `status` event (ARCP §8.2) while a person is asked, and afterwards.
 const AWAITING: &str = "awaiting_decision";

@@ -8,6 +8,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, WorkerId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +18,6 @@ use super::writes;
 use crate::Ctx;
 use crate::workers;
 use crate::workers::Directive;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome};
 
 /// Response to a worker's heartbeat.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use entente_domain::amounts::Amount;
 use entente_domain::arcp::budgets::Budget;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, ReservationId};
+use entente_kernel::{Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::columns::{column, number};
-use entente_kernel::{Outcome, unknown};
 
 /// An amount reserved by a job.
 #[derive(Debug, Clone)]

@@ -8,11 +8,11 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
 use entente_domain::limits::TEXT_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome};
 
 use super::locked::{LockedJobs, over};
 use super::reading::observable;
 use crate::Ctx;
-use entente_kernel::{Caller, Outcome};
 
 /// Authority under which a job is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,9 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, ResultId, WorkerId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome};
 use futures_util::future::select_all;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -30,9 +33,6 @@ use crate::columns::number;
 use crate::credentials;
 use crate::workers;
 use crate::workers::Directive;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome};
 
 /// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
 pub const CLAIMS: i64 = 100;

@@ -8,6 +8,8 @@ use entente_domain::arcp::jobs::wire::Accepted;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, SessionId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Caller, Outcome};
 use sqlx::PgConnection;
 
 use super::acceptance::{Origin, Submission, accept, being_prepared, delegate_event};
@@ -18,8 +20,6 @@ use super::reading::conceal;
 use super::{budgets, rows, writes};
 use crate::Ctx;
 use crate::{credentials, inventory};
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Creates a child of a job, once per `delegate_id`.
 ///

@@ -21,6 +21,9 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Outcome, Tx};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -32,9 +35,6 @@ use crate::Ctx;
 use crate::jobs::locked::cost_limits::{Bills, CostLimit};
 use crate::session_rows::counters;
 use crate::session_rows::counters::Counter;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Outcome, Tx};
 
 /// The locked jobs of a transaction, with the changes applied to them.
 pub(super) struct LockedJobs {

@@ -7,6 +7,8 @@ use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::canonical::Digest;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::refusal::Refusal;
+use entente_kernel::Outcome;
+use entente_kernel::wakeups::WakeKey;
 
 use super::acceptance::{Submitted, delegate_event, take_place};
 use super::locked::LockedJobs;
@@ -14,8 +16,6 @@ use super::writes;
 use crate::Ctx;
 use crate::credentials;
 use crate::credentials::{Failed, Made};
-use entente_kernel::Outcome;
-use entente_kernel::wakeups::WakeKey;
 
 /// Parent and claim token under which a child was delegated.
 pub(super) struct Delegation {

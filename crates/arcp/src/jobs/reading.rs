@@ -11,6 +11,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{JobId, floor};
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Caller, Outcome};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -19,7 +20,6 @@ use super::rows::{Row, select};
 use super::{budgets, rows};
 use crate::Ctx;
 use crate::inventory;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Whether the caller may observe a job: its own, or any with the scope `admin` or under an open policy.
 pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {

@@ -17,12 +17,12 @@ use entente_domain::clock::{self, Timestamp};
 use entente_domain::ids::JobId;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::Outcome;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::claim_tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
-use entente_kernel::Outcome;
 
 /// An event as sent by a worker.
 #[derive(Debug, Clone)]

@@ -5,13 +5,13 @@ use entente_domain::arcp::chunks::Encoding;
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::ids::JobId;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Caller, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::log;
 use super::reading::visible;
 use crate::Ctx;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Events read at once while a streamed result is reassembled.
 const STEP: i64 = 8;

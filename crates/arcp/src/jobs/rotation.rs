@@ -7,6 +7,7 @@ use entente_domain::arcp::jobs::ask::no_job;
 use entente_domain::arcp::jobs::wire::Credential;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{CredentialId, JobId};
+use entente_kernel::{Caller, Outcome};
 
 use super::claim_tokens::token_digest;
 use super::locked::LockedJobs;
@@ -15,7 +16,6 @@ use super::rows;
 use crate::Ctx;
 use crate::credentials;
 use crate::credentials::Rotation;
-use entente_kernel::{Caller, Outcome};
 
 /// A rotated credential.
 #[derive(Debug)]

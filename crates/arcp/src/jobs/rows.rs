@@ -6,12 +6,12 @@ use entente_domain::arcp::capabilities::Authority;
 use entente_domain::arcp::jobs::{Cancel, Claim, Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId};
+use entente_kernel::log::writer::digest;
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::columns::{number, on_lost};
-use entente_kernel::log::writer::digest;
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// Selects whole jobs without their inputs: the query's name, and the text after its `FROM`.
 ///

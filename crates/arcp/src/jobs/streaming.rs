@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use entente_domain::arcp::jobs::Job;
 use entente_domain::ids::JobId;
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{Caller, Outcome};
 use uuid::Uuid;
 
 use super::log::{self, JobEventPosition, Stored};
 use super::rows;
 use crate::Ctx;
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome};
 
 /// Events read at once.
 const STEP: i64 = 2_048;

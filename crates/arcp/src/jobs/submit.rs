@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::identity::keys::Scope;
+use entente_kernel::{AppError, Caller, Outcome};
 use tokio::time::{Instant, sleep};
 
 use super::acceptance::{Origin, Submission, Submitted, being_prepared};
 use super::preparing::provide;
 use super::writer::JobWriter;
 use crate::credentials;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Maximum wait of a repeated submission and its polling interval; clients wait no longer (ARCP-W-2.6).
 const PATIENCE: Duration = Duration::from_secs(4);

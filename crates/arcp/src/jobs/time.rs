@@ -9,6 +9,8 @@ use entente_domain::arcp::jobs::{Due, GRACE_SECONDS, Job, JobStatus};
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, JobId};
 use entente_domain::log::events::{Draft, Kind};
+use entente_kernel::due::run_each;
+use entente_kernel::{IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -16,8 +18,6 @@ use super::locked::LockedJobs;
 use super::log::{self, Stored};
 use super::{rows, writes};
 use crate::Ctx;
-use entente_kernel::due::run_each;
-use entente_kernel::{IntentTx, Outcome};
 
 /// Applies the due effects to up to `limit` jobs and returns the number of changes.
 ///

@@ -9,6 +9,10 @@ use entente_domain::arcp::jobs::Job;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, JobId, NodeId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::many;
+use entente_kernel::many::{Many, Together};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Caller, Outcome, Tx, lock_key, nodes, try_locks};
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::{BatchHandler, GroupCommit};
 use entente_store::limits;
@@ -24,10 +28,6 @@ use crate::Ctx;
 use crate::credentials;
 use crate::inventory;
 use crate::inventory::Known;
-use entente_kernel::many;
-use entente_kernel::many::{Many, Together};
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Caller, Outcome, Tx, lock_key, nodes, try_locks};
 
 /// A queued command.
 #[derive(Debug, Clone)]

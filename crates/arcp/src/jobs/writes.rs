@@ -7,13 +7,13 @@ use entente_domain::arcp::jobs::Job;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, WorkerId};
+use entente_kernel::Outcome;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::budgets;
 use super::claim_tokens::Tokens;
 use crate::columns::column;
-use entente_kernel::Outcome;
 
 /// A new job with its input.
 pub(super) struct Fresh {

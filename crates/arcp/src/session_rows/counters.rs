@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use entente_domain::ids::SessionId;
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::count;
-use entente_kernel::Outcome;
 
 /// A session's counter, while its row is locked.
 #[derive(Debug, Clone)]

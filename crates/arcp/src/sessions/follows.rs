@@ -8,6 +8,7 @@ use entente_domain::arcp::sessions::FOLLOWS;
 use entente_domain::ids::{IntentId, JobId, SessionId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, IntentTx, Outcome, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -17,7 +18,6 @@ use crate::Ctx;
 use crate::jobs;
 use crate::jobs::log::EVENT;
 use crate::session_rows::counters;
-use entente_kernel::{Caller, IntentTx, Outcome, unknown};
 
 /// Maximum number of events numbered in one transaction.
 const EVENTS: i64 = 1_000;

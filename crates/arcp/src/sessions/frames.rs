@@ -10,6 +10,8 @@ use entente_domain::arcp::sessions::features::{Feature, Features};
 use entente_domain::arcp::sessions::{Delivery, What, inlined, small_stream};
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::ids::{JobId, SessionId};
+use entente_kernel::wakeups::WakeKey;
+use entente_kernel::{AppError, Outcome, unknown};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -20,8 +22,6 @@ use super::Entered;
 use crate::Ctx;
 use crate::session_rows::counters;
 use crate::{credentials, jobs};
-use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// Events read at once.
 const EVENTS: i64 = 500;

@@ -2,11 +2,11 @@
 
 use chrono::TimeDelta;
 use entente_domain::ids::SessionId;
+use entente_kernel::Outcome;
 
 use super::{Entered, follows, frames, until};
 use crate::Ctx;
 use crate::session_rows;
-use entente_kernel::Outcome;
 
 /// Time for which a session counts as connected after the last sign of its server.
 const GONE: TimeDelta = TimeDelta::hours(1);

@@ -8,11 +8,11 @@ use entente_domain::arcp::sessions::tokens;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::rfc3339;
 use entente_domain::ids::SessionId;
-
-use crate::Ctx;
 use entente_kernel::identity::authentication;
 use entente_kernel::log::writer::digest;
 use entente_kernel::{Caller, Grant, Outcome};
+
+use crate::Ctx;
 
 /// Encodes the credential of a caller: its key, or the end of its token.
 pub(super) fn opened_by(caller: &Caller) -> String {

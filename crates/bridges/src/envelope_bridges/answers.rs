@@ -1,6 +1,13 @@
 //! Results of jobs that were created from tasks: their events are sent as `stream`, their ends as `result` or
 //! `error`, from the entity that was asked. Each is written in the transaction that records it.
 
+use entente_aee::envelopes::{PreparedEnvelope, StoredEnvelope};
+use entente_aee::mailboxes::Known;
+use entente_aee::policy::snapshot;
+use entente_aee::policy::snapshot::PolicySnapshot;
+use entente_aee::{acceptance, envelopes, ingest};
+use entente_arcp::jobs;
+use entente_arcp::jobs::Stored;
 use entente_domain::aee::envelopes::letters::Letter;
 use entente_domain::aee::envelopes::receipt::{Verified, Voucher};
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, read};
@@ -9,19 +16,12 @@ use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
 use entente_domain::refusal::Refusal;
 use entente_domain::traces::Trace;
+use entente_kernel::{AppError, Outcome};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, Carried, Open, Source};
 use super::run::{BridgeRun, STRETCH};
-use entente_aee::envelopes::{PreparedEnvelope, StoredEnvelope};
-use entente_aee::mailboxes::Known;
-use entente_aee::policy::snapshot;
-use entente_aee::policy::snapshot::PolicySnapshot;
-use entente_aee::{acceptance, envelopes, ingest};
-use entente_arcp::jobs;
-use entente_arcp::jobs::Stored;
-use entente_kernel::{AppError, Outcome};
 
 /// Maximum number of events of one job reported at once.
 const EVENTS: i64 = 64;

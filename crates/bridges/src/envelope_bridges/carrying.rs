@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use entente_arcp::jobs::JobWriter;
 use entente_domain::bridges::Bridge;
 use entente_domain::canonical::sha256;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::webhooks::endpoints;
+use entente_kernel::{AppError, Caller, Outcome, due};
+use entente_openintent::messages::writer::MessageWriter;
 
 use super::run::BridgeRun;
 use super::{BridgeRecord, answers, exports, jobs, may, mirrors, rows};
 use crate::Ctx;
-use entente_arcp::jobs::JobWriter;
-use entente_kernel::webhooks::endpoints;
-use entente_kernel::{AppError, Caller, Outcome, due};
-use entente_openintent::messages::writer::MessageWriter;
 
 /// Runs each due bridge for one page; returns the number of items carried.
 ///

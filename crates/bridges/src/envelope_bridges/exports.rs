@@ -3,6 +3,11 @@
 //!
 //! The gateway vouches for these envelopes: it accepted the messages, so it knows their senders.
 
+use entente_aee::envelopes::PreparedEnvelope;
+use entente_aee::mailboxes::Known;
+use entente_aee::policy::snapshot;
+use entente_aee::policy::snapshot::PolicySnapshot;
+use entente_aee::{exchanges, ingest};
 use entente_domain::aee::envelopes::letters::Letter;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority};
@@ -10,6 +15,9 @@ use entente_domain::bridges::{self as domain, Export};
 use entente_domain::cursors::Since;
 use entente_domain::openintent::messages::{Message, MessageType};
 use entente_domain::refusal::Code;
+use entente_kernel::messages::MessageFilter;
+use entente_kernel::{AppError, Outcome};
+use entente_openintent::messages;
 use serde_json::{Value, from_str, json};
 use sqlx::PgConnection;
 
@@ -17,14 +25,6 @@ use super::answers::{admitted, written};
 use super::rows::{self, Source};
 use super::run::{BridgeRun, STRETCH};
 use super::{Bridge, Place};
-use entente_aee::envelopes::PreparedEnvelope;
-use entente_aee::mailboxes::Known;
-use entente_aee::policy::snapshot;
-use entente_aee::policy::snapshot::PolicySnapshot;
-use entente_aee::{exchanges, ingest};
-use entente_kernel::messages::MessageFilter;
-use entente_kernel::{AppError, Outcome};
-use entente_openintent::messages;
 
 /// Sends the next page of messages.
 pub(super) async fn send(run: &BridgeRun<'_>, export: &Export) -> Outcome<u64> {

@@ -1,10 +1,10 @@
 //! Reads the sources of bridges: the items of a mailbox, and the envelopes sent to a bus. `rows.rs` records
 //! the carried ones.
 
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use super::Place;
-use entente_kernel::Outcome;
 
 /// An envelope in a bridge's source; `taken` means that it was acknowledged.
 pub(super) struct Found {

@@ -4,6 +4,13 @@
 //! A job is submitted under an idempotency key derived from the task. If the server dies before it records
 //! the job, the next attempt submits it again and gets the same job.
 
+use entente_aee::envelopes;
+use entente_aee::envelopes::StoredEnvelope;
+use entente_aee::mailboxes::Known;
+use entente_aee::policy::snapshot;
+use entente_aee::{exchanges, ingest, mailboxes};
+use entente_arcp::jobs;
+use entente_arcp::jobs::{Canceller, Origin};
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::letters::failure;
 use entente_domain::aee::envelopes::pairing::PairStatus;
@@ -14,19 +21,12 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::JobId;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
+use entente_kernel::{AppError, Caller, Outcome};
 
 use super::answers::{Answer, admitted, prepared};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
 use super::run::{BridgeRun, STRETCH};
-use entente_aee::envelopes;
-use entente_aee::envelopes::StoredEnvelope;
-use entente_aee::mailboxes::Known;
-use entente_aee::policy::snapshot;
-use entente_aee::{exchanges, ingest, mailboxes};
-use entente_arcp::jobs;
-use entente_arcp::jobs::{Canceller, Origin};
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Creates jobs for the next page of tasks.
 pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {

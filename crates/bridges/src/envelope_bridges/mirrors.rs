@@ -4,23 +4,23 @@
 //! A message is sent under an idempotency key derived from the envelope. If the server dies before it records
 //! the message, the next attempt sends it again and gets the same message.
 
+use entente_aee::envelopes;
+use entente_aee::envelopes::StoredEnvelope;
 use entente_domain::bridges::{self as domain, Mirror};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES};
 use entente_domain::openintent::messages::{Draft, MessageType};
 use entente_domain::payload::{Payload, scan};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::channels::access::home;
+use entente_kernel::{AppError, Outcome};
+use entente_openintent::messages::writer::Command;
 use serde_json::json;
 
 use super::BridgeRecord as Bridge;
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
 use super::run::{BridgeRun, STRETCH};
-use entente_aee::envelopes;
-use entente_aee::envelopes::StoredEnvelope;
-use entente_kernel::channels::access::home;
-use entente_kernel::{AppError, Outcome};
-use entente_openintent::messages::writer::Command;
 
 /// Mirrors the next page of envelopes.
 pub(super) async fn show(run: &BridgeRun<'_>, mirror: &Mirror) -> Outcome<u64> {

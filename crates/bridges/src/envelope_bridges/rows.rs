@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use entente_aee::envelopes;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, JobId};
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{BridgeRecord, Place};
-use entente_aee::envelopes;
-use entente_kernel::Outcome;
 
 struct Row {
     name: String,

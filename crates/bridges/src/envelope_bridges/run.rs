@@ -1,11 +1,12 @@
 //! One run of a bridge: the contexts, writers and caller that every kind of bridge works with, and the number of
 //! items in a step.
 
-use super::BridgeRecord;
-use crate::Ctx;
 use entente_arcp::jobs::JobWriter;
 use entente_kernel::Caller;
 use entente_openintent::messages::writer::MessageWriter;
+
+use super::BridgeRecord;
+use crate::Ctx;
 
 /// Maximum number of items that a bridge carries in one step.
 pub(super) const STRETCH: u32 = 32;

@@ -3,12 +3,12 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::openintent::suspensions::Asked;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::identity::principals;
+use entente_kernel::{Caller, Outcome};
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::Addressee;
-use entente_kernel::identity::principals;
-use entente_kernel::{Caller, Outcome};
 
 /// Returns the addressees in an SDK's record: `channel_hint` or the context names a person, and a ladder the second
 /// one.

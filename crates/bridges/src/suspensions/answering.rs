@@ -11,10 +11,6 @@ use entente_domain::ids::IntentId;
 use entente_domain::moments::MomentState;
 use entente_domain::openintent::suspensions::{End, Suspension, SuspensionState};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Map, Value};
-use sqlx::PgConnection;
-
-use crate::Ctx;
 use entente_kernel::access::membership;
 use entente_kernel::hooks::Given;
 use entente_kernel::intents;
@@ -23,6 +19,10 @@ use entente_moments as moments;
 use entente_moments::{LockSet, MomentTx};
 use entente_openintent::suspensions as ends;
 use entente_openintent::suspensions::rows;
+use serde_json::{Map, Value};
+use sqlx::PgConnection;
+
+use crate::Ctx;
 
 /// An answer to a question.
 #[derive(Debug, Clone)]

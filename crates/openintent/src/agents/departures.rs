@@ -11,13 +11,6 @@ use entente_domain::openintent::channels::{Channel, ChannelStatus};
 use entente_domain::openintent::messages::{Draft, Message, MessageType, Ruling};
 use entente_domain::payload::Payload;
 use entente_domain::traces::Trace;
-use serde_json::json;
-use sqlx::PgConnection;
-
-use super::changed;
-use crate::Ctx;
-use crate::messages::writer::say;
-use crate::{leases, tasks};
 use entente_kernel::channels;
 use entente_kernel::due::run_each;
 use entente_kernel::identity::agents;
@@ -26,6 +19,13 @@ use entente_kernel::log::writer::IntentLog;
 use entente_kernel::messages::pending;
 use entente_kernel::webhooks::endpoints;
 use entente_kernel::{Caller, Outcome, Tx, not_found};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::changed;
+use crate::Ctx;
+use crate::messages::writer::say;
+use crate::{leases, tasks};
 
 /// Deregisters an agent; repeating it has no effect.
 ///

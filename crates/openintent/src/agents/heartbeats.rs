@@ -9,14 +9,14 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::IntentId;
 use entente_domain::openintent::agents::{Agent, AgentStatus};
-
-use super::changed;
-use crate::Ctx;
-use crate::tasks;
 use entente_kernel::due::run_each;
 use entente_kernel::identity::agents::{Beat, find, save, save_beats, shown, suspects};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
+
+use super::changed;
+use crate::Ctx;
+use crate::tasks;
 
 /// Records a heartbeat.
 ///

@@ -4,8 +4,6 @@
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::openintent::channels::{ChannelStatus, CloseReason};
-
-use crate::Ctx;
 use entente_kernel::channels::{close, rows};
 use entente_kernel::due::run_each;
 use entente_kernel::log::GlobalPosition;
@@ -13,6 +11,8 @@ use entente_kernel::messages;
 use entente_kernel::messages::{pending, receipts};
 use entente_kernel::webhooks::fanout;
 use entente_kernel::{IntentTx, Outcome};
+
+use crate::Ctx;
 
 /// Maximum number of messages deleted in one transaction: enough to keep up, few enough to stay short.
 const DELETE_STEP: i64 = 5_000;

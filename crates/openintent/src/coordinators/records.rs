@@ -10,15 +10,15 @@ use entente_domain::log::events::Kind;
 use entente_domain::openintent::coordinators::{
     Coordinator, Decided, DecisionRecord, DecisionType, exceeded,
 };
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::{event_draft, lay_down, require_own, rows, settle};
 use crate::Ctx;
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
-use entente_kernel::access::membership;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Input for recording a decision.
 #[derive(Debug, Clone)]

@@ -8,15 +8,15 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::intents::IntentStatus;
 use entente_domain::openintent::retry_policies::{RetryPolicy, Rules, Strategy};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::rows::end_of_intent;
 use crate::Ctx;
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
-use entente_kernel::access::membership;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, not_found, unknown};
 
 /// Returns an intent's retry policy.
 ///

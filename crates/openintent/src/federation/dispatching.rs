@@ -10,17 +10,17 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::federation::dispatches as domain;
 use entente_domain::openintent::federation::dispatches::{DispatchAsk, State};
 use entente_domain::refusal::{Code, Refusal};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-
-use super::{outbox, peer_lock, rows, set_up};
-use crate::Ctx;
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::membership;
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, Outcome, idempotency, lock_key, not_found};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{outbox, peer_lock, rows, set_up};
+use crate::Ctx;
 
 /// Our intent at a peer.
 #[derive(Debug, Clone, Serialize, Deserialize)]

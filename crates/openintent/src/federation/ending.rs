@@ -5,14 +5,14 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::limits::{FEDERATION_KEPT_DAYS, FEDERATION_LETTER_DAYS, FEDERATION_SILENCE_DAYS};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::federation::dispatches::State;
+use entente_kernel::due::run_each;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::{Dispatch, outbox, rows};
 use crate::Ctx;
-use entente_kernel::due::run_each;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{IntentTx, Outcome};
 
 /// Expires and deletes up to `limit` of each; returns their number.
 ///

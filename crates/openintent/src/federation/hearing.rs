@@ -9,11 +9,11 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::federation::callbacks::{Callback, News, STAMP};
 use entente_domain::openintent::federation::{Federation, Peer, signing};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde_json::{Map, Value};
 
 use super::{peer_of, rows, set_up};
 use crate::Ctx;
-use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// The response to a callback.
 #[derive(Debug, Clone, Copy)]

@@ -10,14 +10,14 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::federation::dispatches::{RECEIVE, State};
 use entente_domain::openintent::federation::{callbacks, deliveries, is_final, signing};
 use entente_domain::webhooks::retries::{Failure, again_after};
+use entente_kernel::Outcome;
+use entente_kernel::log::writer::IntentLog;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use super::rows::{self, Telling};
 use super::{Dispatch, set_up};
 use crate::Ctx;
-use entente_kernel::Outcome;
-use entente_kernel::log::writer::IntentLog;
 
 /// Seconds that an attempt may take; if the server dies, another one tries after that.
 const HOLD_SECONDS: i64 = 90;

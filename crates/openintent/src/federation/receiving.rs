@@ -15,17 +15,17 @@ use entente_domain::openintent::federation::{Federation, Peer, signing};
 use entente_domain::openintent::intents as intent_law;
 use entente_domain::openintent::intents::{Intent, created_payload};
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Map, Value, json};
-use sqlx::PgConnection;
-
-use super::{peer_lock, peer_of, rows, set_up};
-use crate::Ctx;
 use entente_kernel::access::assignments;
 use entente_kernel::access::assignments::Assignment;
 use entente_kernel::identity::agents;
 use entente_kernel::intents;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{Caller, Outcome, access, lock_key};
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+
+use super::{peer_lock, peer_of, rows, set_up};
+use crate::Ctx;
 
 const TAKEN: &str = "Intent received and accepted for processing";
 

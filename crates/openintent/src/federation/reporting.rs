@@ -6,16 +6,16 @@ use entente_domain::openintent::federation::Part;
 use entente_domain::openintent::federation::callbacks as domain;
 use entente_domain::openintent::federation::callbacks::is_last;
 use entente_domain::openintent::federation::dispatches::DelegationScope;
-use serde_json::{Map, Value};
-
-use super::rows::{self, Telling};
-use super::{outbox, set_up};
-use crate::Ctx;
 use entente_kernel::Outcome;
 use entente_kernel::audit::events;
 use entente_kernel::due::run_each;
 use entente_kernel::intents;
 use entente_kernel::log::writer;
+use serde_json::{Map, Value};
+
+use super::rows::{self, Telling};
+use super::{outbox, set_up};
+use crate::Ctx;
 
 /// Maximum number of events of an intent examined at once.
 const STRETCH: i64 = 500;

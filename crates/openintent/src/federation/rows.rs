@@ -4,11 +4,11 @@ use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{DispatchId, IntentId};
 use entente_domain::openintent::federation::dispatches::{Origin, State};
+use entente_kernel::log::writer;
+use entente_kernel::{Outcome, unknown};
 use sqlx::PgConnection;
 
 use super::{Counts, Dispatch};
-use entente_kernel::log::writer;
-use entente_kernel::{Outcome, unknown};
 
 /// Counts everything stored.
 pub async fn counts(conn: &mut PgConnection) -> Outcome<Counts> {

@@ -6,11 +6,11 @@ use entente_domain::ids::IntentId;
 use entente_domain::limits::{GRAPH_NODES, INTENT_DEPTH};
 use entente_domain::openintent::graphs::Readiness;
 use entente_domain::openintent::intents::IntentStatus;
+use entente_kernel::{Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Node;
-use entente_kernel::{Outcome, unknown};
 
 /// Parameters of a graph query.
 #[derive(Debug, Clone, Copy)]

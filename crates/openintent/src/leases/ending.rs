@@ -5,16 +5,16 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::leases::{EndReason, Lease};
+use entente_kernel::access::membership;
+use entente_kernel::due::run_each;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::event_payload;
 use super::rows::{active, due, update};
 use crate::Ctx;
-use entente_kernel::access::membership;
-use entente_kernel::due::run_each;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{IntentTx, Outcome};
 
 /// Ends expired leases, one intent at a time, on up to `limit` intents.
 ///

@@ -6,12 +6,12 @@ use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, MemoryId};
 use entente_domain::log::events::Kind;
 use entente_domain::openintent::memory::MemoryEntry;
+use entente_kernel::Outcome;
+use entente_kernel::due::run_each;
 
 use super::tx::MemoryTx;
 use crate::Ctx;
 use crate::memory_entries::rows;
-use entente_kernel::Outcome;
-use entente_kernel::due::run_each;
 
 /// Deletes up to `limit` expired entries, which are already hidden; groups them by agent and intent.
 ///

@@ -5,10 +5,10 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, TaskId};
 use entente_domain::openintent::memory::range::range;
 use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use crate::memory_entries::rows::{read, select};
-use entente_kernel::Outcome;
 
 /// Filter of a list of entries.
 #[derive(Debug, Clone, Default)]

@@ -8,14 +8,14 @@ use entente_domain::openintent::memory::room::{TaskRoom, Used};
 use entente_domain::openintent::memory::{MemoryEntry, MemoryType};
 use entente_domain::openintent::tasks::Task;
 use entente_domain::refusal::Code;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::{Outcome, not_found, refuse};
 
 use super::tx::MemoryTx;
 use super::{Evicted, Home, Tried};
 use crate::Ctx;
 use crate::memory_entries::rows;
 use crate::tasks;
-use entente_kernel::access::membership::Membership;
-use entente_kernel::{Outcome, not_found, refuse};
 
 /// Requires that the intent is unresolved and, for working memory, that the task is unfinished; returns the
 /// task's memory policy.

@@ -6,11 +6,11 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::MemoryId;
 use entente_domain::limits::{MEMORY_CHANGES, MEMORY_VERSIONS};
 use entente_domain::openintent::memory::{MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType};
+use entente_kernel::{Outcome, unknown};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use crate::memory_entries::rows::{priority, rank, sensitivity};
-use entente_kernel::{Outcome, unknown};
 
 /// Advisory lock for writing an agent's memory.
 pub(super) fn lock_key(agent: &str) -> i64 {

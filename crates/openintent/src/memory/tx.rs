@@ -14,12 +14,12 @@ use entente_domain::ids::{IntentId, MemoryId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::memory::MemoryEntry;
 use entente_domain::traces::Trace;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, lock_key};
 
 use super::store::{self, Change, Store};
 use crate::Ctx;
 use crate::memory_entries::rows;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, Tx, idempotency, lock_key};
 
 /// A memory change in progress.
 pub(super) struct MemoryTx {

@@ -9,17 +9,17 @@ use entente_domain::ids::{ChannelId, MessageId};
 use entente_domain::log::events::{Event, Kind};
 use entente_domain::log::receipts::ReceiptKind;
 use entente_domain::openintent::messages::{Message, MessageType};
-use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
-
-use crate::Ctx;
-use crate::messages::writer::{Command, MessageWriter};
 use entente_kernel::channels::access::visit;
 use entente_kernel::feed::reader;
 use entente_kernel::feed::streams::news;
 use entente_kernel::feed::{Follower, Glance};
 use entente_kernel::log::Record;
 use entente_kernel::{AppError, Caller, Outcome};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::Ctx;
+use crate::messages::writer::{Command, MessageWriter};
 
 /// The number of responses to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use entente_domain::openintent::intents::IntentStatus;
 use entente_domain::openintent::portfolios::{
     Aggregate, Membership, MembershipRole, Portfolio, PortfolioStatus,
 };
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::{PgConnection, PgPool};
 
 use super::{Cut, PortfolioFilter};
-use entente_kernel::{AppError, Outcome, unknown};
 
 struct Row {
     id: uuid::Uuid,

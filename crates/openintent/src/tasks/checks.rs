@@ -4,13 +4,13 @@ use entente_domain::access::Level;
 use entente_domain::ids::{IntentId, PlanId};
 use entente_domain::limits::PLAN_TASKS;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::membership;
+use entente_kernel::access::membership::Membership;
+use entente_kernel::{Caller, Outcome, not_found};
 use sqlx::PgConnection;
 
 use super::plan_rows;
 use crate::Ctx;
-use entente_kernel::access::membership;
-use entente_kernel::access::membership::Membership;
-use entente_kernel::{Caller, Outcome, not_found};
 
 /// Loads the caller's membership in the intent of a task or a plan; without read access it is not found.
 pub(crate) async fn visit(

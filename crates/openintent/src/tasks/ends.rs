@@ -12,17 +12,17 @@ use entente_domain::openintent::plans::{PlanAsk, PlanState};
 use entente_domain::openintent::tasks::course::Course;
 use entente_domain::openintent::tasks::graph::Wait;
 use entente_domain::openintent::tasks::{Task, TaskStatus};
-use sqlx::PgConnection;
-
-use super::{links, plan_rows, rows};
-use crate::Ctx;
-use crate::memory_entries;
 use entente_kernel::access::membership;
 use entente_kernel::channels;
 use entente_kernel::due::run_each;
 use entente_kernel::identity::agents;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{IntentTx, Outcome, Tx};
+use sqlx::PgConnection;
+
+use super::{links, plan_rows, rows};
+use crate::Ctx;
+use crate::memory_entries;
 
 /// Writes changed tasks, records their events, and applies the consequences, within an operation that holds the
 /// intent's lock.

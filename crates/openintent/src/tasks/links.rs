@@ -2,11 +2,11 @@
 
 use entente_domain::ids::{PlanId, TaskId};
 use entente_domain::openintent::tasks::TaskStatus;
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::rows::{status, uuids};
-use entente_kernel::Outcome;
 
 /// Returns the direct and indirect dependencies of these tasks, including themselves, each with its own
 /// dependencies.

@@ -6,10 +6,10 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::openintent::plans::{OnFailure, Plan, PlanState};
 use entente_domain::openintent::tasks::TaskStatus;
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 
 use super::links;
-use entente_kernel::{AppError, Outcome, unknown};
 
 struct Row {
     id: uuid::Uuid,

@@ -11,6 +11,10 @@ use entente_domain::openintent::plans::course::PlanCourse;
 use entente_domain::openintent::plans::{Plan, PlanAsk};
 use entente_domain::openintent::tasks::TaskStatus;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::governance;
+use entente_kernel::access::governance::Attempt;
+use entente_kernel::access::membership;
+use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use sqlx::PgConnection;
 
 use super::checks::{no_task, require_unresolved, visit};
@@ -18,10 +22,6 @@ use super::ends::{record, settle, write_plan};
 use super::plan_rows::{insert, load, of_intent, statuses};
 use super::rows::{among, set_plan};
 use crate::Ctx;
-use entente_kernel::access::governance;
-use entente_kernel::access::governance::Attempt;
-use entente_kernel::access::membership;
-use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 
 /// Creates a plan on an intent.
 ///

@@ -3,11 +3,11 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, PlanId, TaskId};
 use entente_domain::openintent::tasks::{Task, TaskStatus};
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::TaskFilter;
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// Selects whole tasks: the query's name, and the clauses after `FROM tasks`.
 macro_rules! select {

@@ -18,12 +18,12 @@ use entente_domain::openintent::tools::invocations as domain;
 use entente_domain::openintent::tools::invocations::{Invocation, InvocationStatus, Report};
 use entente_domain::openintent::tools::tool_grants::ToolGrant;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome, idempotency, not_found};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::tools::{tool_credentials, tool_grants, vaults};
-use entente_kernel::{Caller, Outcome, idempotency, not_found};
 
 pub use beginning::{Ask, Begun, Started, begin};
 pub use queue::{CallQueue, Order, busy};

@@ -20,13 +20,13 @@ use entente_domain::openintent::tools::tool_credentials::{CredentialAsk, Credent
 use entente_domain::openintent::tools::tool_secrets::ToolSecret;
 use entente_domain::openintent::tools::vault_keys::{Place, Sealed, Shut};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::tools::{tool_grants, vaults};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found};
 
 pub(crate) use rows::{find, forget, of_vault, revoke_rows};
 pub use time::{expire_due, seal_anew};

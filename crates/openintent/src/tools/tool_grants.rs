@@ -14,13 +14,13 @@ use entente_domain::openintent::tools::tool_credentials::{CredentialStatus, revo
 use entente_domain::openintent::tools::tool_grants as domain;
 use entente_domain::openintent::tools::tool_grants::{GrantAsk, GrantStatus, ToolGrant, together};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, IntentTx, Outcome, idempotency, not_found};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::tools::{tool_credentials, vaults};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, IntentTx, Outcome, idempotency, not_found};
 
 pub(crate) use rows::{candidates, chain, forget, revoke_of_credential, revoke_of_vault};
 

@@ -14,13 +14,13 @@ use entente_domain::openintent::tools::vault_keys::Keyring;
 use entente_domain::openintent::tools::vaults as domain;
 use entente_domain::openintent::tools::vaults::Vault;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{Caller, IntentTx, Outcome, Tx, idempotency, not_found};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::Ctx;
 use crate::tools::{tool_credentials, tool_grants};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{Caller, IntentTx, Outcome, Tx, idempotency, not_found};
 
 /// The operator's settings for vaults and tools.
 #[derive(Debug, Clone)]

@@ -3,11 +3,11 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::openintent::triggers::Cause;
+use entente_kernel::{AppError, Outcome, unknown};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use crate::Ctx;
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// Status of a firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

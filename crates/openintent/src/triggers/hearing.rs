@@ -10,6 +10,11 @@ use entente_domain::access::Level;
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::log::events::{Event, Kind};
 use entente_domain::openintent::triggers::{Cause, SkipReason, filter};
+use entente_kernel::Outcome;
+use entente_kernel::access::membership;
+use entente_kernel::feed::reader;
+use entente_kernel::feed::streams::{Sight, View};
+use entente_kernel::log::{GlobalPosition, Record};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
@@ -19,11 +24,6 @@ use super::rates::{self, Rates};
 use super::tx::owners;
 use super::{rows, time};
 use crate::Ctx;
-use entente_kernel::Outcome;
-use entente_kernel::access::membership;
-use entente_kernel::feed::reader;
-use entente_kernel::feed::streams::{Sight, View};
-use entente_kernel::log::{GlobalPosition, Record};
 
 /// Advisory lock of the server that moves the cursor (`fanout.rs` explains why it is not a row lock).
 const LOCK: i64 = 0x656e_7465_6e74_6502;

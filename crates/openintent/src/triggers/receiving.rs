@@ -7,6 +7,7 @@ use entente_domain::openintent::triggers::hooks;
 use entente_domain::openintent::triggers::hooks::HookRequest;
 use entente_domain::openintent::triggers::{Cause, SkipReason, TriggerKind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::Outcome;
 use serde_json::{Map, Value};
 
 use super::firings::{self, Firing, FiringStatus};
@@ -14,7 +15,6 @@ use super::rates::{self, Rates};
 use super::tx::FiringTx;
 use super::{rows, verify_of};
 use crate::Ctx;
-use entente_kernel::Outcome;
 
 /// An incoming webhook.
 pub struct Received<'a> {

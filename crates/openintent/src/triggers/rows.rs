@@ -6,11 +6,11 @@ use entente_domain::limits::TRIGGER_FAILURES;
 use entente_domain::openintent::triggers::filter::recorded;
 use entente_domain::openintent::triggers::{Deduplication, DisabledReason, Trigger, TriggerKind};
 use entente_domain::webhooks::signing::Secret;
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 
 use super::TriggerFilter;
 use crate::Ctx;
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// A trigger with the fields that only its firing needs.
 #[derive(Debug, Clone)]

@@ -7,14 +7,14 @@ use entente_domain::limits::TRIGGER_FIRING_DAYS;
 use entente_domain::log::events::Kind;
 use entente_domain::openintent::triggers::schedule::Skipped;
 use entente_domain::openintent::triggers::{Cause, DisabledReason, SkipReason};
+use entente_kernel::due::run_each;
+use entente_kernel::{AppError, Outcome};
 use serde_json::{Map, json};
 
 use super::firings::{self, Firing, FiringStatus};
 use super::rows;
 use super::tx::FiringTx;
 use crate::Ctx;
-use entente_kernel::due::run_each;
-use entente_kernel::{AppError, Outcome};
 
 /// Fires up to `limit` due triggers, once each, and runs up to as many waiting firings.
 ///

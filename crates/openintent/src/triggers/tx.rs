@@ -15,6 +15,13 @@ use entente_domain::openintent::triggers::{
     Circumstances, DisabledReason, Lineage, SkipReason, Trigger, Verdict, filter, source,
 };
 use entente_domain::traces::Trace;
+use entente_kernel::access::{assignments, membership};
+use entente_kernel::audit::events;
+use entente_kernel::feed::streams::{Sight, View};
+use entente_kernel::log::Record;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::webhooks::endpoints;
+use entente_kernel::{AppError, Caller, Outcome, Tx};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
@@ -24,13 +31,6 @@ use super::made;
 use super::rows::{self, Stored};
 use crate::Ctx;
 use crate::intents;
-use entente_kernel::access::{assignments, membership};
-use entente_kernel::audit::events;
-use entente_kernel::feed::streams::{Sight, View};
-use entente_kernel::log::Record;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::webhooks::endpoints;
-use entente_kernel::{AppError, Caller, Outcome, Tx};
 
 /// Reason for a firing without rights.
 const POWERLESS: &str = "No key by which it acts is in force, or may make intents as its agent.";

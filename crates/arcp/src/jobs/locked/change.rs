@@ -10,13 +10,13 @@ use entente_domain::arcp::jobs::{Job, events, may};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::Outcome;
 use serde_json::Value;
 
 use super::cost_limits::CostLimit;
 use crate::jobs::budgets::Reservation;
 use crate::jobs::log::{EVENT, Stored};
 use crate::session_rows::counters::Counter;
-use entente_kernel::Outcome;
 
 /// A change of a locked job, not applied yet. Only one is open at a time for jobs that share a payer.
 #[must_use]

@@ -11,14 +11,14 @@ use entente_domain::ids::{IntentId, JobId};
 use entente_domain::openintent::costs::CostAsk;
 use entente_domain::openintent::governance::GovernancePolicy;
 use entente_domain::refusal::Refusal;
+use entente_kernel::costs;
+use entente_kernel::{AppError, Outcome};
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{JobChange, LockedJobs};
 use crate::Ctx;
-use entente_kernel::costs;
-use entente_kernel::{AppError, Outcome};
 
 /// Cost type of all costs reported by jobs.
 const COST_TYPE: &str = "job";

@@ -7,14 +7,14 @@ use entente_domain::arcp::jobs::{Transition, ended_by, transition};
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::log::events::Kind;
+use entente_kernel::Outcome;
+use entente_kernel::channels;
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use super::{JobChange, LockedJobs, over};
 use crate::Ctx;
 use crate::credentials;
-use entente_kernel::Outcome;
-use entente_kernel::channels;
 
 impl JobChange {
     /// Ends the job with a result.

@@ -13,15 +13,15 @@ use entente_domain::openintent::messages::{Case, Draft, Message, MessageStatus, 
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
+use entente_kernel::idempotency::StoredResponse;
+use entente_kernel::log::guarded_write::{Advance, Writing};
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Outcome, not_found};
 use serde_json::{Map, Value, json};
 
 use super::cache::{BatchContext, IntentCache};
 use super::{Command, lost};
 use crate::Ctx;
-use entente_kernel::idempotency::StoredResponse;
-use entente_kernel::log::guarded_write::{Advance, Writing};
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Outcome, not_found};
 
 /// Decision about a command, before anything is written.
 pub(crate) enum Judged {

@@ -9,15 +9,15 @@ use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::Tail;
 use entente_domain::openintent::agents::Agent;
 use entente_domain::openintent::channels::Channel;
+use entente_kernel::access::membership;
+use entente_kernel::channels::Row;
+use entente_kernel::identity::agents;
+use entente_kernel::{AppError, Outcome};
 use entente_runtime::cache::OwnedCache;
 use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
 
 use super::Command;
-use entente_kernel::access::membership;
-use entente_kernel::channels::Row;
-use entente_kernel::identity::agents;
-use entente_kernel::{AppError, Outcome};
 
 /// Maximum number of intents in the cache of a writer; the least recently used one is dropped. A batch names far fewer
 /// intents, and [`IntentCache::prepare`] uses all of them: none is dropped while the batch needs it.

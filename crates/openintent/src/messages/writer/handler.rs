@@ -8,6 +8,10 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, IntentId, MessageId, NodeId};
 use entente_domain::log::events::Event;
 use entente_domain::openintent::messages::Message;
+use entente_kernel::idempotency::StoredResponse;
+use entente_kernel::log::Record;
+use entente_kernel::messages;
+use entente_kernel::{AppError, Outcome, idempotency, lock_key, nodes, try_locks};
 use entente_runtime::deadlines::{self, within};
 use entente_store::commit::BatchHandler;
 use entente_store::limits;
@@ -17,10 +21,6 @@ use super::batch::{Batch, Judged};
 use super::cache::IntentCache;
 use super::{Answer, Command, lost};
 use crate::Ctx;
-use entente_kernel::idempotency::StoredResponse;
-use entente_kernel::log::Record;
-use entente_kernel::messages;
-use entente_kernel::{AppError, Outcome, idempotency, lock_key, nodes, try_locks};
 
 /// Freshness of the facts that decide an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,6 +22,10 @@ use entente_domain::openintent::channels::{ChannelAsk, ChannelStatus};
 use entente_domain::openintent::messages::{Case, Draft, Message, judge};
 use entente_domain::refusal::Refusal;
 use entente_domain::traces::Trace;
+use entente_kernel::access::membership;
+use entente_kernel::channels;
+use entente_kernel::log::writer::IntentLog;
+use entente_kernel::{AppError, Caller, Outcome, idempotency, lock_key};
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::GroupCommit;
 use sqlx::PgConnection;
@@ -29,10 +33,6 @@ use sqlx::PgConnection;
 use crate::Ctx;
 pub(crate) use crate::messages::writer::batch::say;
 use crate::messages::writer::handler::MessageHandler;
-use entente_kernel::access::membership;
-use entente_kernel::channels;
-use entente_kernel::log::writer::IntentLog;
-use entente_kernel::{AppError, Caller, Outcome, idempotency, lock_key};
 
 /// A message to be sent.
 #[derive(Debug, Clone)]

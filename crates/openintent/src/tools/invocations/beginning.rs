@@ -16,13 +16,13 @@ use entente_domain::openintent::tools::tool_credentials::{CredentialStatus, Tool
 use entente_domain::openintent::tools::tool_grants::{GrantStatus, ToolGrant, together};
 use entente_domain::openintent::tools::tool_secrets::{ToolSecret, redacted};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use super::{find, limited, owner, rows, uses};
 use crate::Ctx;
 use crate::tools::{tool_credentials, tool_grants, vaults};
-use entente_kernel::{Caller, Outcome, Tx, idempotency, not_found};
 
 /// Maximum number of requests that a call makes or waits for: a token, a rejected attempt, another token and
 /// the second attempt; and, each time a token is needed, one that another call is fetching.

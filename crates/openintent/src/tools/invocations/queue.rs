@@ -6,11 +6,11 @@ use std::time::Duration;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::openintent::tools::invocations::Invocation;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::{AppError, Caller, Outcome};
 use entente_runtime::deadlines::extend;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Ask;
-use entente_kernel::{AppError, Caller, Outcome};
 
 /// Capacity of the queue; calls are taken at once, and a longer queue would only lose more of them together.
 const WAITING: usize = 256;

@@ -5,12 +5,12 @@ use entente_domain::ids::{InvocationId, ToolGrantId};
 use entente_domain::openintent::tools::invocations::{
     CallFailure, INTERRUPTED, Invocation, InvocationStatus,
 };
+use entente_kernel::{AppError, Outcome, unknown};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{InvocationPage, Made};
-use entente_kernel::{AppError, Outcome, unknown};
 
 struct Row {
     id: Uuid,

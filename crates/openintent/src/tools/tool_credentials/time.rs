@@ -4,12 +4,12 @@
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, ToolCredentialId};
 use entente_domain::log::events::Kind;
+use entente_kernel::due::run_each;
+use entente_kernel::{IntentTx, Outcome};
 
 use super::{event_draft, find, open, rows, seal};
 use crate::Ctx;
 use crate::tools::vaults;
-use entente_kernel::due::run_each;
-use entente_kernel::{IntentTx, Outcome};
 
 /// Announces credentials that have expired, and returns their number; they are invalid since that very instant.
 ///

@@ -3,11 +3,11 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ToolCredentialId, ToolGrantId, VaultId};
 use entente_domain::openintent::tools::tool_grants::ToolGrant;
+use entente_kernel::{AppError, Outcome};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{GrantPage, GrantView, odd};
-use entente_kernel::{AppError, Outcome};
 
 /// Maximum number of an agent's grants that are searched for a tool; the first usable one is taken.
 const CANDIDATES: i64 = 100;
