@@ -192,7 +192,7 @@ impl Server {
             channel_intents: Arc::new(ChannelIntentCache::new(&metrics)),
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
-            turns: Arc::new(StateChanges::new(&metrics)),
+            state_changes: Arc::new(StateChanges::new(&metrics)),
             webhooks: Arc::new(Webhooks::new(hooks::encode)),
             metrics,
         };

@@ -252,56 +252,63 @@ impl Sweep {
         }
     }
 
-    /// Processes one batch of due items, and returns their number.
+    /// Processes up to `limit` due items, and returns their number; a few sweeps have a bound of their own.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn step(self, ctx: &Ctx, limit: i64) -> Outcome<u64> {
+        match self {
+            Self::Messages => pending::expire_due(ctx, limit).await,
+            Self::Tasks => tasks::expire_due(&ctx.openintent, limit).await,
+            Self::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
+            Self::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
+            Self::Workers => workers::tidy(&ctx.arcp, limit).await,
+            Self::Channels => channels::close_idle(&ctx.openintent, limit).await,
+            Self::Evictions => channels::evict(&ctx.openintent, limit).await,
+            Self::Purges => channels::purge(&ctx.openintent, limit).await,
+            Self::Access => access::expire_entries(ctx, limit).await,
+            Self::Leases => leases::expire_due(&ctx.openintent, limit).await,
+            Self::Checkpoints => checkpoints::take_due(ctx, limit).await,
+            Self::Heartbeats => heartbeats::flush_beats(&ctx.openintent).await,
+            Self::Silence => heartbeats::note_silence(&ctx.openintent, limit).await,
+            Self::Drains => departures::finish_drains(&ctx.openintent, limit).await,
+            Self::KeyUses => keys::save_uses(ctx).await,
+            Self::Idempotency => idempotency::forget(ctx, limit).await,
+            Self::Webhooks => deliveries::tidy(ctx, limit).await,
+            Self::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
+            Self::Sessions => sessions::forget(&ctx.arcp, limit).await,
+            Self::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, limit).await,
+            Self::Pairs => timeouts::time_out(&ctx.aee, limit).await,
+            Self::Envelopes => retention::forget(&ctx.aee, limit).await,
+            Self::Moments => moments::expire_due(&ctx.moments, limit).await,
+            Self::Suspensions => suspensions::expire_due(&ctx.openintent, limit).await,
+            Self::Coordinators => coordinators::expire_due(&ctx.openintent, limit).await,
+            Self::Links => people::tidy(ctx, limit).await,
+            Self::Retries => failures::retry_due(&ctx.openintent, limit).await,
+            Self::Memory => memory::expire_due(&ctx.openintent, limit).await,
+            Self::TriggerEvents => triggers::hear(&ctx.openintent).await,
+            Self::Triggers => triggers::expire_due(&ctx.openintent, limit).await,
+            Self::TriggerFirings => triggers::tidy(&ctx.openintent, limit).await,
+            Self::Reports => federation::report(&ctx.openintent, limit).await,
+            Self::Federation => federation::tidy(&ctx.openintent, limit).await,
+            Self::ToolGrants => both(
+                tool_credentials::expire_due(&ctx.openintent, limit).await,
+                tool_grants::expire_due(&ctx.openintent, limit).await,
+            ),
+            Self::Invocations => invocations::tidy(&ctx.openintent, limit).await,
+            Self::Vaults => both(
+                tool_credentials::seal_anew(&ctx.openintent, limit).await,
+                vaults::forget(&ctx.openintent, LARGE_BATCH).await,
+            ),
+        }
+    }
+
+    /// Processes one batch of due items, and returns and counts their number.
     ///
     /// # Errors
     /// The database fails.
     pub async fn run(self, ctx: &Ctx) -> Outcome<u64> {
-        let batch = self.batch();
-        let done = match self {
-            Self::Messages => pending::expire_due(ctx, batch).await,
-            Self::Tasks => tasks::expire_due(&ctx.openintent, batch).await,
-            Self::Jobs => jobs::expire_due(&ctx.arcp, batch).await,
-            Self::JobKeys => jobs::forget_keys(&ctx.arcp, batch).await,
-            Self::Workers => workers::tidy(&ctx.arcp, batch).await,
-            Self::Channels => channels::close_idle(&ctx.openintent, batch).await,
-            Self::Evictions => channels::evict(&ctx.openintent, batch).await,
-            Self::Purges => channels::purge(&ctx.openintent, batch).await,
-            Self::Access => access::expire_entries(ctx, batch).await,
-            Self::Leases => leases::expire_due(&ctx.openintent, batch).await,
-            Self::Checkpoints => checkpoints::take_due(ctx, batch).await,
-            Self::Heartbeats => heartbeats::flush_beats(&ctx.openintent).await,
-            Self::Silence => heartbeats::note_silence(&ctx.openintent, batch).await,
-            Self::Drains => departures::finish_drains(&ctx.openintent, batch).await,
-            Self::KeyUses => keys::save_uses(ctx).await,
-            Self::Idempotency => idempotency::forget(ctx, batch).await,
-            Self::Webhooks => deliveries::tidy(ctx, batch).await,
-            Self::Credentials => jobs::tidy_credentials(&ctx.arcp, batch).await,
-            Self::Sessions => sessions::forget(&ctx.arcp, batch).await,
-            Self::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, batch).await,
-            Self::Pairs => timeouts::time_out(&ctx.aee, batch).await,
-            Self::Envelopes => retention::forget(&ctx.aee, batch).await,
-            Self::Moments => moments::expire_due(&ctx.moments, batch).await,
-            Self::Suspensions => suspensions::expire_due(&ctx.openintent, batch).await,
-            Self::Coordinators => coordinators::expire_due(&ctx.openintent, batch).await,
-            Self::Links => people::tidy(ctx, batch).await,
-            Self::Retries => failures::retry_due(&ctx.openintent, batch).await,
-            Self::Memory => memory::expire_due(&ctx.openintent, batch).await,
-            Self::TriggerEvents => triggers::hear(&ctx.openintent).await,
-            Self::Triggers => triggers::expire_due(&ctx.openintent, batch).await,
-            Self::TriggerFirings => triggers::tidy(&ctx.openintent, batch).await,
-            Self::Reports => federation::report(&ctx.openintent, batch).await,
-            Self::Federation => federation::tidy(&ctx.openintent, batch).await,
-            Self::ToolGrants => both(
-                tool_credentials::expire_due(&ctx.openintent, batch).await,
-                tool_grants::expire_due(&ctx.openintent, batch).await,
-            ),
-            Self::Invocations => invocations::tidy(&ctx.openintent, batch).await,
-            Self::Vaults => both(
-                tool_credentials::seal_anew(&ctx.openintent, batch).await,
-                vaults::forget(&ctx.openintent, LARGE_BATCH).await,
-            ),
-        };
+        let done = self.step(ctx, self.batch()).await;
         let labels = SweepLabels { sweep: self.name() };
         match &done {
             Ok(count) => ctx.metrics.swept.get_or_create(&labels).inc_by(*count),

@@ -8,20 +8,8 @@ mod traces;
 use std::time::Duration;
 
 use entente::background::sweeps::Sweep;
-use entente_aee::{envelope_logs, retention, timeouts};
-use entente_arcp::{jobs, sessions, workers};
-use entente_bridges::Ctx;
 use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
-use entente_kernel::audit::checkpoints;
-use entente_kernel::messages::pending;
-use entente_kernel::webhooks::deliveries;
-use entente_kernel::{access, idempotency};
-use entente_moments as moments;
-use entente_openintent::agents::{departures, heartbeats};
-use entente_openintent::suspensions;
-use entente_openintent::tools::{invocations, tool_grants};
-use entente_openintent::{channels, coordinators, failures, leases, tasks, triggers};
 
 use self::traces::traces;
 use crate::aee::envelopes::{letter, with};
@@ -216,49 +204,6 @@ async fn traced(world: &World, sweep: Sweep) -> u64 {
     count.try_into().unwrap()
 }
 
-/// Runs one step of the sweep, over at most `limit` rows.
-async fn step(ctx: &Ctx, sweep: Sweep, limit: i64) -> u64 {
-    let done = match sweep {
-        Sweep::Messages => pending::expire_due(ctx, limit).await,
-        Sweep::Tasks => tasks::expire_due(&ctx.openintent, limit).await,
-        Sweep::Channels => channels::close_idle(&ctx.openintent, limit).await,
-        Sweep::Evictions => channels::evict(&ctx.openintent, limit).await,
-        Sweep::Purges => channels::purge(&ctx.openintent, limit).await,
-        Sweep::Access => access::expire_entries(ctx, limit).await,
-        Sweep::Leases => leases::expire_due(&ctx.openintent, limit).await,
-        Sweep::Checkpoints => checkpoints::take_due(ctx, limit).await,
-        Sweep::Silence => heartbeats::note_silence(&ctx.openintent, limit).await,
-        Sweep::Drains => departures::finish_drains(&ctx.openintent, limit).await,
-        Sweep::Idempotency => idempotency::forget(ctx, limit).await,
-        Sweep::Webhooks => deliveries::tidy(ctx, limit).await,
-        Sweep::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
-        Sweep::Jobs => jobs::expire_due(&ctx.arcp, limit).await,
-        Sweep::JobKeys => jobs::forget_keys(&ctx.arcp, limit).await,
-        Sweep::Workers => workers::tidy(&ctx.arcp, limit).await,
-        Sweep::Sessions => sessions::forget(&ctx.arcp, limit).await,
-        Sweep::EnvelopeLogs => envelope_logs::tidy(&ctx.aee, limit).await,
-        Sweep::Pairs => timeouts::time_out(&ctx.aee, limit).await,
-        Sweep::Envelopes => retention::forget(&ctx.aee, limit).await,
-        Sweep::Moments => moments::expire_due(&ctx.moments, limit).await,
-        Sweep::Links => entente_kernel::identity::people::tidy(ctx, limit).await,
-        Sweep::Memory => entente_openintent::memory::expire_due(&ctx.openintent, limit).await,
-        Sweep::Retries => failures::retry_due(&ctx.openintent, limit).await,
-        Sweep::Triggers => triggers::expire_due(&ctx.openintent, limit).await,
-        Sweep::TriggerFirings => triggers::tidy(&ctx.openintent, limit).await,
-        Sweep::Suspensions => suspensions::expire_due(&ctx.openintent, limit).await,
-        Sweep::Coordinators => coordinators::expire_due(&ctx.openintent, limit).await,
-        Sweep::ToolGrants => tool_grants::expire_due(&ctx.openintent, limit).await,
-        Sweep::Invocations => invocations::tidy(&ctx.openintent, limit).await,
-        Sweep::Heartbeats
-        | Sweep::KeyUses
-        | Sweep::TriggerEvents
-        | Sweep::Reports
-        | Sweep::Federation
-        | Sweep::Vaults => panic!("{sweep:?} is not stepped here"),
-    };
-    done.unwrap()
-}
-
 /// Starts a server in which every sweep can have work.
 async fn ready() -> World {
     World::with(Setup { settings: vec![("ENTENTE_CHECKPOINT_EVERY", "10")], live: false }).await
@@ -282,7 +227,7 @@ async fn each_sweep_takes_bounded_steps() {
         assert_eq!(traced(&world, sweep).await, 0, "{sweep:?} has run already");
         let mut steps = Vec::new();
         while steps.last() != Some(&0) {
-            steps.push(step(world.ctx(), sweep, 2).await);
+            steps.push(sweep.step(world.ctx(), 2).await.unwrap());
         }
         assert_eq!(steps, [2, 2, 1, 0], "{sweep:?}");
         assert_eq!(traced(&world, sweep).await, DUE, "{sweep:?}");
@@ -344,7 +289,7 @@ async fn a_database_that_is_away_is_counted_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_sweeps_by_itself() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let ada = registered(&world, "agent.ada", json!({})).await;
     let (_, channel) = talk(&ada, json!({ "options": { "max_messages": 1 } })).await;
     for _ in 0..2 {

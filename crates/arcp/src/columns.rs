@@ -1,4 +1,4 @@
-//! Values of the columns that the tables of jobs and of agent versions share.
+//! Values of the columns that the tables of jobs, of agent versions and of credentials share.
 
 use entente_domain::arcp::jobs::OnLost;
 

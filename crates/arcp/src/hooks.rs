@@ -1,11 +1,11 @@
-//! What ARCP does when other protocols, or the kernel, change something.
+//! The hook of ARCP: versions of the wake keys of jobs and sessions.
 
 use std::sync::Arc;
 
 use entente_kernel::hooks::{Hook, Reaction};
 use entente_kernel::wakeups::WakeKey;
 
-use super::jobs;
+use crate::jobs;
 use crate::{Ctx, State};
 
 /// The hooks of ARCP.

@@ -1,5 +1,5 @@
 //! Inventory of agent versions that run jobs (ARCP §7.5). Table `agent_versions`. Workers are in
-//! `workers.rs`, the directory of agents (RFC-0016) in `agents.rs`; an agent may be in both.
+//! `workers.rs`, the directory of agents (RFC-0016) in `crates/openintent/src/agents.rs`; an agent may be in both.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use crate::Ctx;
 use crate::inventory;
 
 /// Maximum number of jobs that one worker may hold at once.
-pub const SLOTS: i64 = 10_000;
+pub(crate) const SLOTS: i64 = 10_000;
 
 /// Seconds of silence after which a worker is deleted; its jobs were lost long before.
 const FORGOTTEN_AFTER_SECONDS: f64 = 24.0 * 3600.0;
@@ -94,7 +94,7 @@ struct Row {
     slots: i32,
     labels: String,
     directive: String,
-    pub state: String,
+    state: String,
     registered_at: Timestamp,
     last_seen_at: Timestamp,
 }
@@ -135,7 +135,7 @@ pub async fn register(ctx: &Ctx, caller: &Caller, ask: WorkerAsk) -> Outcome<Wor
         return Err(wrong("agents", "must name 1 to 200 agents").into());
     }
     if !(1..=SLOTS).contains(&ask.slots) {
-        return Err(wrong("slots", "must be a number from 1 to 10000").into());
+        return Err(wrong("slots", &format!("must be a number from 1 to {SLOTS}")).into());
     }
     if ask.labels.len() > METADATA_BYTES {
         return Err(wrong("labels", "has more than 16 KiB").into());

@@ -2,8 +2,8 @@
 //!
 //! Each function takes the current state and a request, and returns the new state or a [`refusal::Refusal`]. Nothing
 //! in this crate knows HTTP, SQL, a clock or a random number generator: time and randomness are arguments
-//! ([`clock::Clock`], [`ids::Chance`]). The server's operations (`crates/kernel`) call these functions inside their
-//! transactions; `entente verify` calls them without a server.
+//! ([`clock::Clock`], [`ids::Chance`]). The server's operations (in the kernel and the protocols) call these functions
+//! inside their transactions; `entente verify` calls them without a server.
 
 pub mod access;
 pub mod aee;

@@ -1,4 +1,4 @@
-//! Calls the kernel's operations for a session's state machine, and translates their results for it.
+//! Calls the operations for a session's state machine, and translates their results for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

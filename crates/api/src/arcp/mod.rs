@@ -1,6 +1,6 @@
 //! Transports of ARCP sessions: WebSocket (`socket.rs`) and stdio (`stdio.rs`). A connection is an `FrameSource` and
 //! a `FrameSink`; `session.rs` connects them with the protocol state machine (`entente_domain::arcp::sessions`), which
-//! makes all decisions, and `asking.rs` calls the kernel's operations.
+//! makes all decisions, and `asking.rs` calls the operations.
 
 mod asking;
 mod session;

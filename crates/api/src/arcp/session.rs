@@ -1,5 +1,5 @@
-//! Runs a session: passes the client's frames to the state machine, the machine's requests to the kernel, and its frames to
-//! the client. There is one task per session and no queue: events are read from the client's position once there is room to
+//! Runs a session: passes the client's frames to the state machine, the machine's requests to the operations, and its frames
+//! to the client. There is one task per session and no queue: events are read from the client's position once there is room to
 //! send them (`session/events.rs`, `session/flow.rs`). `session/asks.rs` handles requests, `session/requests.rs` has those in
 //! progress; `session/client.rs` is the client, `session/timers.rs` the session's times and its end.
 

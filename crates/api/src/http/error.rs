@@ -261,7 +261,6 @@ fn retryable(code: Code) -> bool {
         | Code::TooManyStreams
         | Code::Unavailable
         | Code::NoResult => true,
-        Code::ResultTooLarge => Fault::from(Code::ResultTooLarge).retryable(),
         code => Fault::from(code).retryable(),
     }
 }

@@ -45,16 +45,9 @@ impl LeaseBody {
         // An expired lease was never released: `expires_at` says when it ended (OI-6.2).
         let released_at = lease.ended_at.filter(|_| lease.status != LeaseStatus::Expired);
         Self {
-            id: lease.id,
-            intent_id: lease.intent_id,
-            agent_id: lease.agent_id.clone(),
-            scope: lease.scope.clone(),
             status: lease.status_at(now),
-            fencing_token: lease.fencing_token,
-            acquired_at: WireTime::new(lease.acquired_at, dialect),
-            created_at: WireTime::new(lease.acquired_at, dialect),
-            expires_at: WireTime::new(lease.expires_at, dialect),
             released_at: released_at.map(|at| WireTime::new(at, dialect)),
+            ..Self::held(&lease.held(), dialect)
         }
     }
 

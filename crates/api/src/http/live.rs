@@ -1,6 +1,6 @@
 //! Server-sent event streams that read from the database on each notification: of jobs, mailboxes and
 //! moments. A [`Source`] supplies the frames. The streams of intents, which are fed from memory, are in
-//! `streams.rs`.
+//! `kernel/streams.rs`.
 
 use std::io;
 use std::sync::Arc;

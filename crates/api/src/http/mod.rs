@@ -1,4 +1,4 @@
-//! REST and SSE endpoints. Each handler parses the request, identifies the caller, calls one kernel operation
+//! REST and SSE endpoints. Each handler parses the request, identifies the caller, calls one operation
 //! and shapes the response; the handlers contain no domain decisions.
 //!
 //! One file per resource; `api_routes` and `root` list them. Shared modules: `caller` (authentication), `body`
@@ -17,7 +17,7 @@ pub(crate) mod frames;
 pub mod hooks;
 pub(crate) mod kernel;
 mod lease;
-mod live;
+pub(crate) mod live;
 pub mod login_throttle;
 pub mod middleware;
 mod moments;

@@ -1,7 +1,7 @@
 //! Interface for LLM agents: the Model Context Protocol at `/mcp`, in both of its eras (2025-11-25 and
 //! before, 2026-07-28).
 //!
-//! Every tool is one kernel operation, called with an agent's key like any REST request. There is one file of
+//! Every tool is one operation, called with an agent's key like any REST request. There is one file of
 //! tools per resource: `whoami.rs`, `channels.rs`, `messages.rs`, `jobs.rs`, `work.rs`, `mail.rs`,
 //! `moments.rs` (asking: `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests,
 //! `endpoint.rs` is the middleware around it, `shapes.rs` builds the schemas of tools.

@@ -20,6 +20,7 @@ use super::guard::{PageResult, Visitor};
 use super::held;
 use super::inbox::moment_id;
 use crate::http::ApiState;
+use crate::http::live::broken;
 
 /// Polling interval for the dashboard, which receives no notifications.
 const LOOK: Duration = Duration::from_millis(700);
@@ -76,11 +77,6 @@ fn respond(api: web::Data<ApiState>, caller: Caller, touches: Vec<WakeKey>) -> P
         .insert_header((CACHE_CONTROL, "no-store"))
         .insert_header(("x-accel-buffering", "no"))
         .streaming(body))
-}
-
-/// Breaks the connection: the browser reconnects.
-fn broken() -> io::Error {
-    io::Error::from(io::ErrorKind::ConnectionAborted)
 }
 
 impl Live {

@@ -53,7 +53,7 @@ struct Row {
     generation: i32,
     job_id: uuid::Uuid,
     provisioner: String,
-    pub state: String,
+    state: String,
     asked_at: Timestamp,
     ended_at: Option<Timestamp>,
     attempts: i32,

@@ -60,7 +60,7 @@ struct Row {
     value: Option<String>,
     endpoint: Option<String>,
     profile: Option<String>,
-    pub constraints: Option<String>,
+    constraints: Option<String>,
 }
 
 impl Row {

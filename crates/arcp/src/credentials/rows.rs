@@ -9,10 +9,7 @@ use entente_kernel::Outcome;
 use sqlx::PgConnection;
 
 use super::{Lost, Made, Minted, Prepared};
-
-pub(super) fn number(generation: u32) -> i32 {
-    i32::try_from(generation).unwrap_or(i32::MAX)
-}
+use crate::columns::column;
 
 fn json(minted: &Minted) -> Option<String> {
     minted.constraints.as_ref().map(ToString::to_string)
@@ -30,7 +27,7 @@ pub(super) async fn insert(
          INSERT INTO credentials (id, generation, job_id, provisioner, state, given, asked_at, due_at, attempts)
          VALUES ($1, $2, $3, $4, 'minting', false, $5, $6, 0) ON CONFLICT DO NOTHING",
         prepared.id.uuid(),
-        number(prepared.generation),
+        column(prepared.generation),
         job.uuid(),
         prepared.provisioner,
         now,
@@ -51,7 +48,7 @@ pub(super) async fn store(conn: &mut PgConnection, made: &Made) -> Outcome<bool>
                 profile = $7, constraints = $8
          WHERE id = $1 AND generation = $2 AND state = 'minting'",
         prepared.id.uuid(),
-        number(prepared.generation),
+        column(prepared.generation),
         minted.upstream_id,
         minted.value,
         hash.as_slice(),
@@ -79,7 +76,7 @@ pub(super) async fn lose(conn: &mut PgConnection, lost: &Lost, now: Timestamp) -
                 upstream_id = coalesce($6, upstream_id), value = coalesce($7, value)
          WHERE id = $1 AND generation = $2 AND state <> 'live' AND (state = 'minting' OR NOT $3)",
         lost.prepared.id.uuid(),
-        number(lost.prepared.generation),
+        column(lost.prepared.generation),
         lost.absent,
         now,
         lost.error,
@@ -162,7 +159,7 @@ pub(super) async fn replaced(
          UPDATE credentials SET state = 'revoking', due_at = $3, ended_at = $3
          WHERE id = $1 AND generation = $2 AND state = 'live'",
         id.uuid(),
-        number(generation),
+        column(generation),
         now
     )
     .execute(conn)
@@ -189,8 +186,8 @@ pub(super) async fn give(
          WHERE id = $1 AND generation = $2
          ON CONFLICT DO NOTHING",
         id.uuid(),
-        number(prior),
-        number(generation),
+        column(prior),
+        column(generation),
         now,
         value,
         hash.as_slice()
@@ -232,8 +229,8 @@ pub(super) async fn attempted(
                 value = CASE WHEN $4 = 'revoked' AND $5::timestamptz IS NULL THEN NULL ELSE value END
          WHERE id = $1 AND generation = $2 AND attempts = $3 AND state = 'revoking'",
         id.uuid(),
-        number(generation),
-        number(attempts),
+        column(generation),
+        column(attempts),
         state.as_str(),
         due_at,
         error

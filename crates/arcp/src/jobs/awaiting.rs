@@ -21,10 +21,7 @@ const RESUMED: &str = "resumed";
 /// The locked jobs of the moments being processed: none of them can end before the commit.
 ///
 /// Their rows are locked after the intents, as everywhere (`locked.rs`), and before the clock of moments.
-pub struct Waiting {
-    locked: Option<LockedJobs>,
-    said: bool,
-}
+pub struct Waiting(LockedJobs);
 
 impl Waiting {
     /// Locks these jobs.
@@ -32,14 +29,13 @@ impl Waiting {
     /// # Errors
     /// A database error; a stored value is invalid.
     pub async fn take(conn: &mut PgConnection, ids: &[JobId], now: Timestamp) -> Outcome<Self> {
-        let locked = if ids.is_empty() { None } else { Some(LockedJobs::take(conn, ids, &[], now).await?) };
-        Ok(Self { locked, said: false })
+        Ok(Self(LockedJobs::take(conn, ids, &[], now).await?))
     }
 
     /// Returns one of the locked jobs.
     #[must_use]
     pub fn job(&self, id: JobId) -> Option<&Job> {
-        self.locked.as_ref()?.job(id).ok()
+        self.0.job(id).ok()
     }
 
     /// Appends the event that the job waits for a person.
@@ -54,14 +50,12 @@ impl Waiting {
 
     /// Appends a `status` event, unless the job is over.
     fn say(&mut self, id: JobId, phase: &str, moment: MomentId) {
-        let Some(locked) = self.locked.as_mut() else { return };
-        let Ok(mut change) = locked.change(id) else { return };
+        let Ok(mut change) = self.0.change(id) else { return };
         if change.job().status.is_terminal() {
             return;
         }
         change.say("status", &json!({ "phase": phase, "moment_id": moment }));
-        locked.apply(change);
-        self.said = true;
+        self.0.apply(change);
     }
 
     /// Writes the appended events.
@@ -69,15 +63,12 @@ impl Waiting {
     /// # Errors
     /// A database error.
     pub async fn save(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
-        match self.locked.as_mut().filter(|_| self.said) {
-            Some(locked) => locked.save(ctx, conn).await,
-            None => Ok(()),
-        }
+        self.0.save(ctx, conn).await
     }
 
     /// Wakes the followers of these jobs; call after the commit.
     pub fn announce(&self, ctx: &Ctx) {
-        self.locked.iter().filter(|_| self.said).for_each(|locked| locked.announce(ctx));
+        self.0.announce(ctx);
     }
 }
 

@@ -17,7 +17,7 @@ use super::claim_tokens::token_digest;
 use super::writes;
 use crate::Ctx;
 use crate::workers;
-use crate::workers::Directive;
+use crate::workers::{Directive, SLOTS};
 
 /// Response to a worker's heartbeat.
 #[derive(Debug)]
@@ -31,9 +31,6 @@ pub struct Beat {
     /// New expiry of the other claims.
     pub claim_expires_at: Timestamp,
 }
-
-/// Maximum number of jobs in a heartbeat: as many as a worker has slots.
-const HELD: usize = 10_000;
 
 /// A job that a worker reports as held.
 #[derive(Debug, Clone)]
@@ -69,8 +66,8 @@ pub struct BeatAsk {
 /// The caller has no such worker; the request names too many jobs.
 pub async fn beat(ctx: &Ctx, caller: &Caller, ask: &BeatAsk, stopping: &CancellationToken) -> Outcome<Beat> {
     caller.require(Scope::JobsWork)?;
-    if ask.held.len() > HELD {
-        let message = format!("`jobs` has more than {HELD} items, more than a worker has slots.");
+    if i64::try_from(ask.held.len()).is_ok_and(|held| held > SLOTS) {
+        let message = format!("`jobs` has more than {SLOTS} items, more than a worker has slots.");
         return Err(Refusal::field(Code::InvalidRequest, "jobs", "too_long", message).into());
     }
     // Wait less than a claim lasts: the claims are extended only before the wait.

@@ -35,7 +35,7 @@ use crate::workers;
 use crate::workers::Directive;
 
 /// Maximum number of jobs in one claim request: each may have an input of 768 KiB.
-pub const CLAIMS: i64 = 100;
+const CLAIMS: i64 = 100;
 
 /// A job claimed by a worker.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) ->
     let (now, tokens) = (ctx.now(), Tokens::mint(ctx, max));
     let until = now + ctx.state.jobs.claim;
     let mut tx = ctx.pool.begin().await?;
-    let taken = writes::take(&mut tx, worker, agents, max, &tokens, until).await?;
+    let taken = writes::take(&mut tx, worker, agents, &tokens, until).await?;
     if taken.is_empty() {
         return Ok(Vec::new());
     }
@@ -313,10 +313,7 @@ async fn release_held(ctx: &Ctx, id: JobId, token: &str) -> Outcome<JobStatus> {
         if let Some(cancel) = cancelled {
             change.fail(Fault::Cancelled, &cancel.reason, None, None)?;
         } else {
-            change.requeue();
-            // No worker was lost: the attempt does not count.
-            let job = change.job_mut();
-            job.attempt = job.attempt.saturating_sub(1);
+            change.hand_back();
         }
         Ok(change.job().status)
     })
@@ -364,12 +361,7 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
                     (None, OnLost::Fail) => {
                         change.fail(Fault::InternalError, "Its worker left.", None, None)?;
                     }
-                    (None, OnLost::Requeue) => {
-                        change.requeue();
-                        // The worker left by itself: the attempt does not count.
-                        let job = change.job_mut();
-                        job.attempt = job.attempt.saturating_sub(1);
-                    }
+                    (None, OnLost::Requeue) => change.hand_back(),
                 }
             }
             Ok(())

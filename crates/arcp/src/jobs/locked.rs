@@ -19,12 +19,10 @@ use entente_domain::arcp::jobs::ask::no_job;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, JobId, ReservationId, SessionId};
-use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Outcome, Tx};
-use serde_json::json;
+use entente_kernel::{Outcome, Tx};
 use sqlx::PgConnection;
 
 pub(super) use self::change::JobChange;
@@ -152,7 +150,7 @@ impl LockedJobs {
         let counted = |payer: &JobId| Some((*payer, self.budgets.get(payer)?.clone()));
         Ok(JobChange {
             now: self.now,
-            counter: self.counters.get(&job.session_id).filter(|_| job.counted).cloned(),
+            counter: self.counters.get(&job.session_id).filter(|_| job.counted).copied(),
             budgets: job.payers.iter().filter_map(counted).collect(),
             reserved: self.reserved.get(&id).cloned().unwrap_or_default(),
             purse: job.intent_id.and_then(|intent| self.purses.get(&intent)).cloned(),
@@ -195,21 +193,6 @@ impl LockedJobs {
         self.gone.extend(change.gone);
         self.events.extend(change.events);
         self.jobs.insert(id, job);
-    }
-
-    /// Records a change of the job in its intent's log.
-    pub fn record(&mut self, ctx: &Ctx, id: JobId, kind: Kind, actor: &str) -> Outcome<()> {
-        let job = self.job(id)?;
-        let Some(intent) = job.intent_id else { return Ok(()) };
-        let payload = json!({
-            "job_id": id, "agent": job.agent, "principal": job.principal, "status": job.status, "attempt": job.attempt,
-        });
-        let draft = Draft { trace_id: Some(job.trace_id.clone()), ..Draft::of(kind, actor, payload) };
-        let log = self.logs.get_mut(&intent).ok_or_else(|| {
-            AppError::Inconsistent(format!("{intent} is not locked by whoever changes {id}"))
-        })?;
-        log.record(ctx, draft);
-        Ok(())
     }
 
     /// Writes all applied changes; the caller commits.

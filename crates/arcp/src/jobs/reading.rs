@@ -62,43 +62,32 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &JobFilter) -> Outcome<(Ve
     };
     let everybody = ctx.state.jobs.policy.lists();
     let mut conn = ctx.pool.acquire().await?;
+    macro_rules! page_select {
+        ($name:literal, $whose:literal $(, $principal:expr)?) => {
+            select!(
+                $name,
+                $whose + "j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
+               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
+               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
+               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
+                below,
+                &statuses as &[&str],
+                exact,
+                name,
+                filter.created_after,
+                filter.created_before,
+                i64::from(filter.limit) + 1,
+                from
+                $(, $principal)?
+            )
+            .fetch_all(&mut *conn)
+            .await?
+        };
+    }
     let rows = if everybody {
-        select!(
-            "jobs::list_all",
-            "WHERE j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
-               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
-               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
-               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
-            below,
-            &statuses as &[&str],
-            exact,
-            name,
-            filter.created_after,
-            filter.created_before,
-            i64::from(filter.limit) + 1,
-            from
-        )
-        .fetch_all(&mut *conn)
-        .await?
+        page_select!("jobs::list_all", "WHERE ")
     } else {
-        select!(
-            "jobs::list",
-            "WHERE j.principal = $9 AND j.id < $1 AND j.id >= $8 AND c.status <> 'preparing'
-               AND (cardinality($2::text[]) = 0 OR c.status = ANY($2)) AND ($3::text IS NULL OR j.agent = $3)
-               AND ($4::text IS NULL OR starts_with(j.agent, $4)) AND ($5::timestamptz IS NULL OR j.created_at > $5)
-               AND ($6::timestamptz IS NULL OR j.created_at < $6) ORDER BY j.id DESC LIMIT $7",
-            below,
-            &statuses as &[&str],
-            exact,
-            name,
-            filter.created_after,
-            filter.created_before,
-            i64::from(filter.limit) + 1,
-            from,
-            caller.agent
-        )
-        .fetch_all(&mut *conn)
-        .await?
+        page_select!("jobs::list", "WHERE j.principal = $9 AND ", caller.agent)
     };
     let mut jobs = rows.into_iter().map(Job::try_from).collect::<Outcome<Vec<Job>>>()?;
     let more = jobs.len() > filter.limit as usize;

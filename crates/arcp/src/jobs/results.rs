@@ -93,15 +93,20 @@ pub async fn pieces(ctx: &Ctx, id: JobId, result_id: &str, after: i64) -> Outcom
     let events = log::after(&mut conn, id, after, STEP, log::BYTES).await?;
     let mut bytes = Vec::new();
     for event in events.iter().filter(|event| event.kind.as_deref() == Some("result_chunk")) {
-        let chunk: ChunkBody = serde_json::from_str(&event.body)?;
-        if chunk.result_id != result_id {
-            continue;
+        if let Some(part) = chunk_bytes(id, &event.body, result_id)? {
+            bytes.extend(part);
         }
-        let decoded = chunk.encoding.decode(&chunk.data);
-        bytes.extend(
-            decoded.ok_or_else(|| AppError::Inconsistent(format!("a chunk of {id} cannot be read")))?,
-        );
     }
     let over = events.last().is_none_or(super::Stored::is_terminal);
     Ok(Piece { bytes, next: events.last().filter(|_| !over).map(|event| event.job_seq) })
+}
+
+/// Returns the bytes of a stored chunk; `None` if it belongs to another result.
+pub(crate) fn chunk_bytes(job: JobId, body: &str, result_id: &str) -> Outcome<Option<Vec<u8>>> {
+    let chunk: ChunkBody = serde_json::from_str(body)?;
+    if chunk.result_id != result_id {
+        return Ok(None);
+    }
+    let decoded = chunk.encoding.decode(&chunk.data);
+    decoded.map(Some).ok_or_else(|| AppError::Inconsistent(format!("a chunk of {job} cannot be read")))
 }

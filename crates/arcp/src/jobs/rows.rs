@@ -17,7 +17,7 @@ use crate::columns::{number, on_lost};
 ///
 /// Each query has to leave out jobs in status `preparing`, which are not accepted yet.
 macro_rules! select {
-    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+    ($name:literal, $rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             Row,
             "-- " + $name + "
@@ -25,7 +25,7 @@ macro_rules! select {
                     j.fingerprint, j.parent_id, j.delegate_id, j.generation, j.payers, j.trace_id, j.intent_id, j.needs_model,
                     j.on_lost, j.max_attempts, j.created_at, c.status, c.last_seq, c.origin_seq, c.attempt, c.worker_id,
                     c.claim_token, c.claim_expires_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned, c.ended_at
-             FROM jobs j JOIN job_clock c ON c.job_id = j.id " + $rest
+             FROM jobs j JOIN job_clock c ON c.job_id = j.id " + $rest $(+ $more)*
             $(, $argument)*
         )
     };

@@ -213,10 +213,11 @@ pub(super) struct Taken {
     pub token: Option<String>,
 }
 
-/// Claims up to `$2` jobs found by a query: the statement's name, and that query, which may use `$1`.
+/// Claims jobs found by a query, at most one per token: the statement's name, that query, and its `$1`.
 macro_rules! claim {
-    ($name:literal, $found:literal, $of:expr, $max:expr, $worker:expr, $digests:expr, $until:expr) => {
-        sqlx::query_as!(
+    ($conn:expr, $name:literal, $found:literal, $of:expr, $worker:expr, $tokens:expr, $until:expr) => {{
+        let digests = $tokens.digests();
+        let rows = sqlx::query_as!(
             Taken,
             "-- " + $name
                 + r#"
@@ -232,12 +233,15 @@ macro_rules! claim {
                 j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
          FROM claimed c JOIN jobs j ON j.id = c.job_id ORDER BY j.id"#,
             $of,
-            $max,
+            $tokens.count(),
             $worker.uuid(),
-            &$digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
+            &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
             $until
         )
-    };
+        .fetch_all($conn)
+        .await?;
+        Ok(rows.into_iter().map(|row| Taken { token: $tokens.at(row.place), ..row }).collect())
+    }};
 }
 
 /// Claims jobs without an intent in one statement, skipping rows that others are claiming.
@@ -245,26 +249,21 @@ pub(super) async fn take(
     conn: &mut PgConnection,
     worker: WorkerId,
     agents: &[String],
-    max: i64,
     tokens: &Tokens,
     until: Timestamp,
 ) -> Outcome<Vec<Taken>> {
-    let digests = tokens.digests();
-    let rows = claim!(
+    claim!(
+        conn,
         "job_clock::take",
         "SELECT f.job_id FROM UNNEST($1::text[]) AS a (agent) CROSS JOIN LATERAL (
              SELECT c.job_id FROM job_clock c WHERE c.status = 'pending' AND c.intent_id IS NULL AND c.agent = a.agent
              ORDER BY c.job_id LIMIT $2 FOR UPDATE SKIP LOCKED) f
          WHERE EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')",
         agents,
-        max,
         worker,
-        digests,
+        tokens,
         until
     )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
 }
 
 /// Claims those of these jobs that are still pending, if the worker may still claim.
@@ -275,21 +274,17 @@ pub(super) async fn take_these(
     tokens: &Tokens,
     until: Timestamp,
 ) -> Outcome<Vec<Taken>> {
-    let digests = tokens.digests();
-    let rows = claim!(
+    claim!(
+        conn,
         "job_clock::take_with_intents",
         "SELECT c.job_id FROM job_clock c WHERE c.job_id = ANY($1) AND c.status = 'pending'
            AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $3 AND w.directive = 'run')
          ORDER BY c.job_id FOR UPDATE SKIP LOCKED",
         ids,
-        tokens.count(),
         worker,
-        digests,
+        tokens,
         until
     )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| Taken { token: tokens.at(row.place), ..row }).collect())
 }
 
 /// Extends the claims with these jobs and digests of tokens; returns the jobs still held and whether each has to stop.

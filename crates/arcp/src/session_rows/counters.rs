@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use entente_domain::arcp::sessions::features::Features;
 use entente_domain::ids::SessionId;
 use entente_kernel::Outcome;
 use sqlx::PgConnection;
@@ -11,12 +12,12 @@ use uuid::Uuid;
 use super::count;
 
 /// A session's counter, while its row is locked.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     /// The last assigned number.
     pub last_seq: i64,
     /// The features that decide about its events.
-    pub features: Vec<String>,
+    pub features: Features,
 }
 
 /// Locks these sessions; those that do not exist are left out.
@@ -35,7 +36,8 @@ pub(crate) async fn lock(
     )
     .fetch_all(conn)
     .await?;
-    let counter = |last_seq, features| Counter { last_seq, features };
+    let counter =
+        |last_seq, features: Vec<String>| Counter { last_seq, features: Features::parse(&features) };
     Ok(rows.into_iter().map(|row| (row.id.into(), counter(row.last_seq, row.features))).collect())
 }
 

@@ -2,7 +2,6 @@
 //! (ARCP-W-9.1). Together they are one sequence without gaps, the same in every read. Table
 //! `session_frames`.
 
-use entente_domain::arcp::chunks::Encoding;
 use entente_domain::arcp::credentials as domain;
 use entente_domain::arcp::credentials::rotation_of;
 use entente_domain::arcp::jobs::wire::Accepted;
@@ -11,7 +10,7 @@ use entente_domain::arcp::sessions::{Delivery, What, inlined, small_stream};
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::ids::{JobId, SessionId};
 use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{AppError, Outcome, unknown};
+use entente_kernel::{Outcome, unknown};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -159,13 +158,6 @@ async fn child(
     Ok(jobs::delegated(conn, session, parent, child_job_id).await?.map(Box::new))
 }
 
-#[derive(Deserialize)]
-struct Chunk {
-    result_id: String,
-    data: String,
-    encoding: Encoding,
-}
-
 /// Adapts a result for a session without chunks: a small streamed one is sent inline (ARCP-W-9.4).
 async fn inline(conn: &mut PgConnection, features: Features, job: JobId, body: String) -> Outcome<String> {
     if features.has(Feature::ResultChunk) {
@@ -181,12 +173,8 @@ async fn inline(conn: &mut PgConnection, features: Features, job: JobId, body: S
     .await?;
     let mut bytes = Vec::new();
     for text in chunks {
-        let chunk: Chunk = serde_json::from_str(&text)?;
-        if chunk.result_id == result_id {
-            let decoded = chunk.encoding.decode(&chunk.data);
-            bytes.extend(
-                decoded.ok_or_else(|| AppError::Inconsistent(format!("a chunk of {job} cannot be read")))?,
-            );
+        if let Some(part) = jobs::chunk_bytes(job, &text, &result_id)? {
+            bytes.extend(part);
         }
     }
     Ok(inlined(&body, bytes).unwrap_or(body))

@@ -189,7 +189,8 @@ impl Lease {
     }
 
     /// Returns the lease as the refusal of a conflicting change names it.
-    fn held(&self) -> HeldLease {
+    #[must_use]
+    pub fn held(&self) -> HeldLease {
         HeldLease {
             id: self.id,
             intent_id: self.intent_id,

@@ -1,5 +1,5 @@
 //! Portfolio routes (RFC-0004, RFC-0007). Their wire format is in `portfolios/bodies.rs`, their streams in
-//! `streams.rs`.
+//! `http/kernel/streams.rs`.
 
 mod bodies;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use entente_domain::arcp::budgets::{BUDGET, Budget};
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::refused_call;
-use entente_domain::arcp::jobs::{Job, events, may};
+use entente_domain::arcp::jobs::{Job, may};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{JobId, ReservationId};
 use entente_domain::refusal::{Code, Refusal};
@@ -18,7 +18,8 @@ use crate::jobs::budgets::Reservation;
 use crate::jobs::log::{EVENT, Stored};
 use crate::session_rows::counters::Counter;
 
-/// A change of a locked job, not applied yet. Only one is open at a time for jobs that share a payer.
+/// A change of a locked job, not applied yet. Only one is open at a time for jobs that share a payer, a session or an
+/// intent.
 #[must_use]
 pub(in crate::jobs) struct JobChange {
     pub(super) now: Timestamp,
@@ -80,8 +81,7 @@ impl JobChange {
 
     /// Appends an event and assigns its numbers.
     pub fn append(&mut self, kind: &str, ts: Timestamp, body: String, key: Option<String>) {
-        let feature = events::Kind::parse(kind).and_then(events::Kind::feature);
-        self.push(EVENT, Some(kind), feature, ts, body, key);
+        self.push(EVENT, Some(kind), ts, body, key);
     }
 
     /// Appends an event of any type.
@@ -89,7 +89,6 @@ impl JobChange {
         &mut self,
         type_: &str,
         kind: Option<&str>,
-        feature: Option<&str>,
         ts: Timestamp,
         body: String,
         event_key: Option<String>,
@@ -102,9 +101,7 @@ impl JobChange {
             // The session has one number space; an event not sent to it repeats the last number
             // (ARCP-W-9.1).
             Some(counter) => {
-                let sent =
-                    feature.is_none_or(|feature| counter.features.iter().any(|known| known == feature));
-                if sent {
+                if kind.is_none_or(|kind| counter.features.admit(kind)) {
                     counter.last_seq += 1;
                     job.origin_seq = counter.last_seq;
                     session_id = Some(job.session_id);
@@ -155,5 +152,12 @@ impl JobChange {
     pub fn requeue(&mut self) {
         self.put_back_all();
         self.job_mut().give_back();
+    }
+
+    /// Returns the job to the queue; the attempt does not count, because no worker was lost.
+    pub fn hand_back(&mut self) {
+        self.requeue();
+        let job = self.job_mut();
+        job.attempt = job.attempt.saturating_sub(1);
     }
 }

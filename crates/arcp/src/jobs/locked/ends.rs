@@ -6,10 +6,10 @@ use entente_domain::arcp::jobs::wire::{ErrorPayload, ResultPayload};
 use entente_domain::arcp::jobs::{Transition, ended_by, transition};
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::principals::SYSTEM;
-use entente_domain::log::events::Kind;
-use entente_kernel::Outcome;
+use entente_domain::log::events::{Draft, Kind};
 use entente_kernel::channels;
-use serde_json::{Map, Value};
+use entente_kernel::{AppError, Outcome};
+use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use super::{JobChange, LockedJobs, over};
@@ -52,7 +52,7 @@ impl JobChange {
         job.status = transition(job.status, turn).ok_or_else(over)?;
         // The claim stays stored, so that a result sent twice is recognised.
         job.ended_at = Some(now);
-        self.push(type_, None, None, now, payload, None);
+        self.push(type_, None, now, payload, None);
         self.ended = true;
         Ok(())
     }
@@ -61,19 +61,22 @@ impl JobChange {
 impl LockedJobs {
     /// Writes the consequences: events in the intents' logs, closed channels, revoked credentials.
     pub(super) async fn save_ends(&mut self, ctx: &Ctx, conn: &mut PgConnection) -> Outcome<()> {
-        if self.ended.is_empty() {
-            return Ok(());
+        for id in &self.ended {
+            let Some(job) = self.jobs.get(id) else { continue };
+            let Some(intent) = job.intent_id else { continue };
+            let payload = json!({
+                "job_id": id, "agent": job.agent, "principal": job.principal, "status": job.status,
+                "attempt": job.attempt,
+            });
+            let trace_id = Some(job.trace_id.clone());
+            let draft = Draft { trace_id, ..Draft::of(Kind::JobEnded, SYSTEM, payload) };
+            let log = self.logs.get_mut(&intent).ok_or_else(|| {
+                AppError::Inconsistent(format!("{intent} is not locked by whoever changes {id}"))
+            })?;
+            log.record(ctx, draft);
+            channels::close_of_jobs(conn, ctx, log, &[*id], SYSTEM).await?;
         }
-        let ended = std::mem::take(&mut self.ended);
-        for id in &ended {
-            let Some(intent) = self.job(*id)?.intent_id else { continue };
-            self.record(ctx, *id, Kind::JobEnded, SYSTEM)?;
-            if let Some(log) = self.logs.get_mut(&intent) {
-                channels::close_of_jobs(conn, ctx, log, &[*id], SYSTEM).await?;
-            }
-        }
-        credentials::end_of_jobs(conn, &ended, self.now).await?;
-        self.ended = ended;
+        credentials::end_of_jobs(conn, &self.ended, self.now).await?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The documents by which a server introduces itself to others: public and cacheable.
 
 use actix_web::http::header::CACHE_CONTROL;
-use actix_web::{HttpResponse, get, web};
+use actix_web::{get, web};
 use entente_domain::openintent::federation::dispatches::{CALLBACKS, RECEIVE};
 use entente_domain::openintent::federation::{Visibility, signing};
 use entente_openintent::federation;
@@ -10,8 +10,9 @@ use utoipa::ToSchema;
 
 use super::TRUST;
 use crate::http::ApiState;
-use crate::http::error::{Problem, Reply};
+use crate::http::error::Reply;
 use crate::http::routes::Routes;
+use crate::http::with_header;
 
 /// Registers the well-known documents, outside the API's prefix.
 pub fn well_known(config: &mut Routes<'_>) {
@@ -71,7 +72,7 @@ struct Endpoints {
 #[get("/.well-known/openintent-federation.json")]
 async fn manifest(api: web::Data<ApiState>) -> Reply {
     let federation = federation::set_up(&api.ctx.openintent)?;
-    open(&Manifest {
+    let document = Manifest {
         server_did: federation.did.clone(),
         server_url: federation.url.clone(),
         protocol_version: "0.1",
@@ -87,7 +88,8 @@ async fn manifest(api: web::Data<ApiState>) -> Reply {
             receive: RECEIVE,
             callbacks: CALLBACKS,
         },
-    })
+    };
+    with_header(&document, CACHE_CONTROL, Some(KEPT.to_owned()))
 }
 
 /// A DID document.
@@ -138,7 +140,7 @@ async fn did(api: web::Data<ApiState>) -> Reply {
     let federation = federation::set_up(&api.ctx.openintent)?;
     let key = api.ctx.server_keys.signer.public_key();
     let name = format!("{}#key-1", federation.did);
-    open(&DidDocument {
+    let document = DidDocument {
         context: ["https://www.w3.org/ns/did/v1", "https://w3id.org/security/suites/ed25519-2020/v1"],
         id: federation.did.clone(),
         methods: [DidMethod {
@@ -150,12 +152,6 @@ async fn did(api: web::Data<ApiState>) -> Reply {
         }],
         authentication: [name.clone()],
         assertion: [name],
-    })
-}
-
-/// Returns a public document with its cache lifetime.
-fn open(body: &impl Serialize) -> Reply {
-    let text = serde_json::to_vec(body).map_err(|e| Problem::internal(&e.to_string()))?;
-    let mut response = HttpResponse::Ok();
-    Ok(response.insert_header((CACHE_CONTROL, KEPT)).content_type("application/json").body(text))
+    };
+    with_header(&document, CACHE_CONTROL, Some(KEPT.to_owned()))
 }

@@ -1,5 +1,6 @@
 //! Routes of credentials in vaults (RFC-0014). A secret is accepted here but never returned: no response,
-//! list or error contains one. The credentials that are provisioned to jobs are in `credentials.rs`.
+//! list or error contains one. The credentials that are provisioned to jobs are in
+//! `crates/api/src/http/arcp/credentials.rs`.
 
 use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::identity::keys::Dialect;
