@@ -1,6 +1,7 @@
 //! Keys that sign envelopes (AEE §8, §11.2): registration, revocation, and verification of signatures. Table
-//! `aee_keys`; changes are recorded in the system log. These are neither API keys (`keys.rs`) nor agents'
-//! identities (`identities.rs`): an entity may have several, each with its own name.
+//! `aee_keys`; changes are recorded in the system log. These are neither API keys
+//! (`crates/kernel/src/identity/keys.rs`) nor agents' identities (`crates/kernel/src/identity/identities.rs`): an
+//! entity may have several, each with its own name.
 
 use std::collections::HashSet;
 use std::sync::Arc;

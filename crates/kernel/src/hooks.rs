@@ -92,7 +92,7 @@ pub trait Hook: Send + Sync {
         &'a self,
         _change: &'a mut IntentChange<'_>,
         _moment: &'a Moment,
-        _given: Option<Given>,
+        _given: Option<&'a Given>,
     ) -> Reaction<'a> {
         nothing(())
     }
@@ -186,10 +186,10 @@ impl Hooks {
         &self,
         change: &mut IntentChange<'_>,
         moment: &Moment,
-        given: Option<Given>,
+        given: Option<&Given>,
     ) -> Outcome<()> {
         for hook in &self.0 {
-            hook.moment_ended(change, moment, given.clone()).await?;
+            hook.moment_ended(change, moment, given).await?;
         }
         Ok(())
     }

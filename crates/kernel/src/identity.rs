@@ -11,4 +11,4 @@ pub mod people;
 pub mod principals;
 pub mod seeds;
 pub mod server_keys;
-pub mod turnstile;
+pub(crate) mod turnstile;

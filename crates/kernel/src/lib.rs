@@ -1,4 +1,5 @@
-//! Use cases of the server with all of their SQL, and the feed that publishes committed changes to followers.
+//! What the protocols share, with its SQL: logs, identity, access, the live feed, webhooks, and rows of intents,
+//! channels, messages and costs. The operations of a protocol are in its own crate.
 //!
 //! Each operation runs in one transaction: it checks access, loads state, asks the domain rules for a
 //! decision, writes and records the result, commits, and then notifies the feed. It begins and commits
@@ -105,7 +106,7 @@ pub struct Ctx {
     /// Keys that the server signs with.
     pub server_keys: Arc<ServerKeys>,
     /// Last known version of each followed intent.
-    pub turns: Arc<StateChanges>,
+    pub state_changes: Arc<StateChanges>,
     /// State shared by everything that handles webhooks.
     pub webhooks: Arc<Webhooks>,
 }

@@ -94,7 +94,7 @@ impl Grant {
     ///
     /// # Errors
     /// [`Code::TooManyStreams`] if all `limit` are taken.
-    pub fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
+    pub(crate) fn open_stream(self: &Arc<Self>, limit: usize) -> Result<StreamPermit, Refusal> {
         let permit = StreamPermit(Arc::clone(self));
         // The deadline is extended, because a stream waits for more than the database.
         extend(Duration::from_secs(WAIT_SECONDS.into()));
@@ -111,7 +111,7 @@ impl Grant {
 
     /// Takes a permit for a large page; `None` if all are in use.
     #[must_use]
-    pub fn large_answer(&self) -> Option<LargeAnswer> {
+    pub(crate) fn large_answer(&self) -> Option<LargeAnswer> {
         let permit = Arc::clone(&self.share.large).try_acquire_owned().ok()?;
         Some(LargeAnswer(Arc::new(permit)))
     }

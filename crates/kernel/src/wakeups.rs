@@ -1,5 +1,5 @@
-//! Wake-ups for tasks that wait for a job, a session or work. A wake-up carries no data: the change is
-//! committed, and the woken task reads it from the database, so spurious and repeated wake-ups do no harm.
+//! Wake-ups for tasks that wait for a change of one of the things in [`WakeKey`]. A wake-up carries no data: the
+//! change is committed, and the woken task reads it from the database, so spurious and repeated wake-ups do no harm.
 //! This module knows no SQL.
 
 use std::collections::{HashMap, HashSet};

@@ -69,7 +69,7 @@ pub struct State {
 /// Context of the operations.
 pub type Ctx = ProtocolCtx<State>;
 
-/// Labels of the keys made by a login (`people.rs`); they tell the channel of an answer.
+/// Labels of the keys made by a login (`crates/kernel/src/identity/people.rs`); they tell the channel of an answer.
 const BROWSER: &str = "browser";
 const TERMINAL: &str = "terminal";
 

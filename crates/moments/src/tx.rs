@@ -225,7 +225,8 @@ impl MomentTx {
             // The suspended intent resumes with the answer, or without one.
             let given = self.given.take();
             let (conn, log) = self.parts(line_of(&kept.moment))?;
-            ctx.hooks.moment_ended(&mut IntentChange { ctx, conn, log, actor }, &kept.moment, given).await?;
+            let change = &mut IntentChange { ctx, conn, log, actor };
+            ctx.hooks.moment_ended(change, &kept.moment, given.as_ref()).await?;
         }
         self.follow_up(ctx, &kept.moment, actor, by).await
     }

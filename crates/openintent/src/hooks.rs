@@ -7,11 +7,9 @@ use entente_domain::openintent::intents::IntentStatus;
 use entente_kernel::channels;
 use entente_kernel::hooks::{AfterCommit, Given, Hook, IntentChange, Reaction};
 
-use crate::{Ctx, State};
-
 use crate::{
-    approvals, coordinators, escalations, failures, federation, leases, memory_entries, suspensions, tasks,
-    triggers,
+    Ctx, State, approvals, coordinators, escalations, failures, federation, leases, memory_entries,
+    suspensions, tasks, triggers,
 };
 
 /// The hooks of OpenIntent.
@@ -58,7 +56,7 @@ impl Hook for OpenIntent {
         &'a self,
         change: &'a mut IntentChange<'_>,
         moment: &'a Moment,
-        given: Option<Given>,
+        given: Option<&'a Given>,
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;

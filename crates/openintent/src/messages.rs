@@ -1,5 +1,5 @@
-//! Messages (RFC-0021 §2): listing, reading and acknowledging them. Table `messages`, in `messages/rows.rs`;
-//! `messages/writer` sends them.
+//! Messages (RFC-0021 §2): listing, reading and acknowledging them. Table `messages`, in
+//! `crates/kernel/src/messages/rows.rs`; `messages/writer` sends them.
 
 pub mod asks;
 pub mod writer;

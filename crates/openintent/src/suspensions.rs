@@ -99,13 +99,14 @@ pub(crate) async fn moment_ended(
     log: &mut IntentLog,
     moment: &Moment,
     actor: &str,
-    given: Option<Given>,
+    given: Option<&Given>,
 ) -> Outcome<()> {
     let found = open(conn, log.intent_id).await?.filter(|one| one.moment_id == Some(moment.id));
     let Some(one) = found else { return Ok(()) };
     let intent = intents::load(conn, log.intent_id).await?;
     let intent = intent.ok_or_else(|| AppError::Inconsistent(format!("{} is gone", log.intent_id)))?;
-    let (value, metadata) = given.map_or((None, None), |given| (Some(given.value), given.metadata));
+    let (value, metadata) =
+        given.map_or((None, None), |given| (Some(given.value.clone()), given.metadata.clone()));
     let how = match (moment.state, &moment.resolution) {
         (MomentState::Resolved, Some(settled)) => match asked(&intent)?.worth(settled)? {
             Answer::Value(worth) => {

@@ -1,7 +1,8 @@
 //! Caches with a maximum number of entries. A full cache drops its least recently used entry, and nothing else. Each
 //! cache counts its lookups, evictions and entries in the metrics.
 //!
-//! A count that limits somebody does not belong into a cache: whoever adds enough entries would reset it.
+//! A count that limits somebody does not belong into a cache: whoever adds enough entries would reset it. The counts
+//! of log lines per address (`crates/kernel/src/refused.rs`) may be dropped, because `ALL_LINES` bounds their sum.
 
 use std::borrow::Borrow;
 use std::hash::Hash;

@@ -1,6 +1,6 @@
-//! Deadlines for work on the database. PostgreSQL's own limits (`limits.rs`) do not help when PostgreSQL is
-//! unreachable: the network is cut, or a machine on the way has forgotten the connection. In that case the
-//! waiting work is abandoned here, and its connection with it.
+//! Deadlines for work on the database. PostgreSQL's own limits (`crates/store/src/limits.rs`) do not help when
+//! PostgreSQL is unreachable: the network is cut, or a machine on the way has forgotten the connection. In that
+//! case the waiting work is abandoned here, and its connection with it.
 //!
 //! A connection abandoned in the middle of a statement must not return to the pool unchecked: its next user
 //! would wait at the same place. So the abandoning code sets a mark first, and for a moment after that every

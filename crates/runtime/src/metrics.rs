@@ -71,14 +71,14 @@ pub struct MomentLabels {
 
 /// Labels of a cache.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CacheLabels {
+pub(crate) struct CacheLabels {
     /// Name of the cache.
     pub cache: &'static str,
 }
 
 /// Labels of a lookup in a cache.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct CacheLookupLabels {
+pub(crate) struct CacheLookupLabels {
     /// Name of the cache.
     pub cache: &'static str,
     /// `hit` or `miss`.
@@ -132,11 +132,11 @@ pub struct Metrics {
     /// Questions that carry a calibration note (binding moment §5.9).
     pub calibration_notes: Counter,
     /// Lookups in caches (`cache.rs`).
-    pub cache_lookups: Family<CacheLookupLabels, Counter>,
+    pub(crate) cache_lookups: Family<CacheLookupLabels, Counter>,
     /// Entries that full caches dropped.
-    pub cache_evictions: Family<CacheLabels, Counter>,
+    pub(crate) cache_evictions: Family<CacheLabels, Counter>,
     /// Entries in caches; those of several caches with one name are added up.
-    pub cache_entries: Family<CacheLabels, Gauge>,
+    pub(crate) cache_entries: Family<CacheLabels, Gauge>,
 }
 
 impl Default for Metrics {

@@ -21,9 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, error, info_span, warn};
 
-use crate::metrics::{Metrics, TaskLabels};
-
 use crate::deadlines::doubt;
+use crate::metrics::{Metrics, TaskLabels};
 
 /// Time that abandoned tasks have to disappear.
 const GIVING_UP: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! PostgreSQL access: connections, schema migrations, a private server, and the group commit. The SQL itself
-//! is in `crates/kernel`, next to the operations that need it.
+//! PostgreSQL access: connections, schema migrations, a private server, and the group commit. The SQL of
+//! the resources is in the kernel and in the crates of the protocols, next to the operations.
 
 pub mod binaries;
 pub mod commit;
@@ -66,12 +66,6 @@ const ROLLED_BACK: [&str; 6] = ["40001", "40P01", "55P03", "57014", "25P03", "25
 pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
     let code = error.as_database_error()?.code()?;
     ROLLED_BACK.into_iter().find(|state| *state == code)
-}
-
-/// Returns whether an error reports a rollback after which a retry may succeed.
-#[must_use]
-pub fn is_rolled_back(error: &sqlx::Error) -> bool {
-    rolled_back(error).is_some()
 }
 
 /// Creates a pool of connections for requests; it connects on first use.

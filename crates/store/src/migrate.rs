@@ -11,7 +11,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool, Row as _};
 use tokio::time::sleep;
 
-use super::is_rolled_back;
+use super::rolled_back;
 
 /// Migrations embedded in the binary.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
@@ -177,7 +177,7 @@ async fn told(connection: &mut PgConnection, question: &'static str) -> Result<b
 /// Returns whether the failure is a conflict with other work, so that another attempt may succeed.
 fn gives_way(failure: &MigrateError) -> bool {
     match failure {
-        MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => is_rolled_back(e),
+        MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => rolled_back(e).is_some(),
         _ => false,
     }
 }

@@ -1,8 +1,8 @@
 //! Push: the transaction that puts an item into a mailbox also queues it for the mailbox's webhooks, in the mailbox's
 //! order.
 //!
-//! A receiver is therefore notified of exactly the stored items, and of nothing that was rolled back. The receivers
-//! are determined by `endpoints.rs`, and deliveries are sent by the webhook sender.
+//! A receiver is therefore notified of exactly the stored items, and of nothing that was rolled back.
+//! `crates/kernel/src/webhooks/endpoints.rs` determines the receivers, and the webhook sender sends the deliveries.
 
 use std::collections::BTreeSet;
 

@@ -33,8 +33,8 @@ async fn one(
 ) -> Outcome<u64> {
     let lock = sha256(format!("bridge\0{name}"));
     let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
-    // An advisory lock that is only tried: a row lock would hold back everybody's horizon (`feed/reader.rs`)
-    // meanwhile.
+    // An advisory lock that is only tried: a row lock would hold back everybody's horizon
+    // (`crates/kernel/src/feed/reader.rs`) meanwhile.
     let mut guard = ctx.begin_guard().await?;
     if !rows::guard(&mut guard, lock).await? {
         return Ok(0);

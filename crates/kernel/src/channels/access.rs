@@ -1,5 +1,6 @@
 //! Access to a channel: the channel as one agent may see it, and the intent that it belongs to. Every operation on a
-//! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once (`messages/writer/`).
+//! channel, except sends, begins with [`visit`]; the hot path of sends reads many at once
+//! (`crates/openintent/src/messages/writer/`).
 
 use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;

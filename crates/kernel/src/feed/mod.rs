@@ -46,7 +46,7 @@ pub struct Feed {
     has_peers: AtomicBool,
     touched: Mutex<HashSet<WakeKey>>,
     touch: Notify,
-    /// Wake-ups for jobs, sessions and work.
+    /// Wake-ups by [`WakeKey`].
     wakeups: Arc<Wakeups>,
     /// Followed intents with committed records that were not published here.
     stale: Mutex<HashSet<IntentId>>,
@@ -96,19 +96,19 @@ impl Feed {
     }
 
     /// Follows all intents from a position.
-    pub fn follow_global(&self, place: GlobalPosition) -> Follower<GlobalPosition> {
+    pub(crate) fn follow_global(&self, place: GlobalPosition) -> Follower<GlobalPosition> {
         let follower = Topic::follow(&self.global, place);
         self.activity.notify_one();
         follower
     }
 
     /// Returns the topic of all intents; its only writer is `feed::streams::tail`.
-    pub fn global(&self) -> &GlobalTopic {
+    pub(crate) fn global(&self) -> &GlobalTopic {
         &self.global
     }
 
     /// Whether anybody follows all intents.
-    pub fn globally_followed(&self) -> bool {
+    pub(crate) fn globally_followed(&self) -> bool {
         self.global.is_followed()
     }
 
@@ -168,7 +168,7 @@ impl Feed {
     }
 
     /// Whether other servers share the database.
-    pub fn has_peers(&self) -> bool {
+    pub(crate) fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::Relaxed)
     }
 

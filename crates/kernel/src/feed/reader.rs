@@ -218,7 +218,7 @@ impl Rows {
         for (at, event) in self.events {
             let at = place(at);
             if at <= reached {
-                let change = ctx.turns.of(conn, &event).await?;
+                let change = ctx.state_changes.of(conn, &event).await?;
                 records.push((at, Record::Event { event, change }));
             }
         }

@@ -57,7 +57,7 @@ impl<P: Copy + Ord> Topic<P> {
 
     /// Whether anybody follows the topic.
     #[must_use]
-    pub fn is_followed(&self) -> bool {
+    pub(crate) fn is_followed(&self) -> bool {
         self.changed.receiver_count() > 0
     }
 
@@ -96,7 +96,7 @@ impl<P: Copy + Ord> Topic<P> {
     }
 
     /// Clears the ring; the next follower starts from the database.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.frames.clear();
         ring.span = None;

@@ -73,7 +73,7 @@ pub fn require_keeper(ctx: &Ctx, caller: &Caller, agent_id: &str) -> Outcome<()>
     Ok(())
 }
 
-pub(crate) struct Row {
+struct Row {
     agent_id: String,
     principal_id: String,
     status: String,
@@ -132,22 +132,27 @@ impl TryFrom<Row> for Agent {
     }
 }
 
+/// Loads whole agents: takes the query's name and the text after `FROM agents`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT agent_id, principal_id, status, role_id, name, capabilities, capacity, endpoint, interval_seconds,
+                    unhealthy_after_seconds, dead_after_seconds, metadata, registered_at, last_heartbeat_at,
+                    current_load, tasks_in_progress, drain_timeout_seconds, draining_since, version
+             FROM agents " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// Loads an agent as stored.
 ///
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn find(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Agent>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- agents::find
-         SELECT agent_id, principal_id, status, role_id, name, capabilities, capacity, endpoint, interval_seconds,
-                unhealthy_after_seconds, dead_after_seconds, metadata, registered_at, last_heartbeat_at, current_load,
-                tasks_in_progress, drain_timeout_seconds, draining_since, version
-         FROM agents WHERE agent_id = $1",
-        agent_id
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("agents::find", "WHERE agent_id = $1", agent_id).fetch_optional(conn).await?;
     row.map(Agent::try_from).transpose()
 }
 
@@ -171,13 +176,9 @@ pub async fn hold(conn: &mut PgConnection, agent_id: &str) -> Outcome<()> {
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<Vec<Agent>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- agents::holding
-         SELECT agent_id, principal_id, status, role_id, name, capabilities, capacity, endpoint, interval_seconds,
-                unhealthy_after_seconds, dead_after_seconds, metadata, registered_at, last_heartbeat_at, current_load,
-                tasks_in_progress, drain_timeout_seconds, draining_since, version
-         FROM agents WHERE role_id = ANY($1) AND status NOT IN ('dead', 'deregistered') ORDER BY agent_id",
+    let rows = select!(
+        "agents::holding",
+        "WHERE role_id = ANY($1) AND status NOT IN ('dead', 'deregistered') ORDER BY agent_id",
         roles as &[&str]
     )
     .fetch_all(conn)
@@ -190,13 +191,9 @@ pub async fn holding(conn: &mut PgConnection, roles: &[&str]) -> Outcome<Vec<Age
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn page(ctx: &Ctx, role_id: Option<&str>, after: &str, limit: i64) -> Outcome<Vec<Agent>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- agents::page
-         SELECT agent_id, principal_id, status, role_id, name, capabilities, capacity, endpoint, interval_seconds,
-                unhealthy_after_seconds, dead_after_seconds, metadata, registered_at, last_heartbeat_at, current_load,
-                tasks_in_progress, drain_timeout_seconds, draining_since, version
-         FROM agents WHERE agent_id > $1 AND ($2::text IS NULL OR role_id = $2) ORDER BY agent_id LIMIT $3",
+    let rows = select!(
+        "agents::page",
+        "WHERE agent_id > $1 AND ($2::text IS NULL OR role_id = $2) ORDER BY agent_id LIMIT $3",
         after,
         role_id,
         limit
@@ -281,14 +278,9 @@ pub async fn save_beats(ctx: &Ctx, ids: &[&str], beats: &[&Beat]) -> Outcome<u64
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn suspects(pool: &sqlx::PgPool, now: Timestamp, limit: i64) -> Outcome<Vec<Agent>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- agents::suspects
-         SELECT agent_id, principal_id, status, role_id, name, capabilities, capacity, endpoint, interval_seconds,
-                unhealthy_after_seconds, dead_after_seconds, metadata, registered_at, last_heartbeat_at, current_load,
-                tasks_in_progress, drain_timeout_seconds, draining_since, version
-         FROM agents
-         WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
+    let rows = select!(
+        "agents::suspects",
+        "WHERE status IN ('registering', 'active', 'unhealthy', 'draining')
            AND (interval_seconds IS NOT NULL OR last_heartbeat_at IS NOT NULL)
            AND greatest(last_heartbeat_at, registered_at) + make_interval(secs => CASE status
                    WHEN 'active' THEN coalesce(unhealthy_after_seconds, 90)

@@ -1,8 +1,8 @@
 //! The caller: a verified key, and the agent that it acts as.
 //!
 //! A key is looked up once per server, and then cached by its SHA-256. The cache is never
-//! authoritative: a revoked key is evicted at once on the server that revoked it, and within a second on the
-//! others (`keys::refresh`). `authentication.rs` verifies keys.
+//! authoritative: a revoked key is evicted at once on the server that revoked it, and within half a second
+//! on the others (`keys::refresh`). `authentication.rs` verifies keys.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -230,12 +230,12 @@ impl Grants {
     }
 
     /// Sets the latest change of keys known to this server.
-    pub fn set_seen(&self, changed_seq: i64) {
+    pub(crate) fn set_seen(&self, changed_seq: i64) {
         self.seen.fetch_max(changed_seq, Ordering::AcqRel);
     }
 
     /// Returns when each key was last used, for keys used since the last call.
-    pub fn take_uses(&self) -> Vec<(uuid::Uuid, Timestamp)> {
+    pub(crate) fn take_uses(&self) -> Vec<(uuid::Uuid, Timestamp)> {
         let take_use = |grant: &Grant| {
             let used = grant.used_at.swap(0, Ordering::AcqRel);
             let at = chrono::DateTime::from_timestamp_micros(used)?;
@@ -363,7 +363,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`Code::ScopeMissing`], [`Code::MayNotActAs`].
-    pub fn require_power_over(&self, key: &Key) -> Result<(), Refusal> {
+    pub(crate) fn require_power_over(&self, key: &Key) -> Result<(), Refusal> {
         if key.id == self.grant.key.id {
             return Ok(());
         }

@@ -173,39 +173,6 @@ async fn forget(ctx: &Ctx) {
     }
 }
 
-/// Lists up to `limit` keys of a principal after `after`, oldest first; anyone may list their own.
-///
-/// # Errors
-/// The caller lacks the scope `admin` to list another principal's keys; the principal does not exist.
-pub async fn list(
-    ctx: &Ctx,
-    caller: &Caller,
-    principal_id: &str,
-    after: Option<KeyId>,
-    limit: u32,
-) -> Outcome<Vec<Key>> {
-    if principal_id != caller.principal() {
-        caller.require(Scope::Admin)?;
-    }
-    let mut connection = ctx.pool.acquire().await?;
-    principals::find(&mut connection, principal_id).await?.ok_or_else(|| not_found("principal"))?;
-    let rows = sqlx::query_as!(
-        Row,
-        "-- keys::list
-         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
-                k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
-         FROM keys k JOIN principals p ON p.id = k.principal_id
-         WHERE k.principal_id = $1 AND ($2::uuid IS NULL OR k.id > $2) ORDER BY k.id LIMIT $3",
-        principal_id,
-        after.map(KeyId::uuid),
-        i64::from(limit)
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    rows.into_iter().map(|row| Found::try_from(row).map(|found| found.key)).collect()
-}
-
 struct Row {
     id: uuid::Uuid,
     public_id: String,
@@ -227,6 +194,49 @@ struct Row {
     basis: Option<String>,
     let_in_by: Option<String>,
     kind: String,
+}
+
+/// Loads whole keys with the kinds of their principals: takes the query's name and the text after the `FROM` clause.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as,
+                    k.dialect, k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at,
+                    k.rotated_from, k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
+             FROM keys k JOIN principals p ON p.id = k.principal_id " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
+/// Lists up to `limit` keys of a principal after `after`, oldest first; anyone may list their own.
+///
+/// # Errors
+/// The caller lacks the scope `admin` to list another principal's keys; the principal does not exist.
+pub async fn list(
+    ctx: &Ctx,
+    caller: &Caller,
+    principal_id: &str,
+    after: Option<KeyId>,
+    limit: u32,
+) -> Outcome<Vec<Key>> {
+    if principal_id != caller.principal() {
+        caller.require(Scope::Admin)?;
+    }
+    let mut connection = ctx.pool.acquire().await?;
+    principals::find(&mut connection, principal_id).await?.ok_or_else(|| not_found("principal"))?;
+    let rows = select!(
+        "keys::list",
+        "WHERE k.principal_id = $1 AND ($2::uuid IS NULL OR k.id > $2) ORDER BY k.id LIMIT $3",
+        principal_id,
+        after.map(KeyId::uuid),
+        i64::from(limit)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    rows.into_iter().map(|row| Found::try_from(row).map(|found| found.key)).collect()
 }
 
 /// A key with the data needed only for authentication.
@@ -294,33 +304,15 @@ pub fn authority(basis: &str, let_in_by: Option<String>) -> Outcome<Authority> {
 
 /// Loads keys by their public ids.
 pub(crate) async fn find_by_public_ids(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Vec<Found>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- keys::find_by_public_ids
-         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
-                k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
-         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.public_id = ANY ($1)",
-        ids as &[&str]
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows = select!("keys::find_by_public_ids", "WHERE k.public_id = ANY ($1)", ids as &[&str])
+        .fetch_all(conn)
+        .await?;
     rows.into_iter().map(Found::try_from).collect()
 }
 
 /// Loads a key that the caller may rotate or revoke: its own, or any with the scope `admin`.
 async fn reachable(conn: &mut PgConnection, caller: &Caller, id: KeyId) -> Outcome<Found> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- keys::reachable
-         SELECT k.id, k.public_id, k.principal_id, k.secret_hash, k.secret_sha256, k.label, k.scopes, k.act_as, k.dialect,
-                k.rate_per_second, k.created_by, k.created_at, k.expires_at, k.revoked_at, k.rotated_from,
-                k.last_used_at, k.changed_seq, k.basis, k.let_in_by, p.kind
-         FROM keys k JOIN principals p ON p.id = k.principal_id WHERE k.id = $1",
-        id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("keys::reachable", "WHERE k.id = $1", id.uuid()).fetch_optional(conn).await?;
     let found = row.map(Found::try_from).transpose()?;
     found
         .filter(|found| found.key.principal_id == caller.principal() || caller.has(Scope::Admin))

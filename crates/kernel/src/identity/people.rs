@@ -31,13 +31,12 @@ use sqlx::PgConnection;
 
 use crate::identity::authentication::{Hashed, hash, hash_password, verify};
 use crate::identity::keys::{NewKey, Secret, insert};
+use crate::identity::people::links::Maker;
+use crate::identity::people::passwords::{Known, password_of};
 use crate::identity::principals;
 use crate::log::writer::IntentLog;
 use crate::refused::Refused;
 use crate::{AppError, Caller, Ctx, IntentTx, Outcome, not_found, run_blocking};
-
-use crate::identity::people::links::Maker;
-use crate::identity::people::passwords::{Known, password_of};
 pub use links::tidy;
 pub use passwords::{change_password, set_password};
 

@@ -1,5 +1,5 @@
-//! The one statement that writes messages together with the ends of the logs, the counts of the channels, the events
-//! of audited channels, waiting and answered requests, and idempotency keys.
+//! The one statement that writes messages together with the ends of the logs, the marks of channels over their
+//! limit, the events of audited channels, waiting and answered requests, and idempotency keys.
 //!
 //! It is one statement because a round trip costs more than all of its work, and because a single statement is a
 //! transaction of its own. It is guarded: the rows of an intent are written only if its log still ends where the

@@ -91,7 +91,8 @@ impl<'a> IntentTx<'a> {
     /// response.
     ///
     /// # Errors
-    /// A database error; nothing was written.
+    /// A database error; nothing was written, unless it is [`AppError::Unavailable`](crate::AppError::Unavailable),
+    /// whose outcome is unknown.
     pub async fn finish<T: Serialize>(mut self, response: T) -> Outcome<T> {
         if let Some((caller, once)) = self.once {
             let now = self.log.now();

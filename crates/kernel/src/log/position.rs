@@ -15,3 +15,11 @@ pub struct GlobalPosition {
     /// The position in the intent's log.
     pub seq: i64,
 }
+
+impl GlobalPosition {
+    /// Builds a position from the columns that store it; `None` if one of them is null.
+    #[must_use]
+    pub fn stored(xid: Option<i64>, intent: Option<uuid::Uuid>, seq: Option<i64>) -> Option<Self> {
+        Some(Self { xid: xid?, intent_id: intent?.into(), seq: seq? })
+    }
+}

@@ -405,3 +405,13 @@ pub(crate) async fn reachable(conn: &mut PgConnection, caller: &Caller, id: Endp
     let found = find(conn, id).await?.filter(|stored| may_manage(caller, &stored.endpoint));
     found.ok_or_else(|| not_found("subscription"))
 }
+
+/// Requires that deliveries to the endpoint are sent at this moment.
+pub(crate) fn require_live(endpoint: &Endpoint, now: Timestamp) -> Result<(), Refusal> {
+    if endpoint.live(now) {
+        return Ok(());
+    }
+    let message =
+        "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
+    Err(Refusal::new(Code::Unprocessable, message))
+}

@@ -14,7 +14,7 @@ use crate::log::{GlobalPosition, Record};
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints::Audience;
-use crate::{Ctx, Outcome};
+use crate::{Ctx, Outcome, try_locks};
 
 /// The advisory lock for moving the cursor; a row lock would give the transaction an id at once, and hold
 /// back everybody's horizon while it reads.
@@ -41,7 +41,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     if audience.listeners.is_empty() && cursor.place.is_none() {
         return Ok(false);
     }
-    if !lock(&mut tx).await? {
+    if try_locks(&mut tx, &[LOCK]).await?.is_empty() {
         return Ok(false);
     }
     let cursor = load(&mut tx).await?;
@@ -125,25 +125,11 @@ pub async fn reached(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>>
     Ok(load(conn).await?.place)
 }
 
-async fn lock(conn: &mut PgConnection) -> Outcome<bool> {
-    let held = sqlx::query_scalar!(
-        "-- fanout::lock
-         SELECT pg_try_advisory_xact_lock($1)",
-        LOCK
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(held == Some(true))
-}
-
 async fn load(conn: &mut PgConnection) -> Outcome<Cursor> {
     let row = sqlx::query!("-- fanout::load\n SELECT xid, intent_id, seq, moved_at FROM webhook_cursor")
         .fetch_one(conn)
         .await?;
-    let place = match (row.xid, row.intent_id, row.seq) {
-        (Some(xid), Some(intent), Some(seq)) => Some(GlobalPosition { xid, intent_id: intent.into(), seq }),
-        _ => None,
-    };
+    let place = GlobalPosition::stored(row.xid, row.intent_id, row.seq);
     Ok(Cursor { place, moved_at: row.moved_at })
 }
 

@@ -19,7 +19,7 @@ use crate::log::{GlobalPosition, Record};
 use crate::webhooks::deliveries;
 use crate::webhooks::deliveries::Queue;
 use crate::webhooks::endpoints;
-use crate::{Caller, Ctx, IntentTx, Outcome};
+use crate::{Caller, Ctx, IntentTx, Outcome, try_locks};
 
 /// Advisory lock of the server that runs replays.
 const LOCK: i64 = 0x656e_7465_6e74_6503;
@@ -46,11 +46,7 @@ struct Replay {
 pub async fn begin(ctx: &Ctx, caller: &Caller, id: EndpointId, since: Timestamp) -> Outcome<()> {
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
     let stored = endpoints::reachable(work.conn(), caller, id).await?;
-    if !stored.endpoint.live(work.now()) {
-        let message =
-            "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
-        return Err(Refusal::new(Code::Unprocessable, message).into());
-    }
+    endpoints::require_live(&stored.endpoint, work.now())?;
     if stored.endpoint.kind == EndpointKind::Mailbox {
         let message =
             "What came to a mailbox before is read from it: GET /api/v1/aee/mailboxes/{entity}?after=…";
@@ -176,10 +172,7 @@ async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     .fetch_optional(&mut *conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let held = sqlx::query_scalar!("-- replays::lock\n SELECT pg_try_advisory_xact_lock($1)", LOCK)
-        .fetch_one(&mut *conn)
-        .await?;
-    if held != Some(true) {
+    if try_locks(conn, &[LOCK]).await?.is_empty() {
         return Ok(None);
     }
     // Another server may have advanced it before the lock was acquired.
@@ -193,12 +186,7 @@ async fn next(conn: &mut PgConnection) -> Outcome<Option<Replay>> {
     .map(|current| Replay {
         endpoint_id: row.endpoint_id.into(),
         since: current.since,
-        place: match (current.xid, current.intent_id, current.seq) {
-            (Some(xid), Some(intent), Some(seq)) => {
-                Some(GlobalPosition { xid, intent_id: intent.into(), seq })
-            }
-            _ => None,
-        },
+        place: GlobalPosition::stored(current.xid, current.intent_id, current.seq),
         until_xid: current.until_xid,
     });
     Ok(row)

@@ -2,7 +2,7 @@
 //! `tool_credentials/rows.rs`; `tool_credentials/time.rs` expires and re-seals them.
 //!
 //! A secret is sealed before it reaches the database, and opened only for a call. Credentials that are provisioned
-//! for jobs are in `credentials.rs`.
+//! for jobs are in `crates/arcp/src/credentials.rs`.
 
 mod rows;
 mod time;

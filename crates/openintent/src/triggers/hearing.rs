@@ -1,8 +1,9 @@
 //! Matching of events with event triggers (RFC-0017 §3). Table `trigger_cursor`.
 //!
-//! The logs are the outbox, as for webhooks (`fanout.rs`): one server at a time reads the events after the cursor,
-//! below the horizon, inserts a firing for each matching trigger, and moves the cursor in the same transaction. A
-//! crash repeats a step or continues after it; in either case an event fires once, because the firing names it.
+//! The logs are the outbox, as for webhooks (`crates/kernel/src/webhooks/fanout.rs`): one server at a time reads the
+//! events after the cursor, below the horizon, inserts a firing for each matching trigger, and moves the cursor in the
+//! same transaction. A crash repeats a step or continues after it; in either case an event fires once, because the
+//! firing names it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,11 +11,11 @@ use entente_domain::access::Level;
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::log::events::{Event, Kind};
 use entente_domain::openintent::triggers::{Cause, SkipReason, filter};
-use entente_kernel::Outcome;
 use entente_kernel::access::membership;
 use entente_kernel::feed::reader;
 use entente_kernel::feed::streams::{Sight, View};
 use entente_kernel::log::{GlobalPosition, Record};
+use entente_kernel::{Outcome, try_locks};
 use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
@@ -25,7 +26,8 @@ use super::tx::owners;
 use super::{rows, time};
 use crate::Ctx;
 
-/// Advisory lock of the server that moves the cursor (`fanout.rs` explains why it is not a row lock).
+/// Advisory lock of the server that moves the cursor (`crates/kernel/src/webhooks/fanout.rs` explains why it is not a
+/// row lock).
 const LOCK: i64 = 0x656e_7465_6e74_6502;
 
 /// Maximum pages of the log per run, so that no run takes long.
@@ -61,7 +63,7 @@ async fn step(ctx: &Ctx) -> Outcome<Option<HeardPage>> {
     let mut tx = ctx.pool.begin().await?;
     let first = rows::first_heard(&mut tx).await?;
     let cursor = load(&mut tx).await?;
-    if first.is_none() && cursor.is_none() || !lock(&mut tx).await? {
+    if first.is_none() && cursor.is_none() || try_locks(&mut tx, &[LOCK]).await?.is_empty() {
         return Ok(None);
     }
     let Some(first) = first else {
@@ -208,25 +210,11 @@ async fn within_rate(
     Ok(made)
 }
 
-async fn lock(conn: &mut PgConnection) -> Outcome<bool> {
-    let held = sqlx::query_scalar!(
-        "-- trigger_cursor::lock
-         SELECT pg_try_advisory_xact_lock($1)",
-        LOCK
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(held == Some(true))
-}
-
 async fn load(conn: &mut PgConnection) -> Outcome<Option<GlobalPosition>> {
     let row = sqlx::query!("-- trigger_cursor::load\n SELECT xid, intent_id, seq FROM trigger_cursor")
         .fetch_one(conn)
         .await?;
-    Ok(match (row.xid, row.intent_id, row.seq) {
-        (Some(xid), Some(intent), Some(seq)) => Some(GlobalPosition { xid, intent_id: intent.into(), seq }),
-        _ => None,
-    })
+    Ok(GlobalPosition::stored(row.xid, row.intent_id, row.seq))
 }
 
 async fn save(conn: &mut PgConnection, place: Option<GlobalPosition>) -> Outcome<()> {

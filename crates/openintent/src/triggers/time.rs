@@ -1,5 +1,5 @@
 //! Effects of time on triggers: schedules become due, waiting firings run, and old rows are deleted. Steps are
-//! independent (`due.rs`), and one that fails permanently is not repeated for ever.
+//! independent (`crates/kernel/src/due.rs`), and one that fails permanently is not repeated for ever.
 
 use chrono::TimeDelta;
 use entente_domain::ids::{FiringId, TriggerId};

@@ -59,7 +59,7 @@ impl Sight {
 
     /// Creates a view that lasts, without cached memberships.
     #[must_use]
-    pub fn lasting(caller: Caller, view: View, metrics: &Metrics) -> Self {
+    pub(crate) fn lasting(caller: Caller, view: View, metrics: &Metrics) -> Self {
         let memberships = OwnedCache::new("memberships", MEMBERSHIPS, metrics);
         Self { caller, view, memberships, members: Members::default() }
     }
@@ -95,7 +95,7 @@ impl Sight {
     }
 
     /// Drops cached memberships that a record may change; returns whether one must be loaded again.
-    pub fn notice(&mut self, record: &Record) -> bool {
+    pub(crate) fn notice(&mut self, record: &Record) -> bool {
         if let Record::Event { event, .. } = record {
             self.notice_members(event);
         }
@@ -173,7 +173,7 @@ impl Sight {
 
     /// Returns whether the caller's membership in an intent must be loaded.
     #[must_use]
-    pub fn asks_for(&self, intent: IntentId) -> bool {
+    pub(crate) fn asks_for(&self, intent: IntentId) -> bool {
         intent != IntentId::SYSTEM && self.memberships.peek(&intent).is_none() && self.may_have(intent)
     }
 

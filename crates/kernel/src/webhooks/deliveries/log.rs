@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::ids::{AttemptId, EndpointId};
-use entente_domain::refusal::{Code, Refusal};
 use entente_domain::webhooks::{DeliveryStatus, PING};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -157,11 +156,7 @@ pub async fn ping(ctx: &Ctx, caller: &Caller, id: EndpointId) -> Outcome<String>
     let now = ctx.now();
     let mut tx = ctx.begin(&[]).await?;
     let stored = endpoints::reachable(&mut tx, caller, id).await?;
-    if !stored.endpoint.live(now) {
-        let message =
-            "Nothing is sent to this endpoint: it has no URL, has ended or is disabled. PATCH it first.";
-        return Err(Refusal::new(Code::Unprocessable, message).into());
-    }
+    endpoints::require_live(&stored.endpoint, now)?;
     let minted = AttemptId::mint(now, &*ctx.chance).to_string();
     let webhook_id = minted.replacen(AttemptId::PREFIX, PING, 1);
     let body = json!({ "type": PING, "timestamp": rfc3339(now), "data": { "endpoint_id": id } });

@@ -95,29 +95,34 @@ impl TryFrom<Row> for Stored {
     }
 }
 
+/// Loads whole endpoints: takes the query's name and the text after `FROM webhook_endpoints`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url,
+                    signature, secret, old_secret, old_secret_until, created_at, expires_at, disabled_at,
+                    disabled_reason, hears_after
+             FROM webhook_endpoints " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// Loads an endpoint that was not removed.
 pub(crate) async fn find(conn: &mut PgConnection, id: EndpointId) -> Outcome<Option<Stored>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- endpoints::find
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
-                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
-         FROM webhook_endpoints WHERE id = $1 AND removed_at IS NULL",
-        id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("endpoints::find", "WHERE id = $1 AND removed_at IS NULL", id.uuid())
+        .fetch_optional(conn)
+        .await?;
     row.map(Stored::try_from).transpose()
 }
 
 /// Loads the endpoint that an agent registered with.
 pub(super) async fn of_agent(conn: &mut PgConnection, agent_id: &str) -> Outcome<Option<Stored>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- endpoints::of_agent
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
-                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
-         FROM webhook_endpoints WHERE agent_id = $1 AND kind = 'agent' AND removed_at IS NULL",
+    let row = select!(
+        "endpoints::of_agent",
+        "WHERE agent_id = $1 AND kind = 'agent' AND removed_at IS NULL",
         agent_id
     )
     .fetch_optional(conn)
@@ -131,19 +136,16 @@ pub(super) async fn list(
     principal_id: &str,
     filter: &EndpointFilter,
 ) -> Outcome<Vec<Stored>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- endpoints::list
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
-                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
-         FROM webhook_endpoints
-         WHERE principal_id = $1 AND removed_at IS NULL AND kind = ANY ($2)
+    let kinds = filter.kind.map_or(SUBSCRIBED.to_vec(), |kind| vec![kind]);
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+    let rows = select!(
+        "endpoints::list",
+        "WHERE principal_id = $1 AND removed_at IS NULL AND kind = ANY ($2)
            AND ($3::uuid IS NULL OR intent_id = $3) AND ($4::uuid IS NULL OR id > $4)
            AND ($5::uuid IS NULL OR portfolio_id = $5)
          ORDER BY id LIMIT $6",
         principal_id,
-        &filter.kind.map_or(SUBSCRIBED.to_vec(), |kind| vec![kind]).iter().map(|kind| kind.as_str()).collect::<Vec<_>>()
-            as &[&str],
+        &kinds as &[&str],
         filter.intent_id.map(IntentId::uuid),
         filter.after.map(EndpointId::uuid),
         filter.portfolio_id.map(PortfolioId::uuid),
@@ -171,13 +173,9 @@ pub(super) async fn count(conn: &mut PgConnection, principal_id: &str, now: Time
 
 /// Loads all endpoints that receive records now.
 pub(super) async fn live(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<Stored>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- endpoints::live
-         SELECT id, kind, principal_id, agent_id, key_id, intent_id, channel_id, portfolio_id, event_types, url, signature,
-                secret, old_secret, old_secret_until, created_at, expires_at, disabled_at, disabled_reason, hears_after
-         FROM webhook_endpoints
-         WHERE removed_at IS NULL AND url IS NOT NULL AND disabled_at IS NULL AND kind <> 'mailbox'
+    let rows = select!(
+        "endpoints::live",
+        "WHERE removed_at IS NULL AND url IS NOT NULL AND disabled_at IS NULL AND kind <> 'mailbox'
            AND (expires_at IS NULL OR expires_at > $1)
          ORDER BY id",
         now

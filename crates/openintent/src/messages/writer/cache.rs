@@ -1,5 +1,6 @@
 //! A writer's cache of the intents that it writes to: the ends of their logs, their channels, and the access levels
-//! of senders. The cache may be outdated; the write itself checks it (`guarded_write.rs`).
+//! of senders. The cache may be outdated; the write itself checks it
+//! (`crates/kernel/src/log/guarded_write.rs`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +10,11 @@ use entente_domain::ids::{ChannelId, IntentId};
 use entente_domain::log::events::Tail;
 use entente_domain::openintent::agents::Agent;
 use entente_domain::openintent::channels::Channel;
+use entente_kernel::Outcome;
 use entente_kernel::access::membership;
 use entente_kernel::channels::Row;
 use entente_kernel::identity::agents;
-use entente_kernel::{AppError, Outcome};
+use entente_kernel::log::writer::digest;
 use entente_runtime::cache::OwnedCache;
 use entente_runtime::metrics::Metrics;
 use sqlx::PgConnection;
@@ -184,10 +186,7 @@ impl IntentCache {
         .fetch_all(conn)
         .await?;
         for row in rows {
-            let head = row.head_hash.map(TryInto::try_into).transpose();
-            let head = head.map_err(|_other_length| {
-                AppError::Inconsistent("a stored hash has not 32 bytes".to_owned())
-            })?;
+            let head = row.head_hash.map(digest).transpose()?;
             let tail = Tail { seq: row.last_seq, sequence: row.sequence, head, at: row.last_at };
             let intent_id = IntentId::from(row.intent_id);
             let channel = Channel::try_from(Row {

@@ -1,11 +1,11 @@
 //! Sending messages (RFC-0021 §2 to §4): the hot path, as one group commit.
 //!
 //! A writer decides a batch by its cache of the intents (`cache.rs`), and writes it with one guarded statement
-//! (`guarded_write.rs`) that takes effect only where the cache is still true. Commands that are refused or not
-//! written are tried again with fresh reads, and at last under the intents' locks. So a refusal is never out of date,
-//! and two servers that write to the same intent only slow each other down. Locks held elsewhere are waited for
-//! beside the batches (`store/src/commit/lanes.rs`), so one locked intent does not delay the others. After the commit
-//! the feed is notified first, then each caller.
+//! (`crates/kernel/src/log/guarded_write.rs`) that takes effect only where the cache is still true. Commands that are
+//! refused or not written are tried again with fresh reads, and at last under the intents' locks. So a refusal is
+//! never out of date, and two servers that write to the same intent only slow each other down. Locks held elsewhere
+//! are waited for beside the batches (`crates/store/src/commit/lanes.rs`), so one locked intent does not delay the
+//! others. After the commit the feed is notified first, then each caller.
 
 mod batch;
 mod cache;
