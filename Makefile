@@ -5,7 +5,7 @@ SHELL := bash
 # Queries are checked against the schema recorded in .sqlx; `make sqlx` records it again.
 export SQLX_OFFLINE := true
 
-.PHONY: help setup run demo test test-one unit clients web check lint sqlx sqlx-check schema bless deny bench fuzz soak clean
+.PHONY: help setup run demo test test-one unit clients web lint sqlx schema bless deny bench fuzz soak clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -40,9 +40,7 @@ clients: setup ## Run unmodified foreign clients against a real server
 web: setup ## Test the pages in a real browser; screenshots go to tests/web/output
 	@scripts/test.py web
 
-check: lint ## Check formatting, lints, documentation, SQL, and the dependencies
-
-lint:
+lint: ## Check formatting, lints, documentation, SQL, and the dependencies
 	cargo fmt --all --check
 	@# One compilation for both: clippy's also checks every query against a real schema.
 	scripts/sqlx.sh --check cargo clippy --workspace --all-targets --quiet -- -D warnings
@@ -58,9 +56,6 @@ sqlx: ## Record all queries and their types in .sqlx, from the migrations
 
 schema: ## Draw docs/schema.md, from the migrations
 	@scripts/schema.py
-
-sqlx-check:
-	@scripts/sqlx.sh --check
 
 bless: ## Regenerate openapi/entente.json
 	cargo run --quiet -- openapi > openapi/entente.json.tmp

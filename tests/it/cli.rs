@@ -91,7 +91,7 @@ fn the_demo_tells_the_whole_story() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_are_looked_after_from_the_terminal() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let receiver = Receiver::start().await;

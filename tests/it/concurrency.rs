@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use crate::harness::{Client, Setup, Sse, Value, World, json, talk};
 
 async fn live() -> World {
-    World::with(Setup { live: true, ..Setup::default() }).await
+    World::with(Setup::live()).await
 }
 
 /// Returns `count` clients with the same key, each with its own connections.

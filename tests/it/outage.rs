@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use sqlx::ConnectOptions as _;
 
 use crate::harness::process::{KEY, Place, key_of};
-use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, talk};
+use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, send_number, talk};
 
 /// Starts an in-process server on a PostgreSQL that the test stops and starts. It is not the shared one, which
 /// other tests need.
@@ -38,11 +38,6 @@ async fn on_own_postgres(place: &Place) -> (Server, Private) {
         entente_kernel::identity::seeds::seed(&server.ctx, kind, id, &key).await.unwrap();
     }
     (server, private)
-}
-
-async fn send(client: &Client, channel: &str, n: u64) -> Value {
-    let body = json!({ "sender": "agent.ada", "payload": { "n": n } });
-    client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
 }
 
 /// Waits until `/readyz` has this status; returns its body and the time that this took.
@@ -115,14 +110,14 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     let (server, private) = on_own_postgres(&place).await;
     let ada = Client::new(server.address, Some(&key_of("agent.ada")));
     let (intent, channel) = talk(&ada, json!({})).await;
-    send(&ada, &channel, 0).await;
+    send_number(&ada, &channel, 0).await;
     let paths = [
         format!("/subscribe/intents/{intent}"),
         format!("/channels/{channel}/subscribe"),
         "/subscribe".to_owned(),
     ];
     let mut streams = join_all(paths.iter().map(|path| Sse::open(&ada, path))).await;
-    send(&ada, &channel, 1).await;
+    send_number(&ada, &channel, 1).await;
     for stream in &mut streams {
         assert_eq!(stream.next().await.data["payload"]["n"], 1);
     }
@@ -153,7 +148,7 @@ async fn while_postgres_is_away_answers_are_clear_and_afterwards_all_is_well() {
     let (_, healed) = until_ready_is(&ada, 200, Duration::from_secs(5)).await;
     println!("ready again {healed:?} after PostgreSQL is");
     for n in 2..5 {
-        send(&ada, &channel, n).await;
+        send_number(&ada, &channel, n).await;
     }
     // The long poll is answered; if it had to read the database meanwhile, it gets 503.
     let answer = waiting.await.unwrap();
@@ -220,7 +215,7 @@ async fn cut_connections(world: &World) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_cut_again_and_again_lose_and_double_nothing() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let options = json!({ "options": { "audit": true, "max_messages": 100_000 } });
     let (intent, channel) = talk(&any, options).await;
@@ -263,7 +258,7 @@ async fn a_crash_of_postgres_that_turns_its_count_of_transactions_back_loses_no_
     let ada = Client::new(server.address, Some(&key_of("agent.ada")));
     let (_, channel) = talk(&ada, json!({})).await;
     let mut early = Sse::open(&ada, "/subscribe").await;
-    send(&ada, &channel, 0).await;
+    send_number(&ada, &channel, 0).await;
     assert_eq!(early.next().await.data["payload"]["n"], 0);
     // Transactions that take a transaction id and write nothing: they leave no trace after a crash.
     for _ in 0..300 {
@@ -278,7 +273,7 @@ async fn a_crash_of_postgres_that_turns_its_count_of_transactions_back_loses_no_
     until_ready_is(&ada, 200, Duration::from_secs(10)).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     for n in 1..4 {
-        send(&ada, &channel, n).await;
+        send_number(&ada, &channel, n).await;
     }
     for stream in [&mut early, &mut late] {
         for n in 1..4 {

@@ -21,7 +21,7 @@ fn tour() -> String {
 
 #[tokio::test]
 async fn the_tour_works_as_pasted() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let admin = world.admin().await;
     // The keys that `entente dev` prints: one for agents and a separate one for the operator.
     let agents = seeds::development_agents(world.ctx()).await.unwrap().unwrap().secret.unwrap();

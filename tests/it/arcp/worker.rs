@@ -14,7 +14,7 @@ use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Setup, Value, World, json};
 
 async fn live() -> World {
-    World::with(Setup { live: true, ..Setup::default() }).await
+    World::with(Setup::live()).await
 }
 
 /// Whether a process exists.

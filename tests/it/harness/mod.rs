@@ -83,6 +83,13 @@ pub struct Setup {
     pub live: bool,
 }
 
+impl Setup {
+    /// Returns the default settings with the background tasks running.
+    pub fn live() -> Self {
+        Self { live: true, ..Self::default() }
+    }
+}
+
 /// Returns the seed of a server's random bits: the number of servers that its database has had. Two servers
 /// with the same seed would create equal ids at the same instant.
 fn seed(database: &str) -> u64 {
@@ -124,6 +131,13 @@ impl World {
     /// Starts another server on an existing database.
     pub async fn on(setup: Setup, database: String) -> Self {
         Self::naming(setup, database, Arc::new(SystemNames)).await
+    }
+
+    /// Starts two servers on one database, each with background tasks.
+    pub async fn two() -> (Self, Self) {
+        let one = Self::with(Setup::live()).await;
+        let other = Self::on(Setup::live(), one.database.clone()).await;
+        (one, other)
     }
 
     /// Like [`Self::on`], with `names` as the name resolver.
@@ -290,4 +304,9 @@ pub fn ids(list: &Value) -> Vec<String> {
 /// Sends a message to a channel and returns it.
 pub async fn send(client: &Client, channel: &str, body: Value) -> Value {
     client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
+}
+
+/// Sends a message of agent.ada to a channel, with a number as its payload's `n`, and returns it.
+pub async fn send_number(client: &Client, channel: &str, n: u64) -> Value {
+    send(client, channel, json!({ "sender": "agent.ada", "payload": { "n": n } })).await
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{none, program};
 
-/// Maximum number of modules in one circle: of the first-level modules of a crate, and of the modules of any other
-/// folder.
+/// Maximum number of modules in one circle: of the first-level modules of a crate (one: no circle), and of the modules
+/// of any other folder.
 const IN_CRATE: usize = 1;
-const IN_FOLDER: usize = 5;
+const IN_FOLDER: usize = 3;
 
 /// The modules of a folder, each with those that it names.
 type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;

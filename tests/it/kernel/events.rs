@@ -7,7 +7,8 @@ async fn intent(client: &Client) -> String {
     client.post("/intents", json!({ "title": "t" })).await.ok()["id"].as_str().unwrap().to_owned()
 }
 
-fn kinds(list: &Value) -> Vec<&str> {
+/// Returns the types of listed events.
+pub fn kinds(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|event| event["event_type"].as_str().unwrap()).collect()
 }
 

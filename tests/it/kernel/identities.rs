@@ -213,7 +213,7 @@ async fn a_key_ends_the_instant_its_time_runs_out() {
     world.end().await;
 }
 
-/// Returns an event with its proof as a client makes it (ARCHITECTURE.md, "What agents sign").
+/// Returns an event with its proof as a client makes it (`crates/domain/src/log/README.md`, "What agents sign").
 pub fn proved(intent: &str, actor: &str, text: &str, signer: &Signer) -> Value {
     let mut proof = json!({
         "type": "Ed25519Signature2026", "created": "2026-11-21T08:00:00Z",

@@ -7,24 +7,11 @@ use entente_domain::ids::MessageId;
 use futures_util::future::join_all;
 
 use crate::harness::process::{KEY, Launch, Place};
-use crate::harness::{Client, Cluster, Setup, Sse, Value, World, json, talk};
-
-/// Starts two servers on one database.
-async fn two() -> (World, World) {
-    let setup = || Setup { live: true, ..Setup::default() };
-    let a = World::with(setup()).await;
-    let b = World::on(setup(), a.database.clone()).await;
-    (a, b)
-}
+use crate::harness::{Cluster, Setup, Sse, Value, World, json, send_number, talk};
 
 async fn end(a: World, b: World) {
     b.server.stop().await;
     a.end().await;
-}
-
-async fn send(client: &Client, channel: &str, n: u64) -> Value {
-    let body = json!({ "sender": "agent.ada", "payload": { "n": n } });
-    client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
 }
 
 fn number(message: &Value) -> u32 {
@@ -41,7 +28,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
-    let (a, b) = two().await;
+    let (a, b) = World::two().await;
     let ada = a.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let bob = b.any();
@@ -51,7 +38,7 @@ async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
     let (mut one, mut many) = (Vec::new(), Vec::new());
     for n in 0..200 {
         let began = Instant::now();
-        send(&ada, &channel, n).await;
+        send_number(&ada, &channel, n).await;
         for stream in [&mut of_intent, &mut of_channel] {
             assert_eq!(stream.next().await.data["payload"]["n"], n);
             one.push(began.elapsed());
@@ -76,7 +63,7 @@ async fn what_is_sent_on_one_server_is_heard_on_the_other_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_on_one_server_is_woken_by_another() {
-    let (a, b) = two().await;
+    let (a, b) = World::two().await;
     let ada = a.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let waiting: Vec<_> = (0..10)
@@ -86,7 +73,7 @@ async fn who_waits_on_one_server_is_woken_by_another() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let sent = send(&ada, &channel, 1).await;
+    let sent = send_number(&ada, &channel, 1).await;
     let began = Instant::now();
     for reply in join_all(waiting).await {
         assert_eq!(reply.unwrap().ok(), json!([sent]));
@@ -110,7 +97,7 @@ async fn who_waits_on_one_server_is_woken_by_another() {
 async fn a_lost_wake_up_costs_a_moment_and_no_message() {
     // A server without background tasks sends no notifications.
     let mute = World::start().await;
-    let b = World::on(Setup { live: true, ..Setup::default() }, mute.database.clone()).await;
+    let b = World::on(Setup::live(), mute.database.clone()).await;
     let ada = mute.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let mut of_intent = Sse::open(&b.any(), &format!("/subscribe/intents/{intent}")).await;
@@ -121,8 +108,8 @@ async fn a_lost_wake_up_costs_a_moment_and_no_message() {
     let polled = tokio::spawn(async move { poller.get(&path).await });
     tokio::time::sleep(Duration::from_millis(900)).await;
     let began = Instant::now();
-    send(&ada, &channel, 1).await;
-    send(&ada, &quiet, 2).await;
+    send_number(&ada, &channel, 1).await;
+    send_number(&ada, &quiet, 2).await;
     assert_eq!(of_intent.next().await.data["payload"]["n"], 1);
     assert_eq!(of_all.next_named("channel_message").await.data["payload"]["n"], 1);
     assert_eq!(polled.await.unwrap().ok()[0]["payload"]["n"], 2);
@@ -134,7 +121,7 @@ async fn a_lost_wake_up_costs_a_moment_and_no_message() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
-    let (a, b) = two().await;
+    let (a, b) = World::two().await;
     let (ada, admin) = (a.agent("agent.ada").await, a.admin().await);
     let (intent, channel) = talk(&ada, json!({})).await;
     // A key is revoked.
@@ -182,7 +169,7 @@ async fn what_is_taken_away_on_one_server_is_gone_on_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_that_write_to_one_intent_make_one_line() {
-    let (a, b) = two().await;
+    let (a, b) = World::two().await;
     let any = a.any();
     let (intent, channel) = talk(&any, json!({ "options": { "audit": true } })).await;
     let mut streams = vec![];
@@ -234,7 +221,7 @@ async fn two_servers_that_write_to_one_intent_make_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_goes_on_at_another_server() {
-    let (a, b) = two().await;
+    let (a, b) = World::two().await;
     let any = a.any();
     let (intent, channel) = talk(&any, json!({})).await;
     for path in [
@@ -244,7 +231,7 @@ async fn a_stream_goes_on_at_another_server() {
     ] {
         let mut stream = Sse::open(&any, &path).await;
         for n in 0..30 {
-            send(&any, &channel, n).await;
+            send_number(&any, &channel, n).await;
             if (n + 6).is_multiple_of(10) {
                 // Frames in flight when the client disconnects arrive from the next server.
                 let next = if n == 14 { &a } else { &b };
@@ -291,7 +278,7 @@ async fn when_a_server_is_killed_the_other_goes_on() {
     let (acknowledged, ()) = tokio::join!(join_all(busy), killing);
     // The other server writes to the same intent at once, and its log stays one sequence.
     let began = Instant::now();
-    send(&b.client(KEY), &channel, 1_000_000).await;
+    send_number(&b.client(KEY), &channel, 1_000_000).await;
     println!("the other server sends {:?} after the kill", began.elapsed());
     assert!(began.elapsed() < SOON);
     let mut heard = Vec::new();

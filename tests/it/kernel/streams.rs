@@ -8,15 +8,11 @@ mod seeing;
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, Event, Setup, Sse, Value, World, json, talk};
+use crate::harness::{Client, Event, Setup, Sse, World, json, send, talk};
 
 /// Starts a server with background tasks, which streams need, and so on the system clock.
 async fn live(settings: &[(&'static str, &'static str)]) -> World {
     World::with(Setup { settings: settings.to_vec(), live: true }).await
-}
-
-async fn send(client: &Client, channel: &str, body: Value) -> Value {
-    client.post(&format!("/channels/{channel}/messages"), body).await.is(201)
 }
 
 /// Sends `count` messages with payloads numbered from `from`.

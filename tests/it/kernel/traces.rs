@@ -1,13 +1,10 @@
 //! Traces (RFC-0020): a request's trace id is in everything that it records and can be searched across intents.
 
+use super::events::kinds;
 use crate::harness::{Client, Value, World, json};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-
-fn kinds(list: &Value) -> Vec<&str> {
-    list.as_array().unwrap().iter().map(|event| event["event_type"].as_str().unwrap()).collect()
-}
 
 async fn found(client: &Client, trace: &str) -> Value {
     client.get(&format!("/events?trace_id={trace}")).await.ok()

@@ -8,7 +8,7 @@ use crate::aee::envelopes::letter;
 use crate::harness::{Setup, Value, World, json, talk};
 
 async fn live() -> World {
-    World::with(Setup { live: true, ..Setup::default() }).await
+    World::with(Setup::live()).await
 }
 
 fn kinds(answer: &Value) -> Vec<&str> {

@@ -152,7 +152,7 @@ async fn agents_talk() {
 
 #[tokio::test]
 async fn a_question_is_answered_or_stays_open() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (intent, channel) = talk(&ada, json!({ "members": ["agent.ada", "agent.bob"] })).await;
     let (a, b) = (Mcp::new(&ada, Era::Stateless), Mcp::new(&bob, Era::Handshake));

@@ -9,17 +9,9 @@ use super::{ask, at, dialogue, free_text, option, question, resolve};
 use crate::harness::process::{Launch, Place, key_of};
 use crate::harness::{Receiver, Setup, Sse, Value, World, json, subscribe};
 
-/// Starts two servers on one database, on the system clock.
-async fn two() -> (World, World) {
-    let setup = || Setup { live: true, ..Setup::default() };
-    let a = World::with(setup()).await;
-    let b = World::on(setup(), a.database.clone()).await;
-    (a, b)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_on_one_server_is_heard_on_the_other_at_once() {
-    let (a, b) = two().await;
+    let (a, b) = World::two().await;
     let (agent, ada) = (a.agent("agent.a").await, a.human("human.ada").await);
     let agent_on_b = b.client("key-of-agent.a");
     let mut inbox = Sse::open(&b.client("key-of-human.ada"), "/moments/stream").await;
@@ -55,7 +47,7 @@ async fn an_answer_on_one_server_is_heard_on_the_other_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_shows_nobody_elses() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let (agent, _ada) = (world.agent("agent.a").await, world.human("human.ada").await);
     let other = world.agent("agent.b").await;
     let ben = world.human("human.ben").await;

@@ -4,7 +4,7 @@
 use futures_util::future::join_all;
 
 use super::{ask, at, dialogue, free_text, option, resolve, told};
-use crate::harness::{Client, Setup, World, json};
+use crate::harness::{Client, World, json};
 
 const ON_BEHALF: &str = "the person's key on behalf of the agent";
 
@@ -98,8 +98,7 @@ async fn who_deliberates_for_the_person_is_the_person() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_fifty_answers_at_once_one_counts() {
-    let a = World::with(Setup { live: true, ..Setup::default() }).await;
-    let b = World::on(Setup { live: true, ..Setup::default() }, a.database.clone()).await;
+    let (a, b) = World::two().await;
     let (agent, ada) = (a.agent("agent.a").await, a.human("human.ada").await);
     let ada_on_b = b.client("key-of-human.ada");
     let moment = ask(&agent, json!({})).await;

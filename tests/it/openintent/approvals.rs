@@ -186,9 +186,7 @@ async fn a_quorum_counts_agents_and_not_approvals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_approvals_on_two_servers_each_agent_has_one_seat() {
-    let live = Setup { live: true, ..Setup::default() };
-    let world = World::with(live.clone()).await;
-    let other = World::on(live, world.database.clone()).await;
+    let (world, other) = World::two().await;
     let ada = world.agent("agent.ada").await;
     let intent = by_quorum(&ada, 6, 1.0).await;
     let path = ask(&ada, &intent, "complete").await;
@@ -225,9 +223,7 @@ async fn of_many_approvals_on_two_servers_each_agent_has_one_seat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_one_approval_for_two_on_two_servers_one_is_used() {
-    let live = Setup { live: true, ..Setup::default() };
-    let world = World::with(live.clone()).await;
-    let other = World::on(live, world.database.clone()).await;
+    let (world, other) = World::two().await;
     let (ada, bob) = (world.agent("agent.ada").await, other.agent("agent.bob").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let path = ask(&ada, &intent, "complete").await;

@@ -1,7 +1,7 @@
 //! Costs (RFC-0009): exact, added up per unit, with sums that match the list at any moment, also under concurrent
 //! writes.
 
-use crate::harness::{Client, Setup, Value, World, json, talk};
+use crate::harness::{Client, Value, World, json, talk};
 
 async fn spend(client: &Client, intent: &str, more: Value) -> Value {
     let mut ask = json!({ "cost_type": "tokens", "amount": 1, "unit": "tokens" });
@@ -152,9 +152,7 @@ async fn a_page_says_where_the_next_begins_and_the_sums_are_of_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_add_up_what_many_record_at_once() {
     // On the system clock and with real random bits, so that two servers never create the same id.
-    let live = Setup { live: true, ..Setup::default() };
-    let world = World::with(live.clone()).await;
-    let other = World::on(live, world.database.clone()).await;
+    let (world, other) = World::two().await;
     let ada = world.agent("agent.ada").await;
     let intent = talk(&ada, json!({})).await.0;
     let clients = [ada.patient(), other.client("key-of-agent.ada").patient()];

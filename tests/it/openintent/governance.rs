@@ -1,10 +1,10 @@
 //! Governance policies (RFC-0013): who sets them, their enforcement on every kind of work and endpoint, and the log
-//! of violations. `permits.rs` covers approvals.
+//! of violations. `approvals.rs` covers approvals.
 
 mod whole;
 
 use crate::arcp::jobs::Hand;
-use crate::harness::{Client, Reply, Setup, Value, World, ids, json, talk};
+use crate::harness::{Client, Reply, Value, World, ids, json, talk};
 use crate::mcp::{ERAS, Mcp};
 
 /// Creates an intent of `client` with a policy; returns its id.
@@ -239,9 +239,7 @@ async fn the_log_tells_of_violations_and_is_not_flooded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_set_on_one_server_holds_on_the_other() {
-    let live = Setup { live: true, ..Setup::default() };
-    let world = World::with(live.clone()).await;
-    let other = World::on(live, world.database.clone()).await;
+    let (world, other) = World::two().await;
     let (ada, bob) = (world.agent("agent.ada").await, other.agent("agent.bob").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let looked = version(&bob, &intent).await;

@@ -357,7 +357,7 @@ async fn trees_have_a_bottom_and_the_last_release_is_understood() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn followers_hear_what_an_intent_waits_for() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     let first = intent(&ada, "first", json!({})).await;
     let second = intent(&ada, "second", json!({})).await;

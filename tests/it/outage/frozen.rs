@@ -7,9 +7,9 @@ use sqlx::ConnectOptions as _;
 use sqlx::postgres::PgConnection;
 use tokio_util::sync::CancellationToken;
 
-use super::locked::{lock_of, run, two, undisturbed};
+use super::locked::{lock_of, run, undisturbed};
 use crate::harness::process::{KEY, Launch, Place, key_of};
-use crate::harness::{Client, Cluster, json, talk};
+use crate::harness::{Client, Cluster, World, json, talk};
 
 /// Upper bound until an intent held by a frozen server is free again: several times PostgreSQL's own limit.
 const FREE_AGAIN: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ pub async fn held_in_silence(watcher: &mut PgConnection, intent: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_of_a_silent_server_is_ended_and_its_intent_goes_on() {
-    let [one, other] = two().await;
+    let (one, other) = World::two().await;
     let (ada, elsewhere) = (one.agent("agent.ada").await, other.agent("agent.ada").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;

@@ -47,14 +47,6 @@ pub async fn undisturbed(client: &Client, channel: &str, until: impl Future<Outp
     }
 }
 
-/// Starts two servers on one database, each with background tasks.
-pub async fn two() -> [World; 2] {
-    let setup = Setup { live: true, ..Setup::default() };
-    let one = World::with(setup.clone()).await;
-    let other = World::on(setup, one.database.clone()).await;
-    [one, other]
-}
-
 #[track_caller]
 fn is_told_to_wait(reply: &Reply) {
     reply.refused(503, "unavailable");
@@ -63,7 +55,7 @@ fn is_told_to_wait(reply: &Reply) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_to_other_intents_do_not_wait_for_a_locked_one() {
-    let [one, other] = two().await;
+    let (one, other) = World::two().await;
     let (ada, elsewhere) = (one.agent("agent.ada").await, other.agent("agent.ada").await);
     let (intent, channel) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;
@@ -121,7 +113,7 @@ async fn messages_to_other_intents_do_not_wait_for_a_locked_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_that_waited_for_a_lock_come_in_their_order_and_once() {
-    let [one, other] = two().await;
+    let (one, other) = World::two().await;
     let ada = one.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let (_, free) = talk(&ada, json!({})).await;
@@ -157,7 +149,7 @@ async fn messages_that_waited_for_a_lock_come_in_their_order_and_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_and_reports_of_others_do_not_wait_for_a_locked_one() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let hand = Hand::of(&any, "echo@1").await;
     let (intent, _) = talk(&any, json!({})).await;
@@ -219,7 +211,7 @@ async fn jobs_and_reports_of_others_do_not_wait_for_a_locked_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_waits_for_a_job_that_is_locked_for_a_moment() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let hand = Hand::of(&any, "echo@1").await;
     for _ in 0..2 {
@@ -243,7 +235,7 @@ async fn a_report_waits_for_a_job_that_is_locked_for_a_moment() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envelopes_to_others_do_not_wait_for_a_locked_mailbox() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     for name in ["agent.bob", "agent.eve"] {
         let own = world.agent(name).await;
@@ -293,7 +285,7 @@ async fn envelopes_to_others_do_not_wait_for_a_locked_mailbox() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readyz_writes_as_everything_is_written() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let anon = world.anon();
     let mut stranger = stranger(&world).await;
     let probes = "SELECT sum(count)::bigint FROM node_probes";

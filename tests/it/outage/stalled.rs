@@ -79,7 +79,7 @@ async fn a_server_whose_connections_are_stalled_gives_them_up_and_comes_back() {
 async fn answers_that_come_late_do_not_turn_the_clock() {
     let proxy = Proxy::start().await;
     let database = Cluster::get().fresh_database().await;
-    let one = World::through(Setup { live: true, ..Setup::default() }, database, &proxy).await;
+    let one = World::through(Setup::live(), database, &proxy).await;
     let off = || (one.ctx().now() - SystemClock.now()).num_milliseconds();
     assert!(off().abs() < 100, "{}", off());
     // Only responses are delayed, so each one carries a time that is long past.

@@ -16,14 +16,9 @@ async fn beside(database: &str) -> PgConnection {
     Cluster::get().options(database).connect().await.unwrap()
 }
 
-fn live() -> Setup {
-    Setup { live: true, ..Setup::default() }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_that_stands_still_delays_no_other_on_either_server() {
-    let a = World::with(live()).await;
-    let b = World::on(live(), a.database.clone()).await;
+    let (a, b) = World::two().await;
     let ada = a.agent("agent.ada").await;
     let (intent, channel) = talk(&ada, json!({})).await;
     let mut heard = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
@@ -58,7 +53,7 @@ async fn a_backlog_is_worked_off_at_once() {
     .execute(&mut beside)
     .await
     .unwrap();
-    let world = World::on(live(), database).await;
+    let world = World::on(Setup::live(), database).await;
     let began = Instant::now();
     loop {
         let left: i64 =

@@ -3,6 +3,5 @@
 mod budgets;
 mod capabilities;
 mod credentials;
-mod job_asks;
 mod jobs;
 mod sessions;

@@ -1,6 +1,7 @@
 //! OpenIntent, RFC-0001 to RFC-0025.
 
 mod agents;
+mod approvals;
 mod arbitration;
 mod attachments;
 pub(crate) mod channels;
@@ -11,7 +12,6 @@ mod failures;
 mod federation;
 mod governance;
 mod graphs;
-mod intent_approvals;
 mod intents;
 mod leases;
 mod memory;

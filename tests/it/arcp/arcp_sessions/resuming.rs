@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{world, world_with};
 use crate::arcp::jobs::Hand;
 use crate::harness::socket::{FEATURES, Socket, hello, seqs};
-use crate::harness::{Setup, Value, World, json};
+use crate::harness::{Value, World, json};
 
 fn logs(count: usize) -> Value {
     (0..count)
@@ -134,9 +134,7 @@ async fn a_resume_takes_over_from_a_connection_that_hangs() {
 
 #[tokio::test]
 async fn another_server_takes_a_session_up_at_once() {
-    let setup = || Setup { live: true, ..Setup::default() };
-    let a = World::with(setup()).await;
-    let b = World::on(setup(), a.database.clone()).await;
+    let (a, b) = World::two().await;
     a.agent("agent.client").await;
     let key = "key-of-agent.client";
     let hand = Hand::of(&b.any(), "echo@1.0.0").await;

@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::{world, world_with};
 use crate::arcp::jobs::Hand;
 use crate::harness::socket::{FEATURES, Socket, hello};
-use crate::harness::{Setup, World, json};
+use crate::harness::{World, json};
 
 #[tokio::test]
 async fn what_is_no_envelope_is_answered_and_harms_nothing() {
@@ -127,9 +127,7 @@ async fn a_large_result_stays_within_what_clients_can_read() {
 
 #[tokio::test]
 async fn a_server_that_stops_sends_its_clients_elsewhere() {
-    let setup = || Setup { live: true, ..Setup::default() };
-    let a = World::with(setup()).await;
-    let b = World::on(setup(), a.database.clone()).await;
+    let (a, b) = World::two().await;
     a.agent("agent.client").await;
     let key = "key-of-agent.client";
     let hand = Hand::of(&b.any(), "echo@1.0.0").await;

@@ -14,10 +14,6 @@ use crate::harness::{ANY, Client, Cluster, Setup, World, json};
 /// Upper bound for a job to reach a live worker, well below the minute of a claim.
 const SOON: Duration = Duration::from_secs(5);
 
-fn live() -> Setup {
-    Setup { live: true, ..Setup::default() }
-}
-
 /// Requests jobs over a raw connection, so that the test can close it.
 async fn ask(world: &World, hand: &Hand, wait: u32) -> TcpStream {
     let mut stream = TcpStream::connect(world.address).await.unwrap();
@@ -48,8 +44,7 @@ async fn submit(client: &Client, more: serde_json::Value) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_died_while_it_waited_takes_nothing() {
-    let a = World::with(live()).await;
-    let b = World::on(live(), a.database.clone()).await;
+    let (a, b) = World::two().await;
     let dead = Hand::of(&a.any(), "echo@1.0.0").await;
     let alive = Hand::again(&a.any(), "echo@1.0.0").await;
     // One on each server, and the job is submitted on the second: this covers both the local and the remote
@@ -73,7 +68,7 @@ async fn whoever_died_while_it_waited_takes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_dies_while_a_job_becomes_its_own_gives_it_back() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let dead = Hand::of(&any, "echo@1.0.0").await;
     let alive = Hand::again(&any, "echo@1.0.0").await;
@@ -115,7 +110,7 @@ async fn strict_mode_lets_jobs_work_for_intents() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_for_is_done_although_nobody_waits_for_the_answer() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let intent = any.post("/intents", json!({ "title": "work" })).await.ok()["id"].clone();
     let body = json!({ "event_type": "note", "payload": {} }).to_string();

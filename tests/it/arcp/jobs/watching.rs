@@ -5,13 +5,9 @@ use std::time::{Duration, Instant};
 use super::{Hand, id, status};
 use crate::harness::{Setup, Sse, Value, World, json, send};
 
-fn live() -> Setup {
-    Setup { settings: Vec::new(), live: true }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_waits_is_woken_by_a_job() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let client = world.agent("agent.client").await;
     let hand = Hand::of(&world.any(), "echo@1").await;
     let waiting = (0..3).map(|_| {
@@ -47,7 +43,7 @@ async fn a_worker_that_waits_is_woken_by_a_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_that_waits_hears_of_a_cancellation_at_once() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let client = world.agent("agent.client").await;
     let hand = Hand::of(&world.any(), "echo@1").await;
     let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
@@ -68,7 +64,7 @@ async fn a_heartbeat_that_waits_hears_of_a_cancellation_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_a_job_resumes_and_ends_with_it() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let client = world.agent("agent.client").await;
     let hand = Hand::of(&world.any(), "echo@1").await;
     let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
@@ -104,7 +100,7 @@ async fn a_stream_of_a_job_resumes_and_ends_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_stream_follows_all_of_ones_jobs() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let (client, other) = (world.agent("agent.client").await, world.agent("agent.other").await);
     let hand = Hand::of(&world.any(), "echo@1").await;
     let sse = client.with("accept", "text/event-stream");

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::{count, live, names, numbers, send};
-use crate::harness::{Client, Event, Setup, Sse, World, json, talk};
+use super::{count, live, names, numbers};
+use crate::harness::{Client, Event, Setup, Sse, World, json, send, talk};
 
 /// Returns every kind of stream that a member of the channel can open.
 fn paths(intent: &str, channel: &str) -> Vec<String> {
@@ -73,7 +73,7 @@ async fn every_stream_resumes_without_gap_or_repetition() {
     let database = world.database.clone();
     drop(streams);
     world.end().await;
-    let restarted = World::on(Setup { live: true, ..Setup::default() }, database).await;
+    let restarted = World::on(Setup::live(), database).await;
     let bob = restarted.agent("agent.bob").await;
     for (path, frames) in paths.iter().zip(&said) {
         resumes(&bob, path, frames).await;
@@ -140,7 +140,7 @@ async fn an_id_whose_message_is_evicted_goes_on_with_what_is_left() {
     let database = world.database.clone();
     drop(stream);
     world.end().await;
-    let restarted = World::on(Setup { live: true, ..Setup::default() }, database).await;
+    let restarted = World::on(Setup::live(), database).await;
     let ada = restarted.agent("agent.ada").await;
     for path in [format!("/intents/{intent}/subscribe"), format!("/subscribe/channels/{channel}")] {
         let mut late = Sse::resume(&ada, &path, Some(&said[1].id)).await;

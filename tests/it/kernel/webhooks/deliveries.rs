@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Act, Client, Receiver, Setup, Value, World, json, send, subscribe, talk};
+use crate::harness::{Act, Client, Receiver, Value, World, json, send, subscribe, talk};
 
 /// A server with a channel, a subscription to its messages and the receiver.
 struct Line {
@@ -303,9 +303,7 @@ async fn an_answer_is_read_so_far_and_no_redirect_is_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_deliver_each_once() {
-    let setup = || Setup { live: true, ..Setup::default() };
-    let one = World::with(setup()).await;
-    let two = World::on(setup(), one.database.clone()).await;
+    let (one, two) = World::two().await;
     let ada = one.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     let mut all = Vec::new();

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 
 use super::intent;
-use crate::harness::{Client, Setup, World, json};
+use crate::harness::{Client, World, json};
 
 async fn wait_for(client: &Client, from: &str, to: &str) -> u16 {
     let path = format!("/intents/{from}/dependencies");
@@ -16,9 +16,7 @@ async fn wait_for(client: &Client, from: &str, to: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opposite_dependencies_never_both_hold_on_whichever_server() {
-    let live = Setup { live: true, ..Setup::default() };
-    let world = World::with(live.clone()).await;
-    let other = World::on(live, world.database.clone()).await;
+    let (world, other) = World::two().await;
     let (here, there) = (world.any().acting_as("agent.ada"), other.any().acting_as("agent.bob"));
     // Cycles of two, three and four intents, each attempted by all of its intents at once on both servers.
     for round in 0..30 {

@@ -177,7 +177,7 @@ async fn an_agent_that_leaves_holds_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_hears_that_a_scope_is_free() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let (ada, bob, eve) =
         (world.agent("agent.ada").await, world.agent("agent.bob").await, world.agent("agent.eve").await);
     let intent = goal(&ada).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{goal, one};
-use crate::harness::{Client, Setup, World, json};
+use crate::harness::{Client, World, json};
 
 /// Number of concurrent clients.
 const CLIENTS: usize = 64;
@@ -86,9 +86,7 @@ async fn of_many_who_want_a_scope_one_holds_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_do_two_hold_it_by_two_servers() {
     // On the system clock and with real random bits, because two servers with the same would create equal ids.
-    let live = Setup { live: true, ..Setup::default() };
-    let world = World::with(live.clone()).await;
-    let other = World::on(live, world.database.clone()).await;
+    let (world, other) = World::two().await;
     let granted = race(&[&world, &other], 1_500).await;
     assert!(granted > 20, "granted only {granted} times");
     other.server.stop().await;

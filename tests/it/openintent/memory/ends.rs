@@ -2,12 +2,7 @@
 
 use super::{ask, at, changes, intent, keep, told};
 use crate::harness::{Client, Value, World, ids, json};
-
-async fn task(client: &Client, intent: &str, more: Value) -> String {
-    let mut ask = json!({ "intent_id": intent, "name": "a task" });
-    ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    client.post("/tasks", ask).await.is(200)["id"].as_str().unwrap().to_owned()
-}
+use crate::openintent::tasks::task;
 
 async fn finish(client: &Client, task: &str) {
     client.post(&format!("/tasks/{task}/claim"), json!({})).await.is(200);

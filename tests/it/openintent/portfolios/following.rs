@@ -11,7 +11,7 @@ async fn note(client: &Client, intent: &str, n: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_stream_has_what_happens_on_its_intents_as_they_come_and_go() {
-    let world = World::with(Setup { live: true, ..Setup::default() }).await;
+    let world = World::with(Setup::live()).await;
     let ada = world.agent("agent.ada").await;
     let bob = world.agent("agent.bob").await;
     let folio = portfolio(&bob, "Q1").await;

@@ -8,10 +8,6 @@ use futures_util::future::join_all;
 use super::{intent, now, task};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
-fn live() -> Setup {
-    Setup { live: true, ..Setup::default() }
-}
-
 /// Claims ready tasks until none are left; returns those it got.
 async fn claimer(client: Client, intent: String) -> Vec<(String, i64)> {
     let mut got = Vec::new();
@@ -33,8 +29,7 @@ async fn claimer(client: Client, intent: String) -> Vec<(String, i64)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_claim_one_has_the_task_on_whichever_server() {
-    let a = World::with(live()).await;
-    let b = World::on(live(), a.database.clone()).await;
+    let (a, b) = World::two().await;
     let any = a.any().patient();
     let intent = intent(&any).await;
     let asked: BTreeSet<String> =
@@ -65,7 +60,7 @@ async fn of_many_who_claim_one_has_the_task_on_whichever_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_task_is_lost_when_its_agent_leaves_while_it_claims() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let home = intent(&any).await;
     for round in 0..20 {
@@ -91,7 +86,7 @@ async fn no_task_is_lost_when_its_agent_leaves_while_it_claims() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_ends_of_one_dependency_move_what_waits_once() {
-    let world = World::with(live()).await;
+    let world = World::with(Setup::live()).await;
     let any = world.any();
     let home = intent(&any).await;
     for _ in 0..10 {

@@ -2,7 +2,6 @@
 //! of `entente_domain::aee::envelopes`; their shared helpers are here.
 
 mod approvals;
-mod envelope_logs;
 mod examples;
 mod fields;
 mod letters;

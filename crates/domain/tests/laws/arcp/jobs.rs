@@ -1,6 +1,8 @@
 //! Jobs (ARCP §7, §8.4, §12): terminal states are final, a version resolves to one agent version, and chunks arrive
 //! in order.
 
+mod ask;
+
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::{JobStatus, Transition, transition};

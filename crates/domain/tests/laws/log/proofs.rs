@@ -63,7 +63,7 @@ fn verdict(draft: &EventDraft, known: Option<&Identity>, strict: bool) -> Result
     judge_event(intent(), draft, known, second(2_000), strict).map_err(|refusal| refusal.code)
 }
 
-/// The form that clients sign, written by hand: ARCHITECTURE.md, "What agents sign".
+/// The form that clients sign, written by hand: `crates/domain/src/log/README.md`, "What agents sign".
 #[test]
 fn the_form_of_an_event_is_what_is_written_down() {
     let proof = json!({ "type": PROOF_TYPE, "created": "2026-11-21T08:00:00Z", "signature": "left out" });

@@ -1,4 +1,4 @@
-//! Permits (RFC-0013): approval rights, quorums, and that nothing is used twice.
+//! Approvals (RFC-0013): who may approve, quorums, and that nothing is used twice.
 
 use std::collections::BTreeSet;
 
