@@ -60,21 +60,18 @@ pub async fn accept_all(
     all: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Accepted>>> {
     caller.require(Scope::MailWrite)?;
-    let mut answers: Vec<Option<Outcome<Accepted>>> = all.iter().map(|_| None).collect();
-    for _ in 0..JUDGED {
-        let open = |at: &usize| matches!(answers[*at], None | Some(Err(AppError::Overtaken)));
-        let left: Vec<usize> = (0..all.len()).filter(open).collect();
+    let mut answers = round(ctx, caller, ingest, all).await?;
+    for _ in 1..JUDGED {
+        let judged = all.iter().zip(&answers);
+        let left = judged.filter(|(_, answer)| matches!(answer, Err(AppError::Overtaken)));
+        let left: Vec<&[u8]> = left.map(|(bytes, _)| *bytes).collect();
         if left.is_empty() {
             break;
         }
-        let texts: Vec<&[u8]> = left.iter().filter_map(|at| all.get(*at).copied()).collect();
-        for (at, answer) in left.into_iter().zip(round(ctx, caller, ingest, &texts).await?) {
-            answers[at] = Some(answer);
-        }
+        let again = round(ctx, caller, ingest, &left).await?;
+        let overtaken = answers.iter_mut().filter(|answer| matches!(answer, Err(AppError::Overtaken)));
+        overtaken.zip(again).for_each(|(answer, new)| *answer = new);
     }
-    let lost = || Err(AppError::Inconsistent("an envelope got no answer".to_owned()));
-    let answers: Vec<Outcome<Accepted>> =
-        answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect();
     for (bytes, answer) in all.iter().zip(&answers) {
         if let Err(AppError::Refused(refusal)) = answer {
             note_refusal(bytes, refusal);

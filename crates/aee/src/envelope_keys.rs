@@ -234,30 +234,30 @@ impl TryFrom<Row> for EnvelopeKey {
     }
 }
 
+/// Selects keys: the query's name, and the text after `FROM aee_keys`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT entity, kid, algorithm, material, not_before, not_after, revoked_at, created_by, created_at
+             FROM aee_keys " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 async fn find(conn: &mut PgConnection, entity: &str, kid: &str) -> Outcome<Option<EnvelopeKey>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- envelope_keys::find
-         SELECT entity, kid, algorithm, material, not_before, not_after, revoked_at, created_by, created_at
-         FROM aee_keys WHERE entity = $1 AND kid = $2",
-        entity,
-        kid
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("envelope_keys::find", "WHERE entity = $1 AND kid = $2", entity, kid)
+        .fetch_optional(conn)
+        .await?;
     row.map(EnvelopeKey::try_from).transpose()
 }
 
 async fn all(conn: &mut PgConnection, entity: &str) -> Outcome<Vec<EnvelopeKey>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- envelope_keys::all
-         SELECT entity, kid, algorithm, material, not_before, not_after, revoked_at, created_by, created_at
-         FROM aee_keys WHERE entity = $1 ORDER BY created_at, kid",
-        entity
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows = select!("envelope_keys::all", "WHERE entity = $1 ORDER BY created_at, kid", entity)
+        .fetch_all(conn)
+        .await?;
     rows.into_iter().map(EnvelopeKey::try_from).collect()
 }
 

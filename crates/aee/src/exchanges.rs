@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use entente_domain::aee::envelopes::approvals::Decided;
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
 use entente_domain::clock::Timestamp;
-use sqlx::PgConnection;
-
 use entente_kernel::{AppError, Outcome};
+use sqlx::PgConnection;
 
 struct Row {
     task_id: String,

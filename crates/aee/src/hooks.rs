@@ -1,17 +1,14 @@
 //! What AEE does when other protocols, or the kernel, change something.
 
-use std::sync::Arc;
-
 use entente_domain::clock::Timestamp;
 use entente_kernel::hooks::{Hook, Reaction};
 use entente_kernel::wakeups::WakeKey;
 use sqlx::PgConnection;
 
 use super::mailboxes;
-use crate::{Ctx, State};
 
 /// The hooks of AEE.
-pub struct Aee(pub Arc<State>);
+pub struct Aee;
 
 impl Hook for Aee {
     /// Opens the mailbox, so that envelopes to an entity that is not known yet are kept for its webhook.
@@ -30,6 +27,6 @@ impl Hook for Aee {
         ctx: &'a entente_kernel::Ctx,
         keys: &'a [WakeKey],
     ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
-        Box::pin(async move { mailboxes::versions(&Ctx::of(ctx, &self.0), keys).await })
+        Box::pin(mailboxes::versions(ctx, keys))
     }
 }

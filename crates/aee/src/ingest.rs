@@ -29,7 +29,7 @@ use crate::Ctx;
 use crate::envelopes::{PreparedEnvelope, note};
 pub use crate::ingest::batch::put;
 pub use crate::ingest::batch::put_beside;
-pub use crate::ingest::handler::IngestHandler;
+use crate::ingest::handler::IngestHandler;
 pub(crate) use crate::ingest::links::passage;
 pub(crate) use crate::ingest::push::push;
 

@@ -53,13 +53,12 @@ pub struct Known(OwnedCache<String, ()>);
 
 impl Known {
     /// Creates the empty cache of a writer.
-    #[must_use]
-    pub fn of_writer(metrics: &Metrics) -> Self {
+    pub(crate) fn of_writer(metrics: &Metrics) -> Self {
         Self(OwnedCache::new("mailboxes", REMEMBERED, metrics))
     }
 
     /// Removes all mailboxes, because some of them may not exist after all.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 

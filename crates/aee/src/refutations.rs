@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use entente_domain::clock::Timestamp;
-use sqlx::PgConnection;
-
 use entente_kernel::Outcome;
+use sqlx::PgConnection;
 
 /// A refutation of an envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Values of the columns that the tables of jobs, of agent versions and of credentials share.
 
 use entente_domain::arcp::jobs::OnLost;
-
 use entente_kernel::{Outcome, unknown};
 
 /// Reads the handling of a job that has lost its worker.

@@ -8,11 +8,10 @@ use entente_domain::arcp::sessions::features::Features;
 use entente_domain::canonical::Digest;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::SessionId;
-use sqlx::PgConnection;
-use uuid::Uuid;
-
 use entente_kernel::log::writer::digest;
 use entente_kernel::{AppError, Outcome, unknown};
+use sqlx::PgConnection;
+use uuid::Uuid;
 
 /// A stored session.
 #[derive(Debug)]

@@ -52,10 +52,10 @@ impl States {
     #[must_use]
     pub fn hooks(&self) -> Hooks {
         Hooks::new(vec![
-            Box::new(entente_openintent::hooks::OpenIntent(Arc::clone(&self.openintent))),
-            Box::new(entente_aee::hooks::Aee(Arc::clone(&self.aee))),
+            Box::new(entente_openintent::hooks::OpenIntent),
+            Box::new(entente_aee::hooks::Aee),
             Box::new(entente_moments::hooks::Moments(Arc::clone(&self.moments))),
-            Box::new(entente_arcp::hooks::Arcp(Arc::clone(&self.arcp))),
+            Box::new(entente_arcp::hooks::Arcp),
         ])
     }
 }

@@ -119,8 +119,8 @@ pub async fn suspend(
 /// without an addressee waits for the intent's admins.
 ///
 /// # Errors
-/// As `intents::patch_state`; also fails if the intent is not suspended or waits for an answer already, or if the
-/// question is invalid.
+/// As [`entente_openintent::intents::patch_state`]; also fails if the intent is not suspended or waits for an answer
+/// already, or if the question is invalid.
 pub async fn put(
     ctx: &Ctx,
     caller: &Caller,

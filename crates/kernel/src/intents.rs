@@ -6,38 +6,24 @@ use entente_domain::limits::PAGE_BYTES;
 use entente_domain::openintent::intents::{Intent, IntentStatus};
 use sqlx::PgConnection;
 
+use crate::pages::Measure;
 use crate::{AppError, Outcome, unknown};
 
-/// A row of the table `intents`.
-pub struct Row {
-    /// The intent's id.
-    pub id: uuid::Uuid,
-    /// The title.
-    pub title: String,
-    /// The description.
-    pub description: String,
-    /// The agent that created the intent.
-    pub created_by: String,
-    /// The parent intent (RFC-0002).
-    pub parent_id: Option<uuid::Uuid>,
-    /// The intents that this one depends on (RFC-0002).
-    pub depends_on: Vec<uuid::Uuid>,
-    /// The constraints, as JSON.
-    pub constraints: String,
-    /// The state, as JSON.
-    pub state: String,
-    /// The word of the status.
-    pub status: String,
-    /// The confidence.
-    pub confidence: f64,
-    /// The version, which rises by one with each change.
-    pub version: i64,
-    /// The governance policy (RFC-0013), as JSON.
-    pub governance_policy: Option<String>,
-    /// Time at which the intent was created.
-    pub created_at: Timestamp,
-    /// Time of the last change.
-    pub updated_at: Timestamp,
+struct Row {
+    id: uuid::Uuid,
+    title: String,
+    description: String,
+    created_by: String,
+    parent_id: Option<uuid::Uuid>,
+    depends_on: Vec<uuid::Uuid>,
+    constraints: String,
+    state: String,
+    status: String,
+    confidence: f64,
+    version: i64,
+    governance_policy: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
 }
 
 impl TryFrom<Row> for Intent {
@@ -99,6 +85,77 @@ pub async fn load_all(conn: &mut PgConnection, ids: &[IntentId]) -> Outcome<Vec<
     )
     .fetch_all(conn)
     .await?;
+    rows.into_iter().map(Intent::try_from).collect()
+}
+
+/// Filter of a list of intents.
+#[derive(Debug, Clone, Default)]
+pub struct IntentFilter {
+    /// Only intents in this status.
+    pub status: Option<IntentStatus>,
+    /// Only intents of this creator.
+    pub created_by: Option<String>,
+    /// Only children of this intent.
+    pub parent_id: Option<IntentId>,
+    /// Only intents that this agent is assigned to.
+    pub assigned_to: Option<String>,
+    /// Cursor: only intents older than this one.
+    pub before: Option<IntentId>,
+    /// Maximum number of intents.
+    pub limit: u32,
+    /// Number of the newest intents to skip.
+    pub offset: u32,
+}
+
+/// Loads a page of the intents that an agent may read, newest first.
+///
+/// Returns little more bytes than `measure` allows.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn page(
+    conn: &mut PgConnection,
+    agent: &str,
+    filter: &IntentFilter,
+    now: Timestamp,
+    measure: &mut Measure,
+) -> Outcome<Vec<Intent>> {
+    let rows = loop {
+        let rows = sqlx::query_as!(
+            Row,
+            "-- intents::page
+             SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state,
+                    i.status, i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
+             FROM (SELECT p.*, sum(octet_length(p.state) + octet_length(p.constraints)) OVER (ORDER BY p.id DESC)
+                          - octet_length(p.state) - octet_length(p.constraints) AS before
+             FROM (SELECT i.* FROM intents i LEFT JOIN acls a ON a.intent_id = i.id
+             WHERE ($1::text IS NULL OR i.status = $1)
+               AND ($2::text IS NULL OR i.created_by = $2)
+               AND ($3::uuid IS NULL OR i.parent_id = $3)
+               AND ($4::text IS NULL OR EXISTS (
+                    SELECT 1 FROM assignments s WHERE s.intent_id = i.id AND s.agent_id = $4))
+               AND ($5::uuid IS NULL OR i.id < $5)
+               AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $6 OR EXISTS (
+                    SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $6
+                    AND (e.expires_at IS NULL OR e.expires_at > $7)))
+             ORDER BY i.id DESC LIMIT $8 OFFSET $9) p) i WHERE i.before < $10 ORDER BY i.id DESC",
+            filter.status.map(IntentStatus::as_str),
+            filter.created_by,
+            filter.parent_id.map(IntentId::uuid),
+            filter.assigned_to,
+            filter.before.map(IntentId::uuid),
+            agent,
+            now,
+            i64::from(filter.limit),
+            i64::from(filter.offset),
+            measure.bytes()
+        )
+        .fetch_all(&mut *conn)
+        .await?;
+        if !measure.again(rows.iter().map(|row| row.state.len() + row.constraints.len()).sum()) {
+            break rows;
+        }
+    };
     rows.into_iter().map(Intent::try_from).collect()
 }
 

@@ -51,6 +51,6 @@ impl Hook for Moments {
         ctx: &'a entente_kernel::Ctx,
         keys: &'a [WakeKey],
     ) -> Reaction<'a, Vec<(WakeKey, i64)>> {
-        Box::pin(async move { reading::versions(&Ctx::of(ctx, &self.0), keys).await })
+        Box::pin(reading::versions(ctx, keys))
     }
 }

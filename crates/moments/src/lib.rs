@@ -1,16 +1,12 @@
 //! Binding moments: an agent asks a person, who answers in their own name with a key of their own.
-//! `entente_domain::moments` defines the valid transitions; this module checks callers and records the
+//! `entente_domain::moments` defines the valid transitions; this crate checks callers and records the
 //! results.
 //!
-//! `asking.rs` opens moments, `answering.rs` has the person's operations, `words.rs` the conversation (table
-//! `moment_words`), `ending.rs` the agent's and other ends, `repeats.rs` the checks for repeated questions,
-//! `time.rs` the effects of time; `reading.rs` and `lists.rs` read, `rating.rs` rates agents' questions. The
-//! rows are in `rows.rs` (tables `moments`, `moment_clock`). All change moments through a [`MomentTx`]
-//! (`tx.rs`).
+//! All operations change moments through a [`MomentTx`] (`tx.rs`); README.md lists the files.
 //!
-//! Questions and answers are stored only in these tables, never in events, logs, metrics or stored responses,
-//! so that scrubbing removes them (binding moment §12). The reason for suppressing a hatch is neither, and is
-//! published (§11.3).
+//! Questions and answers are stored only in the tables `moments` and `moment_words`, never in events, logs,
+//! metrics or stored responses, so that scrubbing removes them (binding moment §12). The reason for suppressing
+//! a hatch is neither, and is published (§11.3).
 
 mod answering;
 mod asking;
@@ -33,6 +29,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
+use entente_domain::identity::people::{BROWSER, TERMINAL};
 use entente_domain::ids::IntentId;
 use entente_domain::log::events::Kind;
 use entente_domain::moments::{Decider, Level, Lint, Moment, MomentState, Via, WordKind};
@@ -68,10 +65,6 @@ pub struct State {
 
 /// Context of the operations.
 pub type Ctx = ProtocolCtx<State>;
-
-/// Labels of the keys made by a login (`crates/kernel/src/identity/people.rs`); they tell the channel of an answer.
-const BROWSER: &str = "browser";
-const TERMINAL: &str = "terminal";
 
 /// Binding-moment settings.
 #[derive(Debug, Clone)]

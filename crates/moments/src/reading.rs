@@ -147,7 +147,7 @@ pub async fn awaited(ctx: &Ctx, job: JobId) -> Outcome<Vec<MomentId>> {
 ///
 /// # Errors
 /// The database query fails.
-pub async fn versions(ctx: &Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
+pub async fn versions(ctx: &entente_kernel::Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
     let (mut moments, mut parties): (Vec<Uuid>, Vec<&str>) = (Vec::new(), Vec::new());
     for touch in listened {
         match touch {

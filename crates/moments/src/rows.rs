@@ -43,19 +43,18 @@ pub struct StoredMoment {
     /// Number of its last change among all moments.
     pub(crate) changed_seq: i64,
     /// The stored version.
-    pub stored: i64,
+    pub(crate) stored: i64,
     /// Why the stored question cannot be read, if so.
-    pub malformed: Option<String>,
+    pub(crate) malformed: Option<String>,
     /// The unreadable question as stored: it is kept for readers that can parse it.
     unread: Option<String>,
     /// End, without an answer, of the moment that superseded it.
-    pub next_over_at: Option<Timestamp>,
+    pub(crate) next_over_at: Option<Timestamp>,
 }
 
 impl StoredMoment {
     /// A moment that is not stored yet.
-    #[must_use]
-    pub fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
+    pub(crate) fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
         let (malformed, unread, next_over_at) = (None, None, None);
         Self {
             moment,

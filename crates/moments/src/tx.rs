@@ -162,8 +162,7 @@ impl MomentTx {
     }
 
     /// Whether the whole lock set of this moment is held.
-    #[must_use]
-    pub fn reaches(&self, moment: &Moment) -> bool {
+    pub(crate) fn reaches(&self, moment: &Moment) -> bool {
         self.reached.contains(&moment.id)
     }
 
@@ -269,9 +268,7 @@ impl MomentTx {
         moment: &Moment,
         more: &Value,
     ) -> Outcome<()> {
-        let log = self.logs.get_mut(&line_of(moment)).ok_or_else(|| {
-            AppError::Inconsistent(format!("the log of {} is not locked by whoever changes it", moment.id))
-        })?;
+        let (_, log) = self.parts(line_of(moment))?;
         log.record(ctx, Draft::of(kind, actor, event_payload(moment, more)));
         let labels = MomentLabels { event: kind.wire() };
         ctx.metrics.moments.get_or_create(&labels).inc();
@@ -286,13 +283,12 @@ impl MomentTx {
     }
 
     /// Whether anything was written.
-    #[must_use]
-    pub fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         !self.rings.is_empty()
     }
 
     /// Queues the notifications of a moment's followers for the commit.
-    pub fn touch(&mut self, moment: &Moment) {
+    pub(crate) fn touch(&mut self, moment: &Moment) {
         self.rings.push(WakeKey::Moment(moment.id));
         self.touches.insert(moment.agent_id.clone());
         self.touches.insert(moment.principal_id.clone());

@@ -2,7 +2,6 @@
 
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
-
 use entente_kernel::Caller;
 
 /// Selects moments that a party may see ([`Seen`], bound as $1 to $4), with `$rows` (`select!` or one like

@@ -1,6 +1,9 @@
 //! The directory of agents (RFC-0016): registration and status; heartbeats are in `heartbeats.rs`, departures in
 //! `departures.rs`. The records are the kernel's (`kernel/src/identity/agents.rs`).
 
+pub mod departures;
+pub mod heartbeats;
+
 use entente_domain::egress::check_agent;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::Scope;
@@ -9,17 +12,14 @@ use entente_domain::limits::PAGE;
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::openintent::agents::{Agent, AgentStatus, Registration, register as law_register};
 use entente_domain::refusal::Code;
-use serde_json::json;
-
-pub mod departures;
-pub mod heartbeats;
-
-use crate::Ctx;
-use crate::tasks;
 use entente_kernel::identity::agents::{find, page, require_keeper, save, shown};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::webhooks::endpoints;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found, refuse};
+use serde_json::json;
+
+use crate::Ctx;
+use crate::tasks;
 
 /// Registers an agent, or renews its registration.
 ///

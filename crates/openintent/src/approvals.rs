@@ -23,7 +23,7 @@ use sqlx::PgConnection;
 use crate::Ctx;
 use crate::{escalations, tasks};
 
-/// Requests an approval; write access suffices, even if the policy approvals nothing else.
+/// Requests an approval; write access suffices, even if the policy allows nothing else.
 ///
 /// # Errors
 /// Fails if the intent does not exist, is not writable or is resolved, if the request is invalid, or if too many
@@ -157,7 +157,7 @@ pub async fn decide(
     work.finish(approval).await
 }
 
-/// Marks approvals as used, within the operation that they approval.
+/// Marks approvals as used, within the operation that they permit.
 pub(crate) async fn use_up(
     conn: &mut PgConnection,
     ctx: &Ctx,

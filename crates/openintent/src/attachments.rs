@@ -59,50 +59,6 @@ fn event_payload(made: &Attachment) -> serde_json::Value {
     })
 }
 
-/// Lists all files of an intent in the order of their addition; the limit per intent makes one page enough.
-///
-/// # Errors
-/// The intent does not exist or is not readable.
-pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Attachment>> {
-    caller.require(Scope::IntentsRead)?;
-    let mut connection = ctx.pool.acquire().await?;
-    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let rows = sqlx::query_as!(
-        Row,
-        "-- attachments::list
-         SELECT id, intent_id, filename, mime_type, size, storage_url, content_hash, metadata, uploaded_by, created_at
-         FROM attachments WHERE intent_id = $1 ORDER BY seq",
-        intent_id.uuid()
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    rows.into_iter().map(Attachment::try_from).collect()
-}
-
-/// Removes a file from an intent, but not the file itself; its uploader and the intent's admins may do so.
-///
-/// # Errors
-/// The intent does not exist or is not writable; it has no such file; another agent added the file.
-pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: AttachmentId) -> Outcome<()> {
-    caller.require(Scope::IntentsWrite)?;
-    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
-    let membership =
-        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
-    let attempt =
-        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "remove_attachment" };
-    let mut work = governance::admit(caller, work, attempt).await?;
-    let found = load(work.conn(), intent_id, id).await?.ok_or_else(|| not_found("attachment"))?;
-    if found.uploaded_by != caller.agent && !membership.access.reaches(Level::Admin) {
-        let message = "An attachment is taken off by whoever added it, and by the intent's admins.";
-        return Err(Refusal::new(Code::Forbidden, message).into());
-    }
-    delete(work.conn(), id).await?;
-    // The SDK has one event type for attachments, so removals are published under it as well.
-    let payload = json!({ "attachment_id": id, "filename": found.filename, "removed": true });
-    work.record(Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
-    work.commit().await
-}
-
 struct Row {
     id: uuid::Uuid,
     intent_id: uuid::Uuid,
@@ -135,6 +91,57 @@ impl TryFrom<Row> for Attachment {
     }
 }
 
+/// Selects files: the query's name, and the text after `FROM attachments`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, intent_id, filename, mime_type, size, storage_url, content_hash, metadata, uploaded_by, created_at
+             FROM attachments " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
+/// Lists all files of an intent in the order of their addition; the limit per intent makes one page enough.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn list(ctx: &Ctx, caller: &Caller, intent_id: IntentId) -> Outcome<Vec<Attachment>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut connection = ctx.pool.acquire().await?;
+    membership::require(&mut connection, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let rows = select!("attachments::list", "WHERE intent_id = $1 ORDER BY seq", intent_id.uuid())
+        .fetch_all(&mut *connection)
+        .await?;
+    rows.into_iter().map(Attachment::try_from).collect()
+}
+
+/// Removes a file from an intent, but not the file itself; its uploader and the intent's admins may do so.
+///
+/// # Errors
+/// The intent does not exist or is not writable; it has no such file; another agent added the file.
+pub async fn remove(ctx: &Ctx, caller: &Caller, intent_id: IntentId, id: AttachmentId) -> Outcome<()> {
+    caller.require(Scope::IntentsWrite)?;
+    let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
+    let membership =
+        membership::require(work.conn(), &caller.agent, intent_id, Level::Write, ctx.now()).await?;
+    let attempt =
+        Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "remove_attachment" };
+    let mut work = governance::admit(caller, work, attempt).await?;
+    let found = load(work.conn(), intent_id, id).await?.ok_or_else(|| not_found("attachment"))?;
+    if found.uploaded_by != caller.agent && !membership.access.reaches(Level::Admin) {
+        let message = "An attachment is taken off by whoever added it, and by the intent's admins.";
+        return Err(Refusal::new(Code::Forbidden, message).into());
+    }
+    delete(work.conn(), id).await?;
+    // The SDK has one event type for attachments, so removals are published under it as well.
+    let payload = json!({ "attachment_id": id, "filename": found.filename, "removed": true });
+    work.record(Draft::of(Kind::AttachmentAdded, &caller.agent, payload));
+    work.commit().await
+}
+
 /// Counts the files of an intent, up to the limit.
 async fn count(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize> {
     let count = sqlx::query_scalar!(
@@ -149,16 +156,9 @@ async fn count(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<usize> {
 }
 
 async fn load(conn: &mut PgConnection, intent_id: IntentId, id: AttachmentId) -> Outcome<Option<Attachment>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- attachments::load
-         SELECT id, intent_id, filename, mime_type, size, storage_url, content_hash, metadata, uploaded_by, created_at
-         FROM attachments WHERE id = $1 AND intent_id = $2",
-        id.uuid(),
-        intent_id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("attachments::load", "WHERE id = $1 AND intent_id = $2", id.uuid(), intent_id.uuid())
+        .fetch_optional(conn)
+        .await?;
     row.map(Attachment::try_from).transpose()
 }
 

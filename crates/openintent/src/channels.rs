@@ -13,8 +13,8 @@ use entente_domain::openintent::channels::{Channel, ChannelAsk, ChannelChange, C
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::membership;
 use entente_kernel::channels::access::{home, settle, visit};
-use entente_kernel::channels::rows::{mark_deleted, update};
-use entente_kernel::channels::{Row, close, event_payload, judge, save_new};
+use entente_kernel::channels::rows::{self, mark_deleted, update};
+use entente_kernel::channels::{close, event_payload, judge, save_new};
 use entente_kernel::{Caller, IntentTx, Outcome};
 use serde_json::json;
 use sqlx::PgConnection;
@@ -95,23 +95,8 @@ pub async fn list(
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
     membership::require(&mut connection, &caller.agent, intent_id, Level::Read, now).await?;
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- channels::list
-         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
-                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
-                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
-                message_count AS "message_count!", last_message_at
-         FROM channel_states WHERE intent_id = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR status = $2)
-         ORDER BY status DESC, id LIMIT $3 OFFSET $4"#,
-        intent_id.uuid(),
-        filter.status.map(word),
-        i64::from(filter.limit),
-        i64::from(filter.offset)
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let mut channels = rows.into_iter().map(Channel::try_from).collect::<Outcome<Vec<_>>>()?;
+    let status = filter.status.map(word);
+    let mut channels = rows::list(&mut connection, intent_id, status, filter.limit, filter.offset).await?;
     channels.iter_mut().for_each(|channel| settle(channel, now));
     Ok(channels)
 }

@@ -247,7 +247,11 @@ async fn pass_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
 }
 
 /// Applies elapsed deadlines to the coordinators of the log's intent; returns those still appointed.
-async fn settle(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog) -> Outcome<Vec<Coordinator>> {
+async fn settle(
+    conn: &mut PgConnection,
+    ctx: &entente_kernel::Ctx,
+    log: &mut IntentLog,
+) -> Outcome<Vec<Coordinator>> {
     let mut left = Vec::new();
     for mut one in rows::active(conn, log.intent_id).await? {
         while let Some((next, kind)) = one.pass(log.now()) {
@@ -268,7 +272,7 @@ async fn settle(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog) -> Outc
 /// Ends the appointments on the log's intent, which is resolved.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
@@ -287,7 +291,7 @@ pub(crate) async fn end_of_intent(
 /// Undoes the assignment that an appointment made.
 async fn lay_down(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     over: &Coordinator,
     actor: &str,

@@ -1,26 +1,23 @@
 //! What OpenIntent does when other protocols, or the kernel, change something.
 
-use std::sync::Arc;
-
 use entente_domain::moments::Moment;
 use entente_domain::openintent::intents::IntentStatus;
 use entente_kernel::channels;
 use entente_kernel::hooks::{AfterCommit, Given, Hook, IntentChange, Reaction};
 
 use crate::{
-    Ctx, State, approvals, coordinators, escalations, failures, federation, leases, memory_entries,
-    suspensions, tasks, triggers,
+    approvals, coordinators, escalations, failures, federation, leases, memory_entries, suspensions, tasks,
+    triggers,
 };
 
 /// The hooks of OpenIntent.
-pub struct OpenIntent(pub Arc<State>);
+pub struct OpenIntent;
 
 impl Hook for OpenIntent {
     /// Ends the leases and tasks of agents that may no longer write (OI-7.4).
     fn access_narrowed<'a>(&'a self, change: &'a mut IntentChange<'_>) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &Ctx::of(ctx, &self.0);
             leases::end_without_access(conn, ctx, log, actor).await?;
             tasks::take_without_access(conn, ctx, log, actor).await
         })
@@ -36,7 +33,6 @@ impl Hook for OpenIntent {
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &Ctx::of(ctx, &self.0);
             let id = log.intent_id;
             leases::end_of_intent(conn, ctx, log, actor).await?;
             channels::close_of_intent(conn, ctx, log, actor).await?;
@@ -60,7 +56,6 @@ impl Hook for OpenIntent {
     ) -> Reaction<'a> {
         Box::pin(async move {
             let IntentChange { ctx, conn, log, actor } = change;
-            let ctx = &Ctx::of(ctx, &self.0);
             suspensions::moment_ended(conn, ctx, log, moment, actor, given).await
         })
     }

@@ -17,7 +17,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::access::governance::{Attempt, admit};
 use entente_kernel::access::membership;
 use entente_kernel::hooks::{AfterCommit, IntentChange};
-use entente_kernel::intents::{Row, insert, load, update};
+use entente_kernel::intents::{IntentFilter, insert, load, page, update};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::pages::{Measure, Page};
 use entente_kernel::{Caller, IntentTx, Outcome, access, idempotency, not_found};
@@ -131,25 +131,6 @@ pub async fn get(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Intent> {
     suspensions::seen(&mut connection, ctx, found).await?.pop().ok_or_else(|| not_found("intent"))
 }
 
-/// Filter of a list of intents.
-#[derive(Debug, Clone, Default)]
-pub struct IntentFilter {
-    /// Only intents in this status.
-    pub status: Option<IntentStatus>,
-    /// Only intents of this creator.
-    pub created_by: Option<String>,
-    /// Only children of this intent.
-    pub parent_id: Option<IntentId>,
-    /// Only intents that this agent is assigned to.
-    pub assigned_to: Option<String>,
-    /// Cursor: only intents older than this one.
-    pub before: Option<IntentId>,
-    /// Maximum number of intents.
-    pub limit: u32,
-    /// Number of the newest intents to skip.
-    pub offset: u32,
-}
-
 /// Lists the intents that the caller may read, newest first.
 ///
 /// # Errors
@@ -158,43 +139,7 @@ pub async fn list(ctx: &Ctx, caller: &Caller, filter: &IntentFilter) -> Outcome<
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let mut measure = Measure::of(caller);
-    let rows = loop {
-        let rows = sqlx::query_as!(
-        Row,
-        "-- intents::list
-         SELECT i.id, i.title, i.description, i.created_by, i.parent_id, i.depends_on, i.constraints, i.state, i.status,
-                i.confidence, i.version, i.governance_policy, i.created_at, i.updated_at
-         FROM (SELECT p.*, sum(octet_length(p.state) + octet_length(p.constraints)) OVER (ORDER BY p.id DESC)
-                      - octet_length(p.state) - octet_length(p.constraints) AS before
-         FROM (SELECT i.* FROM intents i LEFT JOIN acls a ON a.intent_id = i.id
-         WHERE ($1::text IS NULL OR i.status = $1)
-           AND ($2::text IS NULL OR i.created_by = $2)
-           AND ($3::uuid IS NULL OR i.parent_id = $3)
-           AND ($4::text IS NULL OR EXISTS (
-                SELECT 1 FROM assignments s WHERE s.intent_id = i.id AND s.agent_id = $4))
-           AND ($5::uuid IS NULL OR i.id < $5)
-           AND (a.default_policy IS DISTINCT FROM 'closed' OR i.created_by = $6 OR EXISTS (
-                SELECT 1 FROM acl_entries e WHERE e.intent_id = i.id AND e.principal_id = $6
-                AND (e.expires_at IS NULL OR e.expires_at > $7)))
-         ORDER BY i.id DESC LIMIT $8 OFFSET $9) p) i WHERE i.before < $10 ORDER BY i.id DESC",
-        filter.status.map(IntentStatus::as_str),
-        filter.created_by,
-        filter.parent_id.map(IntentId::uuid),
-        filter.assigned_to,
-        filter.before.map(IntentId::uuid),
-        caller.agent,
-        ctx.now(),
-        i64::from(filter.limit),
-        i64::from(filter.offset),
-        measure.bytes()
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-        if !measure.again(rows.iter().map(|row| row.state.len() + row.constraints.len()).sum()) {
-            break rows;
-        }
-    };
-    let found = rows.into_iter().map(Intent::try_from).collect::<Outcome<Vec<Intent>>>()?;
+    let found = page(&mut conn, &caller.agent, filter, ctx.now(), &mut measure).await?;
     let mut found = suspensions::seen(&mut conn, ctx, found).await?;
     found.retain(|intent| filter.status.is_none_or(|status| intent.status == status));
     Ok(measure.page(found))

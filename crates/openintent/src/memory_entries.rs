@@ -10,12 +10,10 @@ use entente_kernel::log::writer::IntentLog;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::Ctx;
-
 /// Archives the working memory of a resolved intent, within an operation that holds its lock.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
@@ -25,7 +23,7 @@ pub(crate) async fn end_of_intent(
 /// Archives the working memory of finished tasks, within an operation that holds their intent's lock.
 pub(crate) async fn end_of_tasks(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     tasks: &[TaskId],
     actor: &str,
@@ -35,7 +33,7 @@ pub(crate) async fn end_of_tasks(
 
 async fn archive(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     tasks: Option<&[TaskId]>,
     actor: &str,

@@ -48,7 +48,7 @@ pub fn asked(intent: &Intent) -> Outcome<Asked> {
 /// As [`Suspension::after`]; a database error.
 pub async fn end(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     intent: &Intent,
     one: &Suspension,
@@ -95,7 +95,7 @@ pub async fn end(
 /// Ends a question together with its moment, within the operation that ended the moment.
 pub(crate) async fn moment_ended(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     moment: &Moment,
     actor: &str,
@@ -152,7 +152,7 @@ pub async fn settle(
 ///
 /// # Errors
 /// Fails if the caller is neither.
-pub async fn call_off(
+pub(crate) async fn call_off(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use sqlx::PgConnection;
-
 use entente_kernel::Outcome;
+use sqlx::PgConnection;
 
 /// The facts about an envelope that another one references.
 #[derive(Debug)]

@@ -253,17 +253,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn load(conn: &mut PgConnection, id: &str) -> Outcome<Option<StoredEnvelope>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- aee_envelopes::load
-         SELECT id, type, sender, recipient, purpose, corr, reply_to, received_at, verified_by, kid, sig_scope, status,
-                effective_priority, deadline, warnings, seq, delivered, original_id, body
-         FROM aee_envelopes WHERE id = $1",
-        id
-    )
-    .fetch_optional(conn)
-    .await?;
-    row.map(Row::kept).transpose()
+    Ok(load_all(conn, &[id]).await?.remove(id))
 }
 
 /// Inserts envelopes with their receipts.

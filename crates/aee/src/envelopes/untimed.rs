@@ -4,9 +4,8 @@
 use std::collections::HashSet;
 
 use entente_domain::canonical::sha256;
-use sqlx::PgConnection;
-
 use entente_kernel::Outcome;
+use sqlx::PgConnection;
 
 /// Stores ids for good.
 pub(super) async fn remember(conn: &mut PgConnection, ids: &[String]) -> Outcome<()> {

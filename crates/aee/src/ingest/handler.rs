@@ -18,15 +18,14 @@ use crate::mailboxes::Known;
 use crate::{buses, mailboxes};
 
 /// Batch handler of the group commit.
-pub struct IngestHandler {
+pub(super) struct IngestHandler {
     ctx: Ctx,
     node: NodeId,
 }
 
 impl IngestHandler {
     /// Creates the batch handler of this server's writers.
-    #[must_use]
-    pub fn new(ctx: &Ctx, node: NodeId) -> Self {
+    pub(super) fn new(ctx: &Ctx, node: NodeId) -> Self {
         Self { ctx: ctx.clone(), node }
     }
 }

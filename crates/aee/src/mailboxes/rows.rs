@@ -11,7 +11,6 @@ use entente_kernel::{Caller, Outcome};
 use sqlx::PgConnection;
 
 use super::{Ack, Known, Letter, Mailbox};
-use crate::Ctx;
 use crate::envelopes::{StoredEnvelope, load_all};
 
 /// Byte limit of the envelopes in one response; at least one is returned.
@@ -269,7 +268,7 @@ pub(crate) async fn lock(
         return Ok(HashMap::new());
     }
     let ends = lock_rows(conn, entities).await?;
-    ends.keys().for_each(|entity| known.add(entity));
+    new.into_iter().filter(|entity| ends.contains_key(*entity)).for_each(|entity| known.add(entity));
     Ok(ends)
 }
 
@@ -368,7 +367,10 @@ pub(crate) async fn held_by(
 ///
 /// # Errors
 /// The database query fails.
-pub(crate) async fn versions(ctx: &Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
+pub(crate) async fn versions(
+    ctx: &entente_kernel::Ctx,
+    listened: &[WakeKey],
+) -> Outcome<Vec<(WakeKey, i64)>> {
     let entities: Vec<&str> = listened
         .iter()
         .filter_map(|touch| match touch {

@@ -174,7 +174,7 @@ pub(crate) async fn check<T: Send + 'static>(
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn at_hand(ctx: &Ctx) -> Outcome<Arc<PolicySnapshot>> {
+pub(crate) async fn at_hand(ctx: &Ctx) -> Outcome<Arc<PolicySnapshot>> {
     match ctx.state.policies.book() {
         Some(book) => Ok(book),
         None => refresh(ctx).await,
@@ -227,7 +227,7 @@ pub(crate) async fn within(ctx: &Ctx, conn: &mut PgConnection) -> Outcome<Arc<Po
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn refresh(ctx: &Ctx) -> Outcome<Arc<PolicySnapshot>> {
+async fn refresh(ctx: &Ctx) -> Outcome<Arc<PolicySnapshot>> {
     let _turn = ctx.state.policies.reading.lock().await;
     let mut connection = ctx.pool.acquire().await?;
     within(ctx, &mut connection).await

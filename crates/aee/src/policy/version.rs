@@ -3,9 +3,8 @@
 //!
 //! Every change of a rule or schema raises the version in its own transaction.
 
-use sqlx::PgConnection;
-
 use entente_kernel::Outcome;
+use sqlx::PgConnection;
 
 /// Returns the current version.
 ///

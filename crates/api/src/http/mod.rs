@@ -78,7 +78,7 @@ pub struct Limits {
 
 /// State shared by all request handlers.
 pub struct ApiState {
-    /// The kernel's context, which operations receive.
+    /// Context of all protocols, which operations receive.
     pub ctx: Ctx,
     /// Group commit of messages.
     pub message_writer: Arc<MessageWriter>,

@@ -3,8 +3,8 @@
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Scope;
 use entente_domain::limits::PAYLOAD_BYTES;
+use entente_kernel::intents::IntentFilter;
 use entente_openintent::intents;
-use entente_openintent::intents::IntentFilter;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use entente_domain::arcp::jobs::wire::EventPayload;
 use entente_domain::clock::{Timestamp, rfc3339};
 use entente_domain::ids::{JobId, SessionId};
+use entente_kernel::Outcome;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use entente_kernel::Outcome;
 
 /// Type of every event except a job's end.
 pub(crate) const EVENT: &str = "job.event";

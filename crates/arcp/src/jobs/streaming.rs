@@ -95,7 +95,10 @@ pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
 }
 
 /// Current version numbers of the jobs and sessions among these wake keys.
-pub(crate) async fn versions(ctx: &Ctx, listened: &[WakeKey]) -> Outcome<Vec<(WakeKey, i64)>> {
+pub(crate) async fn versions(
+    ctx: &entente_kernel::Ctx,
+    listened: &[WakeKey],
+) -> Outcome<Vec<(WakeKey, i64)>> {
     let (mut jobs, mut sessions) = (Vec::new(), Vec::new());
     for touch in listened {
         match touch {

@@ -8,7 +8,7 @@ use entente_domain::bridges::Bridge;
 use entente_domain::canonical::sha256;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::webhooks::endpoints;
-use entente_kernel::{AppError, Caller, Outcome, due};
+use entente_kernel::{AppError, Caller, Outcome, due, try_locks};
 use entente_openintent::messages::writer::MessageWriter;
 
 use super::run::BridgeRun;
@@ -36,7 +36,7 @@ async fn one(
     // An advisory lock that is only tried: a row lock would hold back everybody's horizon
     // (`crates/kernel/src/feed/reader.rs`) meanwhile.
     let mut guard = ctx.begin_guard().await?;
-    if !rows::guard(&mut guard, lock).await? {
+    if try_locks(&mut guard, &[lock]).await?.is_empty() {
         return Ok(0);
     }
     let Some(kept) = rows::find(&mut guard, &name).await? else { return Ok(0) };

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use entente_aee::envelopes;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{ChannelId, JobId};
-use entente_kernel::{Outcome, try_locks};
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -172,11 +172,6 @@ pub(super) async fn say(conn: &mut PgConnection, name: &str, problem: Option<&st
         .execute(conn)
         .await?;
     Ok(())
-}
-
-/// Tries to become the only runner of a bridge until the transaction ends.
-pub(super) async fn guard(conn: &mut PgConnection, lock: i64) -> Outcome<bool> {
-    Ok(!try_locks(conn, &[lock]).await?.is_empty())
 }
 
 /// The item that a bridge carried; each kind has its own namespace, because senders choose the ids of

@@ -1,5 +1,5 @@
 //! Versions of agents that run jobs (ARCP §7.5): names, and the resolution for a job. Agent records in the directory
-//! (RFC-0016) are in `agents.rs`; an agent may have both.
+//! (RFC-0016) are in `openintent/agents.rs`; an agent may have both.
 
 use std::fmt;
 

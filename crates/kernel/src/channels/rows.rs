@@ -73,6 +73,22 @@ impl TryFrom<Row> for Channel {
     }
 }
 
+/// Selects channels: the query's name, and the text after `FROM channel_states`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + r#"
+             SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
+                    members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
+                    max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
+                    message_count AS "message_count!", last_message_at
+             FROM channel_states "# + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// Loads a channel that was not deleted.
 ///
 /// # Errors
@@ -87,18 +103,9 @@ pub async fn load(conn: &mut PgConnection, id: ChannelId) -> Outcome<Option<Chan
 /// A database error; a stored value is invalid.
 pub async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outcome<Vec<Channel>> {
     let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.uuid()).collect();
-    let rows = sqlx::query_as!(
-        Row,
-        r#"-- channels::load_all
-         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
-                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
-                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
-                message_count AS "message_count!", last_message_at
-         FROM channel_states WHERE id = ANY($1) AND deleted_at IS NULL"#,
-        &ids
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows = select!("channels::load_all", "WHERE id = ANY($1) AND deleted_at IS NULL", &ids)
+        .fetch_all(conn)
+        .await?;
     rows.into_iter().map(Channel::try_from).collect()
 }
 
@@ -107,20 +114,41 @@ pub async fn load_all(conn: &mut PgConnection, ids: &[ChannelId]) -> Outcome<Vec
 /// # Errors
 /// A database error; a stored value is invalid.
 pub async fn find_open(conn: &mut PgConnection, intent_id: IntentId, name: &str) -> Outcome<Option<Channel>> {
-    let row = sqlx::query_as!(
-        Row,
-        r#"-- channels::find_open
-         SELECT id AS "id!", intent_id AS "intent_id!", task_id, name AS "name!", created_by AS "created_by!",
-                members AS "members!", member_policy AS "member_policy!", given_options, audit AS "audit!", ttl_seconds,
-                max_messages AS "max_messages!", status AS "status!", created_at AS "created_at!", closed_at,
-                message_count AS "message_count!", last_message_at
-         FROM channel_states WHERE intent_id = $1 AND name = $2 AND status = 'open'"#,
+    let row = select!(
+        "channels::find_open",
+        "WHERE intent_id = $1 AND name = $2 AND status = 'open'",
         intent_id.uuid(),
         name
     )
     .fetch_optional(conn)
     .await?;
     row.map(Channel::try_from).transpose()
+}
+
+/// Loads a page of an intent's channels that were not deleted, by stored status or all: open ones first, then closed
+/// ones, each oldest first.
+///
+/// # Errors
+/// A database error; a stored value is invalid.
+pub async fn list(
+    conn: &mut PgConnection,
+    intent_id: IntentId,
+    status: Option<&str>,
+    limit: u32,
+    offset: u32,
+) -> Outcome<Vec<Channel>> {
+    let rows = select!(
+        "channels::list",
+        "WHERE intent_id = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR status = $2)
+         ORDER BY status DESC, id LIMIT $3 OFFSET $4",
+        intent_id.uuid(),
+        status,
+        i64::from(limit),
+        i64::from(offset)
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter().map(Channel::try_from).collect()
 }
 
 fn column(number: u32) -> i32 {

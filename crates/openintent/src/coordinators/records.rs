@@ -124,67 +124,6 @@ async fn exceeds(
     Err(exceeded().into())
 }
 
-/// Returns up to `limit` decisions on an intent before a given one, newest first.
-///
-/// # Errors
-/// The intent does not exist or is not readable.
-pub async fn decisions(
-    ctx: &Ctx,
-    caller: &Caller,
-    intent_id: IntentId,
-    before: Option<DecisionRecordId>,
-    limit: u32,
-) -> Outcome<Vec<DecisionRecord>> {
-    caller.require(Scope::IntentsRead)?;
-    let mut conn = ctx.pool.acquire().await?;
-    membership::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
-    let rows = sqlx::query_as!(
-        Row,
-        "-- coordinator_decisions::of_intent
-         SELECT id, coordinator_id, agent_id, intent_id, decision_type, summary, rationale, alternatives, confidence, decided_at
-         FROM coordinator_decisions
-         WHERE intent_id = $1 AND id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-         ORDER BY id DESC LIMIT $3",
-        intent_id.uuid(),
-        before.map(DecisionRecordId::uuid),
-        i64::from(limit)
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    rows.into_iter().map(DecisionRecord::try_from).collect()
-}
-
-/// Returns up to `limit` decisions under an appointment before a given one, newest first.
-///
-/// # Errors
-/// The appointment does not exist, or its intent is not readable.
-pub async fn decisions_of(
-    ctx: &Ctx,
-    caller: &Caller,
-    id: CoordinatorId,
-    before: Option<DecisionRecordId>,
-    limit: u32,
-) -> Outcome<Vec<DecisionRecord>> {
-    caller.require(Scope::IntentsRead)?;
-    let mut conn = ctx.pool.acquire().await?;
-    let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
-    membership::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
-    let rows = sqlx::query_as!(
-        Row,
-        "-- coordinator_decisions::of_coordinator
-         SELECT id, coordinator_id, agent_id, intent_id, decision_type, summary, rationale, alternatives, confidence, decided_at
-         FROM coordinator_decisions
-         WHERE coordinator_id = $1 AND id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-         ORDER BY id DESC LIMIT $3",
-        id.uuid(),
-        before.map(DecisionRecordId::uuid),
-        i64::from(limit)
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    rows.into_iter().map(DecisionRecord::try_from).collect()
-}
-
 struct Row {
     id: uuid::Uuid,
     coordinator_id: uuid::Uuid,
@@ -216,6 +155,65 @@ impl TryFrom<Row> for DecisionRecord {
             at: row.decided_at,
         })
     }
+}
+
+/// Selects a page of decisions: the query's name, the column that names their owner, and the page.
+macro_rules! select {
+    ($name:literal, $column:literal, $owner:expr, $before:expr, $limit:expr) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, coordinator_id, agent_id, intent_id, decision_type, summary, rationale, alternatives, confidence,
+                    decided_at
+             FROM coordinator_decisions
+             WHERE " + $column + " = $1 AND id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+             ORDER BY id DESC LIMIT $3",
+            $owner.uuid(),
+            $before.map(DecisionRecordId::uuid),
+            i64::from($limit)
+        )
+    };
+}
+
+/// Returns up to `limit` decisions on an intent before a given one, newest first.
+///
+/// # Errors
+/// The intent does not exist or is not readable.
+pub async fn decisions(
+    ctx: &Ctx,
+    caller: &Caller,
+    intent_id: IntentId,
+    before: Option<DecisionRecordId>,
+    limit: u32,
+) -> Outcome<Vec<DecisionRecord>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    membership::require(&mut conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let rows = select!("coordinator_decisions::of_intent", "intent_id", intent_id, before, limit)
+        .fetch_all(&mut *conn)
+        .await?;
+    rows.into_iter().map(DecisionRecord::try_from).collect()
+}
+
+/// Returns up to `limit` decisions under an appointment before a given one, newest first.
+///
+/// # Errors
+/// The appointment does not exist, or its intent is not readable.
+pub async fn decisions_of(
+    ctx: &Ctx,
+    caller: &Caller,
+    id: CoordinatorId,
+    before: Option<DecisionRecordId>,
+    limit: u32,
+) -> Outcome<Vec<DecisionRecord>> {
+    caller.require(Scope::IntentsRead)?;
+    let mut conn = ctx.pool.acquire().await?;
+    let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
+    membership::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    let rows = select!("coordinator_decisions::of_coordinator", "coordinator_id", id, before, limit)
+        .fetch_all(&mut *conn)
+        .await?;
+    rows.into_iter().map(DecisionRecord::try_from).collect()
 }
 
 /// Returns the number of decisions under an appointment that created or modified plans.

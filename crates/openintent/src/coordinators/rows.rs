@@ -4,9 +4,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{CoordinatorId, IntentId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::coordinators::{Coordinator, CoordinatorStatus, CoordinatorType};
-use sqlx::{PgConnection, PgPool};
-
 use entente_kernel::{AppError, Outcome, unknown};
+use sqlx::{PgConnection, PgPool};
 
 /// Loads whole appointments: takes the query's name and the text after its `FROM`.
 macro_rules! select {

@@ -5,9 +5,8 @@ use entente_domain::ids::IntentId;
 use entente_domain::limits::RETRIES;
 use entente_domain::openintent::failures::Failure;
 use entente_domain::openintent::intents::IntentStatus;
-use sqlx::{PgConnection, PgPool};
-
 use entente_kernel::{AppError, Outcome};
+use sqlx::{PgConnection, PgPool};
 
 /// Cancels the pending retries of an intent that ends, within that operation; completion also resolves its
 /// failures.

@@ -58,7 +58,7 @@ async fn give_up(ctx: &Ctx, found: Dispatch) -> Outcome<u64> {
 /// Accepted dispatches continue until the peer reports their end: the RFC defines no way to stop them.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {

@@ -109,18 +109,23 @@ impl TryFrom<DispatchRow> for Dispatch {
     }
 }
 
+/// Selects whole dispatches: the query's name, and the text after `FROM federation_dispatches`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            DispatchRow,
+            "-- " + $name + "
+             SELECT id, intent_id, peer, target_server, agent_id, requested_by, state, remote_intent_id, message, callbacks,
+                    created_at, heard_at, ended_at
+             FROM federation_dispatches " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// Loads a dispatch by id.
 pub async fn dispatch(conn: &mut PgConnection, id: DispatchId) -> Outcome<Option<Dispatch>> {
-    let row = sqlx::query_as!(
-        DispatchRow,
-        "-- federation::dispatch
-         SELECT id, intent_id, peer, target_server, agent_id, requested_by, state, remote_intent_id, message, callbacks,
-                created_at, heard_at, ended_at
-         FROM federation_dispatches WHERE id = $1",
-        id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("federation::dispatch", "WHERE id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Dispatch::try_from).transpose()
 }
 
@@ -155,12 +160,9 @@ pub async fn save_dispatch(conn: &mut PgConnection, one: &Dispatch) -> Outcome<(
 
 /// Loads the dispatches of an intent that no peer has answered yet.
 pub async fn on_their_way(conn: &mut PgConnection, intent: IntentId) -> Outcome<Vec<Dispatch>> {
-    let rows = sqlx::query_as!(
-        DispatchRow,
-        "-- federation::on_their_way
-         SELECT id, intent_id, peer, target_server, agent_id, requested_by, state, remote_intent_id, message, callbacks,
-                created_at, heard_at, ended_at
-         FROM federation_dispatches WHERE intent_id = $1 AND state = 'pending' ORDER BY id",
+    let rows = select!(
+        "federation::on_their_way",
+        "WHERE intent_id = $1 AND state = 'pending' ORDER BY id",
         intent.uuid()
     )
     .fetch_all(conn)
@@ -340,12 +342,9 @@ pub async fn told(
 
 /// Returns dispatches without news since `before`, longest silent first.
 pub async fn silent(conn: &mut PgConnection, before: Timestamp, limit: i64) -> Outcome<Vec<Dispatch>> {
-    let rows = sqlx::query_as!(
-        DispatchRow,
-        "-- federation::silent
-         SELECT id, intent_id, peer, target_server, agent_id, requested_by, state, remote_intent_id, message, callbacks,
-                created_at, heard_at, ended_at
-         FROM federation_dispatches WHERE ended_at IS NULL AND heard_at <= $1 ORDER BY heard_at LIMIT $2",
+    let rows = select!(
+        "federation::silent",
+        "WHERE ended_at IS NULL AND heard_at <= $1 ORDER BY heard_at LIMIT $2",
         before,
         limit
     )

@@ -39,7 +39,7 @@ async fn expire_on(ctx: &Ctx, intent_id: IntentId) -> Outcome<u64> {
 /// Ends, within an operation that changed access, the leases of agents that may no longer write (OI-7.4).
 pub(crate) async fn end_without_access(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
@@ -57,7 +57,7 @@ pub(crate) async fn end_without_access(
 /// Ends, within an operation, an agent's leases on the intent of the log.
 pub(crate) async fn end_of_agent(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     agent: &str,
     actor: &str,
@@ -71,7 +71,7 @@ pub(crate) async fn end_of_agent(
 /// Ends, within an operation, all leases on a resolved intent.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
@@ -81,7 +81,11 @@ pub(crate) async fn end_of_intent(
 }
 
 /// Ends the expired leases on the intent of the log and returns the others.
-pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog) -> Outcome<Vec<Lease>> {
+pub(super) async fn settle(
+    conn: &mut PgConnection,
+    ctx: &entente_kernel::Ctx,
+    log: &mut IntentLog,
+) -> Outcome<Vec<Lease>> {
     let now = log.now();
     let (held, due): (Vec<Lease>, Vec<Lease>) =
         active(conn, log.intent_id).await?.into_iter().partition(|lease| lease.in_force(now));
@@ -92,7 +96,7 @@ pub(super) async fn settle(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentL
 /// Ends these leases and records each in the log.
 pub(super) async fn end(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     leases: &[Lease],
     reason: EndReason,

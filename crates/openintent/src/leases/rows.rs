@@ -4,9 +4,8 @@ use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, LeaseId};
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::leases::{Lease, LeaseStatus};
-use sqlx::{PgConnection, PgPool};
-
 use entente_kernel::{AppError, Outcome, unknown};
+use sqlx::{PgConnection, PgPool};
 
 struct Row {
     id: uuid::Uuid,
@@ -40,18 +39,27 @@ impl TryFrom<Row> for Lease {
     }
 }
 
+/// Selects leases: the query's name, and the text after `FROM leases`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
+             FROM leases " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// The leases on an intent without a recorded end.
 pub(super) async fn active(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Lease>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- leases::active
-         SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
-         FROM leases WHERE intent_id = $1 AND status = 'active' ORDER BY path",
+    let found = select!(
+        "leases::active",
+        "WHERE intent_id = $1 AND status = 'active' ORDER BY path",
         intent_id.uuid()
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(Lease::try_from).collect()
+    );
+    found.fetch_all(conn).await?.into_iter().map(Lease::try_from).collect()
 }
 
 /// The last [`PAGE`] leases on an intent, oldest first, by current status or all.
@@ -61,11 +69,9 @@ pub(super) async fn list(
     status: Option<LeaseStatus>,
     now: Timestamp,
 ) -> Outcome<Vec<Lease>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- leases::list
-         SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
-         FROM leases WHERE intent_id = $1 AND ($2::text IS NULL OR $2 =
+    let rows = select!(
+        "leases::list",
+        "WHERE intent_id = $1 AND ($2::text IS NULL OR $2 =
              CASE WHEN status = 'active' AND expires_at <= $3 THEN 'expired' ELSE status END)
          ORDER BY fencing_token DESC LIMIT $4",
         intent_id.uuid(),
@@ -99,16 +105,9 @@ pub(super) async fn load(
     intent_id: IntentId,
     id: LeaseId,
 ) -> Outcome<Option<Lease>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- leases::load
-         SELECT id, intent_id, agent_id, scope, path, fencing_token, status, acquired_at, expires_at, ended_at
-         FROM leases WHERE id = $1 AND intent_id = $2",
-        id.uuid(),
-        intent_id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("leases::load", "WHERE id = $1 AND intent_id = $2", id.uuid(), intent_id.uuid())
+        .fetch_optional(conn)
+        .await?;
     row.map(Lease::try_from).transpose()
 }
 

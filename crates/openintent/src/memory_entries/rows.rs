@@ -5,10 +5,9 @@ use entente_domain::ids::{IntentId, MemoryId, TaskId};
 use entente_domain::limits::{MEMORY_ARCHIVE_SECONDS, MEMORY_EVICTIONS};
 use entente_domain::openintent::memory::room::{Candidate, Used};
 use entente_domain::openintent::memory::{MemoryEntry, MemoryPriority, MemorySensitivity, MemoryType};
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use entente_kernel::{AppError, Outcome, unknown};
 
 /// Selects whole entries: the query's name, and the text after `FROM memory_entries`.
 macro_rules! select {

@@ -3,9 +3,8 @@
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::{IntentId, MomentId};
 use entente_domain::openintent::suspensions::{FallbackPolicy, Suspension, SuspensionState};
-use sqlx::{PgConnection, PgPool};
-
 use entente_kernel::{AppError, Outcome, unknown};
+use sqlx::{PgConnection, PgPool};
 
 /// Selects whole suspensions: the query's name, and the clauses after `FROM suspensions`.
 macro_rules! select {

@@ -26,9 +26,9 @@ use crate::memory_entries;
 
 /// Writes changed tasks, records their events, and applies the consequences, within an operation that holds the
 /// intent's lock.
-pub(crate) async fn settle(
+pub(super) async fn settle(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
     courses: Vec<Course>,
@@ -59,7 +59,7 @@ pub(crate) async fn settle(
 
 async fn write(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
     course: Course,
@@ -70,8 +70,8 @@ async fn write(
 }
 
 /// Records the events of a task or a plan.
-pub(crate) fn record(
-    ctx: &Ctx,
+pub(super) fn record(
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
     told: Vec<(entente_domain::log::events::Kind, serde_json::Value)>,
@@ -106,7 +106,7 @@ async fn waiting_for(conn: &mut PgConnection, log: &IntentLog, ended: &[TaskId])
 /// Updates the plans of finished tasks; returns the tasks that end because their plan ended.
 async fn continue_plans(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
     ended: &[Task],
@@ -132,7 +132,7 @@ async fn continue_plans(
 /// Writes a plan that has changed; returns the tasks that end with it, if it ended.
 pub(super) async fn write_plan(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
     course: PlanCourse,
@@ -159,7 +159,7 @@ pub(super) async fn write_plan(
 /// Cancels every open task and plan of an intent that is resolved.
 pub(crate) async fn end_of_intent(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {
@@ -174,7 +174,12 @@ pub(crate) async fn end_of_intent(
 }
 
 /// Cancels every plan of an intent that is resolved; its tasks are cancelled already.
-async fn cancel_plans(conn: &mut PgConnection, ctx: &Ctx, log: &mut IntentLog, actor: &str) -> Outcome<()> {
+async fn cancel_plans(
+    conn: &mut PgConnection,
+    ctx: &entente_kernel::Ctx,
+    log: &mut IntentLog,
+    actor: &str,
+) -> Outcome<()> {
     for plan in plan_rows::open_of_intent(conn, log.intent_id).await? {
         let mut course = PlanCourse::of(plan);
         course.change(
@@ -213,7 +218,7 @@ pub(crate) async fn agent_left(
 /// Releases these tasks from the agents that have them or are to have them; `why` is recorded with each.
 async fn take(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     ids: &[TaskId],
     why: &str,
@@ -237,7 +242,7 @@ async fn take(
 /// Otherwise such an agent could not continue, and nobody else could claim the task.
 pub(crate) async fn take_without_access(
     conn: &mut PgConnection,
-    ctx: &Ctx,
+    ctx: &entente_kernel::Ctx,
     log: &mut IntentLog,
     actor: &str,
 ) -> Outcome<()> {

@@ -49,34 +49,36 @@ impl TryFrom<Row> for Plan {
     }
 }
 
+/// Selects plans without their tasks: the query's name, and the text after `FROM plans`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
+                    created_at, updated_at
+             FROM plans " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// Loads a plan with its tasks.
-pub(crate) async fn load(conn: &mut PgConnection, id: PlanId) -> Outcome<Option<Plan>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- plans::load
-         SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
-                created_at, updated_at
-         FROM plans WHERE id = $1",
-        id.uuid()
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
+pub(super) async fn load(conn: &mut PgConnection, id: PlanId) -> Outcome<Option<Plan>> {
+    let row = select!("plans::load", "WHERE id = $1", id.uuid()).fetch_optional(&mut *conn).await?;
     Ok(with_tasks(conn, row.into_iter().collect()).await?.pop())
 }
 
 /// Loads a page of an intent's plans with their tasks, oldest first.
-pub(crate) async fn of_intent(
+pub(super) async fn of_intent(
     conn: &mut PgConnection,
     intent_id: IntentId,
     limit: u32,
     offset: u32,
 ) -> Outcome<Vec<Plan>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- plans::of_intent
-         SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
-                created_at, updated_at
-         FROM plans WHERE intent_id = $1 ORDER BY id LIMIT $2 OFFSET $3",
+    let rows = select!(
+        "plans::of_intent",
+        "WHERE intent_id = $1 ORDER BY id LIMIT $2 OFFSET $3",
         intent_id.uuid(),
         i64::from(limit),
         i64::from(offset)
@@ -87,13 +89,10 @@ pub(crate) async fn of_intent(
 }
 
 /// Loads all plans of an intent that are not over, with their tasks.
-pub(crate) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Plan>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- plans::open_of_intent
-         SELECT id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version, created_by,
-                created_at, updated_at
-         FROM plans WHERE intent_id = $1 AND state IN ('draft', 'active', 'paused') ORDER BY id",
+pub(super) async fn open_of_intent(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Plan>> {
+    let rows = select!(
+        "plans::open_of_intent",
+        "WHERE intent_id = $1 AND state IN ('draft', 'active', 'paused') ORDER BY id",
         intent_id.uuid()
     )
     .fetch_all(&mut *conn)
@@ -115,12 +114,12 @@ async fn with_tasks(conn: &mut PgConnection, rows: Vec<Row>) -> Outcome<Vec<Plan
 }
 
 /// Returns the tasks of a plan with their statuses, in the plan's order.
-pub(crate) async fn statuses(conn: &mut PgConnection, plan: PlanId) -> Outcome<Vec<(TaskId, TaskStatus)>> {
+pub(super) async fn statuses(conn: &mut PgConnection, plan: PlanId) -> Outcome<Vec<(TaskId, TaskStatus)>> {
     let found = links::of_plans(conn, &[plan]).await?;
     Ok(found.into_iter().map(|(_, id, status)| (id, status)).collect())
 }
 
-pub(crate) async fn insert(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
+pub(super) async fn insert(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
     sqlx::query!(
         "-- plans::insert
          INSERT INTO plans (id, intent_id, state, checkpoints, conditions, on_failure, on_complete, metadata, version,
@@ -144,7 +143,7 @@ pub(crate) async fn insert(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> 
     Ok(())
 }
 
-pub(crate) async fn update(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
+pub(super) async fn update(conn: &mut PgConnection, plan: &Plan) -> Outcome<()> {
     sqlx::query!(
         "-- plans::update
          UPDATE plans SET state = $2, checkpoints = $3, conditions = $4, on_failure = $5, on_complete = $6, metadata = $7,

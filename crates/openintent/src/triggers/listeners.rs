@@ -2,10 +2,9 @@
 
 use entente_domain::ids::{KeyId, TriggerId};
 use entente_domain::openintent::triggers::Condition;
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use entente_kernel::Outcome;
 
 /// Triggers read at once, so that not all of them are in memory.
 const PAGE: i64 = 500;

@@ -2,9 +2,8 @@
 
 use entente_domain::ids::{IntentId, TriggerId};
 use entente_domain::openintent::triggers::{Lineage, Trigger};
-use sqlx::PgConnection;
-
 use entente_kernel::Outcome;
+use sqlx::PgConnection;
 
 /// Number of parents that are searched for the trigger behind an intent: intents that an agent creates below a
 /// trigger's intent count as created by that trigger too.

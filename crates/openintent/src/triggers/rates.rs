@@ -7,9 +7,8 @@ use chrono::TimeDelta;
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::TriggerId;
 use entente_domain::openintent::triggers::Trigger;
-use sqlx::PgConnection;
-
 use entente_kernel::Outcome;
+use sqlx::PgConnection;
 
 /// Decision about one more firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

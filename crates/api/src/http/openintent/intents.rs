@@ -15,6 +15,7 @@ use entente_domain::openintent::patch::{Change, Patch};
 use entente_domain::openintent::suspensions::question_in;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::audit::exports;
+use entente_kernel::intents::IntentFilter;
 use entente_openintent::intents;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -213,7 +214,7 @@ struct IntentList<'a> {
                headers(("Entente-Has-More" = Option<String>, description = "`true` if the page was cut short because of its size")))))]
 #[get("/intents")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
-    let filter = intents::IntentFilter {
+    let filter = IntentFilter {
         status: query.parsed("status", "an intent status", IntentStatus::parse)?,
         created_by: query.text("created_by").map(str::to_owned),
         parent_id: query.parsed("parent_id", "an intent's id", |text| text.parse().ok())?,

@@ -71,18 +71,23 @@ impl TryFrom<Row> for Invocation {
     }
 }
 
+/// Selects invocations: the query's name, and the text after `FROM tool_invocations`.
+macro_rules! select {
+    ($name:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "-- " + $name + "
+             SELECT id, grant_id, service, tool, agent_id, parameters, status, result, error, cost, duration_ms, http_status,
+                    request_bytes, response_bytes, idempotency_key, context, reported, started_at, deadline_at
+             FROM tool_invocations " + $rest
+            $(, $argument)*
+        )
+    };
+}
+
 /// Loads an invocation.
 pub(super) async fn find(conn: &mut PgConnection, id: InvocationId) -> Outcome<Option<Invocation>> {
-    let row = sqlx::query_as!(
-        Row,
-        "-- tool_invocations::find
-         SELECT id, grant_id, service, tool, agent_id, parameters, status, result, error, cost, duration_ms, http_status,
-                request_bytes, response_bytes, idempotency_key, context, reported, started_at, deadline_at
-         FROM tool_invocations WHERE id = $1",
-        id.uuid()
-    )
-    .fetch_optional(conn)
-    .await?;
+    let row = select!("tool_invocations::find", "WHERE id = $1", id.uuid()).fetch_optional(conn).await?;
     row.map(Invocation::try_from).transpose()
 }
 
@@ -93,13 +98,9 @@ pub(super) async fn list(
     page: InvocationPage,
     now: Timestamp,
 ) -> Outcome<Vec<Invocation>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "-- tool_invocations::list
-         SELECT id, grant_id, service, tool, agent_id, parameters, status, result, error, cost, duration_ms, http_status,
-                request_bytes, response_bytes, idempotency_key, context, reported, started_at, deadline_at
-         FROM tool_invocations
-         WHERE grant_id = $1 AND id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+    let found = select!(
+        "tool_invocations::list",
+        "WHERE grant_id = $1 AND id < coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
            AND ($3 OR status <> 'running' OR deadline_at <= $4)
          ORDER BY id DESC LIMIT $5",
         grant.uuid(),
@@ -107,10 +108,8 @@ pub(super) async fn list(
         page.running,
         now,
         i64::from(page.limit)
-    )
-    .fetch_all(conn)
-    .await?;
-    rows.into_iter().map(Invocation::try_from).collect()
+    );
+    found.fetch_all(conn).await?.into_iter().map(Invocation::try_from).collect()
 }
 
 /// Number of running calls into an owner's vaults.

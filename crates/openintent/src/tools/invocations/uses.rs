@@ -5,10 +5,9 @@ use chrono::{DurationRound as _, TimeDelta};
 use entente_domain::clock::Timestamp;
 use entente_domain::ids::ToolGrantId;
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::Outcome;
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use entente_kernel::Outcome;
 
 /// Minutes that a call counts: an hour plus the rest of the minute in which it was made.
 ///

@@ -5,10 +5,9 @@ use entente_domain::ids::{ToolCredentialId, VaultId};
 use entente_domain::openintent::tools::auth_types::AuthType;
 use entente_domain::openintent::tools::tool_credentials::ToolCredential;
 use entente_domain::openintent::tools::vault_keys::Sealed;
+use entente_kernel::{AppError, Outcome, unknown};
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use entente_kernel::{AppError, Outcome, unknown};
 
 struct Row {
     id: Uuid,
