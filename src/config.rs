@@ -27,12 +27,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use entente_aee::ingest::IngestSettings;
-use entente_api::http::site::Site;
 use entente_arcp::jobs::JobSettings;
 use entente_arcp::sessions::SessionSettings;
 use entente_domain::egress::Allowed;
 use entente_domain::identity::signatures::{Signer, parse_seed};
 use entente_domain::openintent::federation::Federation;
+use entente_http::site::Site;
 use entente_kernel::TokenSecret;
 use entente_moments::MomentSettings;
 use entente_openintent::tools::vaults::VaultSettings;

@@ -19,14 +19,15 @@ use entente_aee::envelope_keys::KeyCache;
 use entente_aee::ingest::Ingest;
 use entente_aee::policy::snapshot::PolicyCache;
 use entente_aee::quotas::Quotas;
-use entente_api::http::hooks;
-use entente_api::http::login_throttle::LoginThrottle;
-use entente_api::http::middleware::RequestIds;
-use entente_api::http::{ApiState, Checkup, Connections, Pace};
+use entente_api::ApiState;
+use entente_api::server::health::Checkup;
 use entente_arcp::jobs::JobWriter;
 use entente_bridges::{ArcpJobs, Ctx, States};
 use entente_domain::clock::Clock;
 use entente_domain::ids::{Chance, NodeId};
+use entente_http::login_throttle::LoginThrottle;
+use entente_http::middleware::RequestIds;
+use entente_http::{Connections, HttpState, Pace};
 use entente_kernel::feed::Feed;
 use entente_kernel::identity::seeds;
 use entente_kernel::identity::seeds::Seed;
@@ -193,7 +194,7 @@ impl Server {
             beats: Arc::default(),
             server_keys: Arc::new(server_keys),
             state_changes: Arc::new(StateChanges::new(&metrics)),
-            webhooks: Arc::new(Webhooks::new(hooks::encode)),
+            webhooks: Arc::new(Webhooks::new(entente_http::webhooks::encode)),
             metrics,
         };
         let ctx = Ctx::new(&ctx, states);
@@ -209,8 +210,8 @@ impl Server {
         let writers = write(&config, &ctx, node, &messages, &tasks);
         let bridging = bridge(&ctx, &writers, background, &tasks);
         let api_ctx = ctx.with_pool(api.clone());
-        let api_of = share(&config, api_ctx, writers, tools, &tasks);
-        let shared = web::Data::new(ApiState { spans: spans.clone(), ..api_of });
+        let http = http_state(&config, (*api_ctx).clone(), spans.clone(), &tasks);
+        let shared = web::Data::new(api_state(Arc::new(http), api_ctx, writers, tools));
         let connections = Arc::clone(&shared.connections);
         let gate = listener.try_clone().map_err(unbound)?;
         sockets::take_files(config.max_connections);
@@ -315,7 +316,7 @@ fn states(config: &Config, chance: &Arc<dyn Chance>, metrics: &Metrics) -> Resul
             quotas: Quotas::new(config.ingest.quotas),
             policies: PolicyCache::default(),
             keys: KeyCache::new(metrics),
-            encode_item: hooks::encode_item,
+            encode_item: entente_aee_api::webhooks::encode_item,
         }),
         moments: Arc::new(entente_moments::State {
             settings: config.moments.clone(),
@@ -353,28 +354,58 @@ fn write(config: &Config, ctx: &Ctx, node: NodeId, messages: &PgPool, tasks: &Ta
     }
 }
 
-/// Assembles the state that all request handlers share.
-fn share(config: &Config, ctx: Ctx, writers: Writers, tools: CallQueue, tasks: &Tasks) -> ApiState {
+/// Assembles the state of the HTTP layer.
+fn http_state(
+    config: &Config,
+    ctx: entente_kernel::Ctx,
+    spans: Option<Arc<Spans>>,
+    tasks: &Tasks,
+) -> HttpState {
     let bits = ctx.chance.bits().to_le_bytes();
     let start = bits.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
     let logins = LoginThrottle::new(&ctx.metrics);
-    ApiState {
+    HttpState {
         ctx,
-        message_writer: writers.messages,
-        job_writer: writers.jobs,
-        ingest: writers.envelopes,
-        tools,
         limits: limits::limits(config),
         started: Instant::now(),
         pace: Pace::default(),
-        spans: None,
+        spans,
         draining: tasks.draining().clone(),
         tasks: tasks.clone(),
-        checkup: Checkup::default(),
         request_ids: RequestIds::new(start),
         connections: Arc::default(),
         held: Semaphore::new(HELD),
         logins,
         site: config.site.clone(),
+    }
+}
+
+/// Assembles the states of the protocols' handlers.
+fn api_state(http: Arc<HttpState>, ctx: Ctx, writers: Writers, tools: CallQueue) -> ApiState {
+    ApiState {
+        openintent: Arc::new(entente_openintent_api::ApiState {
+            http: Arc::clone(&http),
+            ctx: ctx.openintent.clone(),
+            message_writer: writers.messages,
+            tools,
+        }),
+        arcp: Arc::new(entente_arcp_api::ApiState {
+            http: Arc::clone(&http),
+            ctx: ctx.arcp.clone(),
+            moments: ctx.moments.clone(),
+            job_writer: writers.jobs,
+        }),
+        aee: Arc::new(entente_aee_api::ApiState {
+            http: Arc::clone(&http),
+            ctx: ctx.aee.clone(),
+            ingest: writers.envelopes,
+        }),
+        moments: Arc::new(entente_moments_api::ApiState {
+            http: Arc::clone(&http),
+            ctx: ctx.moments.clone(),
+        }),
+        http,
+        ctx,
+        checkup: Checkup::default(),
     }
 }

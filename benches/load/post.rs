@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Load, closed, request};
 use super::report::{Report, median};
 use super::scenes::{channels, send};
-use super::stage::{KEY, Stage};
+use super::stage::{KEY, LISTENER_KEYS, Stage};
 use super::{ROUNDS, SPELL};
 
 /// Envelopes signed before each load, so that the clients' signing is not measured.
@@ -90,7 +90,9 @@ async fn accept(stage: &Stage, round: usize) -> Load {
 /// One event to a channel with a thousand listeners: time from its submission until it is in every mailbox.
 pub async fn fan_out(stage: &Stage, report: &mut Report) {
     for listener in 0..LISTENERS {
-        stage.put(&format!("/aee/buses/bus.bench/subscriptions/agent.listener-{listener}"), &json!({})).await;
+        let key = LISTENER_KEYS[listener % LISTENER_KEYS.len()];
+        let path = format!("/aee/buses/bus.bench/subscriptions/agent.listener-{listener}");
+        stage.put_as(key, &path, &json!({})).await;
     }
     let mut millis = Vec::new();
     for n in 0..50 {

@@ -17,6 +17,9 @@ use super::client::{Connection, Load, request};
 
 /// Literal API key of the benchmark.
 pub const KEY: &str = "bench-key";
+/// Literal API keys of the principals that listen to a bus: one principal that is no admin may have a quarter of a bus's
+/// listeners.
+pub const LISTENER_KEYS: [&str; 4] = ["listener-key-0", "listener-key-1", "listener-key-2", "listener-key-3"];
 
 /// Bytes of a message's text.
 const PAYLOAD: usize = 270;
@@ -39,7 +42,11 @@ impl Process {
             &format!("service:bench={KEY}"),
             "--data-dir",
         ]);
-        command.arg(dir).env("ENTENTE_MAX_STREAMS_PER_KEY", "1000000").env("ENTENTE_LOG", "warn");
+        command.arg(dir);
+        for (n, key) in LISTENER_KEYS.iter().enumerate() {
+            command.args(["--seed", &format!("service:listeners-{n}={key}")]);
+        }
+        command.env("ENTENTE_MAX_STREAMS_PER_KEY", "1000000").env("ENTENTE_LOG", "warn");
         command.env("ENTENTE_ARCP_SESSIONS_PER_PRINCIPAL", "1000000");
         if let Some(url) = database {
             command.env("DATABASE_URL", url);
@@ -171,17 +178,22 @@ impl Stage {
 
     /// Sends a POST request, and returns the answer's body.
     pub async fn post(&self, path: &str, body: &Value) -> Value {
-        self.ask("POST", path, body).await
+        self.ask("POST", path, KEY, body).await
     }
 
     /// As [`Self::post`], with PUT.
     pub async fn put(&self, path: &str, body: &Value) -> Value {
-        self.ask("PUT", path, body).await
+        self.ask("PUT", path, KEY, body).await
     }
 
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+    /// As [`Self::put`], with another key.
+    pub async fn put_as(&self, key: &str, path: &str, body: &Value) -> Value {
+        self.ask("PUT", path, key, body).await
+    }
+
+    async fn ask(&self, method: &str, path: &str, key: &str, body: &Value) -> Value {
         let mut connection = Connection::open(self.server.address).await.unwrap();
-        let bytes = request(method, &format!("/api/v1{path}"), KEY, "", &body.to_string());
+        let bytes = request(method, &format!("/api/v1{path}"), key, "", &body.to_string());
         let (status, body) = connection.exchange(&bytes).await.unwrap();
         assert!((200..300).contains(&status), "{path}: {status} {}", String::from_utf8_lossy(&body));
         serde_json::from_slice(&body).unwrap()

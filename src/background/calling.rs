@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-use super::egress::{Egress, Heard, Unheard};
+use super::egress::{Egress, ToolFailure, ToolResponse};
 use tokens::Tokens;
 
 /// Concurrent calls of this server.
@@ -47,12 +47,12 @@ pub struct Calling {
 struct Failed {
     mishap: CallFailure,
     message: String,
-    heard: Option<Heard>,
+    response: Option<ToolResponse>,
 }
 
 impl Failed {
     fn new(mishap: CallFailure, message: impl Into<String>) -> Self {
-        Self { mishap, message: message.into(), heard: None }
+        Self { mishap, message: message.into(), response: None }
     }
 }
 
@@ -103,12 +103,12 @@ impl Calling {
             tokio::time::sleep(GRACE).await;
         };
         let mut scrubber = started.secret.scrubber();
-        let heard = tokio::select! {
-            heard = self.call(started, &mut scrubber) => heard,
+        let response = tokio::select! {
+            response = self.call(started, &mut scrubber) => response,
             () = given_up => Err(Failed::new(CallFailure::Interrupted, INTERRUPTED)),
         };
         let duration_ms = i32::try_from(began.elapsed().as_millis()).unwrap_or(i32::MAX);
-        let made = made(heard, &scrubber, duration_ms);
+        let made = made(response, &scrubber, duration_ms);
         self.write_down(started, &made).await
     }
 
@@ -133,7 +133,7 @@ impl Calling {
     }
 
     /// Executes a call; retries once with another token when the service rejects the first.
-    async fn call(&self, started: &Started, scrubber: &mut Scrubber) -> Result<Heard, Failed> {
+    async fn call(&self, started: &Started, scrubber: &mut Scrubber) -> Result<ToolResponse, Failed> {
         let (auth, secret) = (started.credential.auth_type, &started.secret);
         let mut token = None;
         if started.connection.wants_token(auth, secret) {
@@ -148,63 +148,67 @@ impl Calling {
         self.send(started, Some(&token)).await
     }
 
-    async fn send(&self, started: &Started, token: Option<&Zeroizing<String>>) -> Result<Heard, Failed> {
+    async fn send(
+        &self,
+        started: &Started,
+        token: Option<&Zeroizing<String>>,
+    ) -> Result<ToolResponse, Failed> {
         let call = started
             .call(token.map(|token| token.as_str()))
             .map_err(|refusal| Failed::new(CallFailure::Constraint, refusal.message))?;
-        self.egress.call(call, TOOL_RESULT_BYTES).await.map_err(|unheard| failed(unheard, "The tool"))
+        self.egress.call(call, TOOL_RESULT_BYTES).await.map_err(|failure| failed(failure, "The tool"))
     }
 }
 
-fn failed(unheard: Unheard, who: &str) -> Failed {
-    match unheard {
-        Unheard::Blocked(why) => {
+fn failed(failure: ToolFailure, who: &str) -> Failed {
+    match failure {
+        ToolFailure::Blocked(why) => {
             Failed::new(CallFailure::Blocked, format!("{who} may not be sent to: {why}."))
         }
-        Unheard::TimedOut => Failed::new(CallFailure::TimedOut, format!("{who} did not answer in time.")),
-        Unheard::Unreachable(why) => {
+        ToolFailure::TimedOut => Failed::new(CallFailure::TimedOut, format!("{who} did not answer in time.")),
+        ToolFailure::Unreachable(why) => {
             Failed::new(CallFailure::Unreachable, format!("{who} cannot be reached: {why}."))
         }
-        Unheard::TooLong => {
+        ToolFailure::TooLong => {
             Failed::new(CallFailure::TooLarge, format!("{who} answered more than {TOOL_RESULT_BYTES} bytes."))
         }
     }
 }
 
 /// Builds the record of an answer or a failure.
-fn made(heard: Result<Heard, Failed>, scrubber: &Scrubber, duration_ms: i32) -> Made {
-    let judged = heard.and_then(|heard| match heard.status {
-        200..300 => Ok(heard),
+fn made(response: Result<ToolResponse, Failed>, scrubber: &Scrubber, duration_ms: i32) -> Made {
+    let judged = response.and_then(|response| match response.status {
+        200..300 => Ok(response),
         300..400 => Err(Failed {
             mishap: CallFailure::Redirected,
             message: format!(
                 "The tool answered {}; the server goes nowhere else with a secret.",
-                heard.status
+                response.status
             ),
             // The redirect's target is not shown either.
-            heard: Some(Heard { body: String::new(), ..heard }),
+            response: Some(ToolResponse { body: String::new(), ..response }),
         }),
         status => Err(Failed {
             mishap: CallFailure::Refused,
             message: format!("The tool answered {status}."),
-            heard: Some(heard),
+            response: Some(response),
         }),
     });
-    let (status, heard, error) = match judged {
-        Ok(heard) => (InvocationStatus::Success, Some(heard), None),
+    let (status, response, error) = match judged {
+        Ok(response) => (InvocationStatus::Success, Some(response), None),
         Err(failed) => {
             let message = scrubber.text(&failed.message);
-            (failed.mishap.status(), failed.heard, Some(failed.mishap.told(&message)))
+            (failed.mishap.status(), failed.response, Some(failed.mishap.told(&message)))
         }
     };
-    let result = heard.as_ref().map(|heard| clean(&heard.body, scrubber));
+    let result = response.as_ref().map(|response| clean(&response.body, scrubber));
     Made {
         status,
         result,
         error,
         duration_ms,
-        http_status: heard.as_ref().map(|heard| i32::from(heard.status)),
-        response_bytes: heard.as_ref().and_then(|heard| i32::try_from(heard.bytes).ok()),
+        http_status: response.as_ref().map(|response| i32::from(response.status)),
+        response_bytes: response.as_ref().and_then(|response| i32::try_from(response.bytes).ok()),
     }
 }
 

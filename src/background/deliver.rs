@@ -20,7 +20,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::egress::{Answer, Egress, Silence};
+use super::egress::{Answer, Egress, RequestFailure};
 use super::standstill::Standstill;
 use super::{TURN, every, note, timely};
 
@@ -196,9 +196,9 @@ impl WebhookSender {
     }
 
     /// Returns whether a receiver used up its timeout, without the time that this server was suspended.
-    fn was_silent(&self, took: Duration, lost: Duration, answer: &Result<Answer, Silence>) -> bool {
+    fn was_silent(&self, took: Duration, lost: Duration, answer: &Result<Answer, RequestFailure>) -> bool {
         let timeout = self.ctx.settings.webhooks.timeout;
-        matches!(answer, Err(Silence::TimedOut)) && took.saturating_sub(lost) >= timeout
+        matches!(answer, Err(RequestFailure::TimedOut)) && took.saturating_sub(lost) >= timeout
     }
 
     fn headers(&self, one: &Due, signature: String, at: Timestamp) -> Vec<(&'static str, String)> {
@@ -261,11 +261,11 @@ impl WebhookSender {
                     attempted.error = Some(format!("it answered {}", answer.status));
                 }
             }
-            Err(Silence::TimedOut) => {
+            Err(RequestFailure::TimedOut) => {
                 attempted.failure = Some(Failure::TimedOut);
                 attempted.error = Some("it did not answer in time".to_owned());
             }
-            Err(Silence::Unreachable(why)) => {
+            Err(RequestFailure::Unreachable(why)) => {
                 attempted.failure = Some(Failure::Unreachable);
                 attempted.error = Some(why);
             }

@@ -110,7 +110,7 @@ pub struct Answer {
 
 /// Reason for a missing answer.
 #[derive(Debug)]
-pub enum Silence {
+pub enum RequestFailure {
     /// The request timed out.
     TimedOut,
     /// The connection failed or broke, for this reason.
@@ -146,15 +146,16 @@ impl Egress {
         headers: &[(&'static str, String)],
         body: String,
         now: Timestamp,
-    ) -> Result<Answer, Silence> {
+    ) -> Result<Answer, RequestFailure> {
         let url = judge(url, &self.allowed, self.https_only)
-            .map_err(|fault| Silence::Unreachable(format!("the URL cannot be used: {fault}")))?;
+            .map_err(|fault| RequestFailure::Unreachable(format!("the URL cannot be used: {fault}")))?;
         let mut request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body);
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let response = timeout(self.timeout, request.send()).await.map_err(|_late| Silence::TimedOut)?;
-        Ok(answer(response.map_err(|e| Silence::Unreachable(reason(&e)))?, now).await)
+        let response =
+            timeout(self.timeout, request.send()).await.map_err(|_late| RequestFailure::TimedOut)?;
+        Ok(answer(response.map_err(|e| RequestFailure::Unreachable(reason(&e)))?, now).await)
     }
 }
 
@@ -174,7 +175,7 @@ fn guarded(names: Arc<dyn Names>, allowed: &Arc<Allowed>) -> Result<reqwest::Cli
 }
 
 /// Answer of a tool.
-pub struct Heard {
+pub struct ToolResponse {
     /// HTTP status.
     pub status: u16,
     /// The whole body.
@@ -185,7 +186,7 @@ pub struct Heard {
 
 /// Reason for a missing answer of a tool.
 #[derive(Debug)]
-pub enum Unheard {
+pub enum ToolFailure {
     /// The destination is not allowed, for this reason.
     Blocked(String),
     /// The request timed out.
@@ -214,11 +215,11 @@ impl Egress {
     ///
     /// # Errors
     /// There is no complete answer.
-    pub async fn call(&self, call: Call, most: usize) -> Result<Heard, Unheard> {
+    pub async fn call(&self, call: Call, most: usize) -> Result<ToolResponse, ToolFailure> {
         let url = judge_secret(call.url.as_str(), &self.allowed)
-            .map_err(|fault| Unheard::Blocked(fault.to_string()))?;
+            .map_err(|fault| ToolFailure::Blocked(fault.to_string()))?;
         let unsent =
-            |e: &dyn std::fmt::Display| Unheard::Unreachable(format!("the request cannot be made: {e}"));
+            |e: &dyn std::fmt::Display| ToolFailure::Unreachable(format!("the request cannot be made: {e}"));
         let method = Method::from_bytes(call.method.as_str().as_bytes()).map_err(|e| unsent(&e))?;
         let mut request = self.http.request(method, url);
         for (name, value) in &call.headers {
@@ -230,23 +231,23 @@ impl Egress {
             request = request.header(CONTENT_TYPE, *kind).body(body.to_string());
         }
         let time = Duration::from_millis(u64::from(call.timeout_millis));
-        timeout(time, heard(request, most)).await.map_err(|_late| Unheard::TimedOut)?
+        timeout(time, tool_response(request, most)).await.map_err(|_late| ToolFailure::TimedOut)?
     }
 }
 
-async fn heard(request: reqwest::RequestBuilder, most: usize) -> Result<Heard, Unheard> {
+async fn tool_response(request: reqwest::RequestBuilder, most: usize) -> Result<ToolResponse, ToolFailure> {
     // The URL may contain a secret.
-    let silent = |e: reqwest::Error| Unheard::Unreachable(reason(&e.without_url()));
+    let silent = |e: reqwest::Error| ToolFailure::Unreachable(reason(&e.without_url()));
     let mut response = request.send().await.map_err(silent)?;
     let status = response.status().as_u16();
     let mut read = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(silent)? {
         read.extend_from_slice(&chunk);
         if read.len() > most {
-            return Err(Unheard::TooLong);
+            return Err(ToolFailure::TooLong);
         }
     }
-    Ok(Heard { status, bytes: read.len(), body: String::from_utf8_lossy(&read).into_owned() })
+    Ok(ToolResponse { status, bytes: read.len(), body: String::from_utf8_lossy(&read).into_owned() })
 }
 
 /// Bytes read of an upstream's answer: a credential and its metadata.

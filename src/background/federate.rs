@@ -16,7 +16,7 @@ use entente_runtime::tasks::Tasks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use super::egress::{Egress, Silence};
+use super::egress::{Egress, RequestFailure};
 use super::{TURN, every, note, timely};
 
 /// Polling interval for due messages.
@@ -160,8 +160,8 @@ impl FederationSender {
                 text: answer.body,
                 retry_after: answer.retry_after,
             },
-            Err(Silence::TimedOut) => silent(Failure::TimedOut, "it did not answer in time"),
-            Err(Silence::Unreachable(why)) => silent(Failure::Unreachable, &why),
+            Err(RequestFailure::TimedOut) => silent(Failure::TimedOut, "it did not answer in time"),
+            Err(RequestFailure::Unreachable(why)) => silent(Failure::Unreachable, &why),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{FEED_TURN, every, keep, note, tick, timely};
 /// Interval of the check for missed commits.
 ///
 /// Wake-ups make it rarely necessary; it bounds the delay after a lost one.
-const LOOK_AROUND: Duration = Duration::from_millis(400);
+const POLL: Duration = Duration::from_millis(400);
 
 /// Longest time between two updates for followers of everything.
 const TAIL: Duration = Duration::from_millis(250);
@@ -28,7 +28,7 @@ const TAIL_REST: Duration = Duration::from_millis(4);
 pub fn start(ctx: &Ctx, tasks: &Tasks) {
     keep(ctx, tasks, "feed fill", fill);
     keep(ctx, tasks, "feed tail", tail);
-    keep(ctx, tasks, "feed look-around", look_around);
+    keep(ctx, tasks, "feed look-around", poll);
 }
 
 async fn fill(ctx: Ctx, stopping: CancellationToken) {
@@ -56,16 +56,16 @@ async fn tail(ctx: Ctx, stopping: CancellationToken) {
     }
 }
 
-async fn look_around(ctx: Ctx, stopping: CancellationToken) {
-    let mut ticks = every(LOOK_AROUND);
+async fn poll(ctx: Ctx, stopping: CancellationToken) {
+    let mut ticks = every(POLL);
     while tick(&mut ticks, &stopping).await.is_some() {
-        if let Err(failure) = timely(FEED_TURN, streams::look_around(&ctx)).await {
+        if let Err(failure) = timely(FEED_TURN, streams::poll_topics(&ctx)).await {
             note("feed look-around", &failure);
         }
-        if let Err(failure) = timely(FEED_TURN, streams::look_at_wakeups(&ctx)).await {
+        if let Err(failure) = timely(FEED_TURN, streams::poll_wakeups(&ctx)).await {
             note("wake-ups look-around", &failure);
         }
-        if let Err(failure) = timely(FEED_TURN, jobs::look_around(&ctx.arcp)).await {
+        if let Err(failure) = timely(FEED_TURN, jobs::poll_pending(&ctx.arcp)).await {
             note("jobs look-around", &failure);
         }
         if let Err(failure) = timely(FEED_TURN, keys::refresh(&ctx)).await {

@@ -11,7 +11,7 @@ mod welcome;
 use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
-use entente_api::http::openapi::Document;
+use entente_api::app::document;
 
 pub use entente_client::{Done, Ended, Failure};
 
@@ -62,6 +62,6 @@ pub async fn run(arguments: Arguments) -> Done {
 
 /// Prints the OpenAPI document.
 fn openapi() -> Done {
-    std::io::stdout().lock().write_all(Document::get().json.as_bytes())?;
+    std::io::stdout().lock().write_all(document().json.as_bytes())?;
     Ok(())
 }

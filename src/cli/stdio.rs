@@ -3,9 +3,10 @@
 //! HTTP.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use clap::Args;
-use entente_api::arcp;
+use entente_arcp_api::transport;
 use entente_domain::arcp::sessions::dialects::Dialect;
 use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
@@ -43,7 +44,7 @@ impl ArcpStdio {
         }
         // Only envelopes go to stdout.
         eprintln!("Entente listens on http://{} and speaks ARCP 1.1 on stdin and stdout", server.address);
-        let session = Box::pin(arcp::stdio::run(server.api.clone().into_inner(), self.dialect));
+        let session = Box::pin(transport::stdio::run(Arc::clone(&server.api.arcp), self.dialect));
         run_until(server, private, signals, session).await
     }
 }

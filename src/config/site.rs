@@ -1,6 +1,6 @@
 //! Settings of the server's public URL, and of the origins that may call it from a browser.
 
-use entente_api::http::site::Site;
+use entente_http::site::Site;
 
 use super::Reader;
 

@@ -1,6 +1,6 @@
 //! Derives the API's limits from the configuration.
 
-use entente_api::http::Limits;
+use entente_http::Limits;
 
 use crate::config::Config;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use actix_web::dev::{Extensions, ServerHandle};
 use actix_web::rt::net::TcpStream;
 use actix_web::{HttpServer, web};
+use entente_api::ApiState;
 use entente_api::app::application;
-use entente_api::http::ApiState;
 use entente_runtime::tasks::Tasks;
 
 use super::sockets;

@@ -5,7 +5,7 @@ mod guarded;
 mod talking;
 
 use super::harness::{Client, Setup, Value, World, json};
-use crate::aee::envelopes::{letter, mail, two, with};
+use crate::aee::envelopes::{mail, task_envelope, two, with};
 use crate::arcp::jobs::{Hand, id, status};
 
 impl World {
@@ -29,7 +29,8 @@ async fn bridged() -> (World, [Client; 3], Hand) {
 /// Returns the type and payload of each envelope in a mailbox.
 async fn told(client: &Client, entity: &str) -> Vec<(String, Value)> {
     let all = mail(client, entity).await.into_iter();
-    all.map(|(_, letter)| (letter["type"].as_str().unwrap().to_owned(), letter["payload"].clone())).collect()
+    all.map(|(_, envelope)| (envelope["type"].as_str().unwrap().to_owned(), envelope["payload"].clone()))
+        .collect()
 }
 
 async fn count(world: &World, text: &'static str) -> i64 {
@@ -47,7 +48,7 @@ async fn a_task_becomes_a_job_and_its_events_come_back() {
     let more = json!({
         "requires": { "timeout_ms": 90_500 }, "trace": { "trace_id": trace, "span_id": "b7ad6b7169203331" },
     });
-    let task = with(letter(&world, "envelope-1", ("agent.ada", "agent.bob")), more);
+    let task = with(task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob")), more);
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let others =
         [json!({ "id": "envelope-2", "type": "event" }), json!({ "id": "envelope-3", "intent": "shop.buy" })];
@@ -56,7 +57,7 @@ async fn a_task_becomes_a_job_and_its_events_come_back() {
     }
     world.carry().await;
     let left: Vec<Value> =
-        mail(&bob, "agent.bob").await.into_iter().map(|(_, letter)| letter["id"].clone()).collect();
+        mail(&bob, "agent.bob").await.into_iter().map(|(_, envelope)| envelope["id"].clone()).collect();
     assert_eq!(left, ["envelope-2", "envelope-3"], "what became a job was taken out, and nothing else");
     let job = hand.one().await;
     assert_eq!((&job["input"], &job["principal"]), (&json!({ "n": 1 }), &json!("service.dev")));
@@ -109,7 +110,7 @@ async fn a_task_becomes_a_job_and_its_events_come_back() {
 async fn what_dies_between_two_lines_is_carried_once() {
     let (world, [ada, _bob, admin], hand) = bridged().await;
     let second = World::on(Setup::default(), world.database.clone()).await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     // Simulates a server that died after it created the job and before it recorded that.
     let asked = json!({ "agent": "x@1.0.0", "input": { "n": 1 }, "idempotency_key": "aee:ops:envelope-1" });
     let before = admin.post("/jobs", asked).await.is(201);
@@ -147,7 +148,7 @@ async fn what_dies_between_two_lines_is_carried_once() {
 async fn what_fails_comes_back_as_an_error() {
     let (world, [ada, _bob, admin], hand) = bridged().await;
     let send = async |id: &str, more: Value| {
-        let task = with(letter(&world, id, ("agent.ada", "agent.bob")), more);
+        let task = with(task_envelope(&world, id, ("agent.ada", "agent.bob")), more);
         ada.post("/aee/envelopes", task).await.is(202);
         world.carry().await;
     };
@@ -189,7 +190,7 @@ async fn what_fails_comes_back_as_an_error() {
 async fn a_job_that_nobody_waits_for_is_called_off() {
     let (world, [ada, bob, admin], hand) = bridged().await;
     let hasty = json!({ "requires": { "timeout_ms": 30_000 } });
-    let task = |id: &str| with(letter(&world, id, ("agent.ada", "agent.bob")), hasty.clone());
+    let task = |id: &str| with(task_envelope(&world, id, ("agent.ada", "agent.bob")), hasty.clone());
     for id in ["envelope-1", "envelope-2"] {
         ada.post("/aee/envelopes", task(id)).await.is(202);
     }
@@ -260,7 +261,7 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
     let wide = key(json!(["agent.bob"])).await;
     let client = world.client(wide["key"].as_str().unwrap());
     client.put("/aee/bridges/ops", good).await.ok();
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     admin.delete(&format!("/keys/{}", wide["record"]["id"].as_str().unwrap())).await.ok();
     world.carry().await;
     assert!(hand.claim(1).await.is_empty(), "a revoked key does nothing any more");
@@ -277,14 +278,14 @@ async fn a_bridge_is_set_up_by_an_admin_and_has_no_more_powers_than_its_key() {
 #[tokio::test]
 async fn a_tasks_id_may_look_like_an_event_of_a_job() {
     let (world, [ada, _bob, _admin], hand) = bridged().await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     world.carry().await;
     let job = hand.one().await;
     let before = told(&ada, "agent.ada").await.len();
     // An agent that knows the job id can guess the ids of the next event envelopes.
     for n in 1..=9 {
         let id = format!("{}/{n}", job["job_id"].as_str().unwrap());
-        ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
+        ada.post("/aee/envelopes", task_envelope(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     world.carry().await;
     hand.tell(&job, "result", json!({ "result": { "backups": 3 } })).await.ok();
@@ -301,7 +302,7 @@ async fn a_refusal_locks_both_mailboxes_in_the_order_of_everybody() {
     let bridge =
         json!({ "kind": "jobs", "entity": "agent.bob", "intents": ["ops.**"], "agent": "nobody@1.0.0" });
     world.admin().await.put("/aee/bridges/ops", bridge).await.ok();
-    zoe.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.zoe", "agent.bob"))).await.is(202);
+    zoe.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.zoe", "agent.bob"))).await.is(202);
     world.any().put("/aee/mailboxes/agent.zoe", json!({})).await.ok();
     let lock = |entity: &'static str| {
         sqlx::query("SELECT 1 FROM aee_mailboxes WHERE entity = $1 FOR UPDATE").bind(entity)

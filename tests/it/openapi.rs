@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use entente_api::http::openapi::Document;
+use entente_api::app;
 
 use super::harness::{Value, World, conformity};
 
@@ -33,7 +33,7 @@ async fn the_served_document_is_the_one_checked_in() {
 
 #[test]
 fn every_operation_is_documented() {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let mut ids = HashSet::new();
     let mut faults = Vec::new();
     for (path, method, operation) in operations(&document) {
@@ -100,7 +100,7 @@ fn around(path: &str, method: &str, operation: &Value) -> Vec<&'static str> {
 
 #[test]
 fn failures_are_said_in_the_form_that_they_have() {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let mut seen = 0;
     let mut faults = Vec::new();
     for (path, method, operation) in operations(&document) {
@@ -129,7 +129,7 @@ fn failures_are_said_in_the_form_that_they_have() {
 /// The document lists enum values as they are on the wire, not by their names in the code.
 #[test]
 fn words_are_written_as_they_are_sent() {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let codes: Vec<&str> = entente_domain::refusal::Code::ALL.iter().map(|code| code.wire()).collect();
     assert_eq!(schemas["Code"]["enum"], serde_json::json!(codes));
@@ -149,7 +149,7 @@ fn words_are_written_as_they_are_sent() {
 /// `allOf` of closed objects accepts nothing, because each part refuses the members of the others.
 #[test]
 fn no_form_is_put_together_of_parts() {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let mut left = vec![(String::new(), &document)];
     while let Some((place, value)) = left.pop() {
         assert!(value.get("allOf").is_none(), "{place}: {value}");
@@ -165,7 +165,7 @@ fn no_form_is_put_together_of_parts() {
 /// Every example matches its schema.
 #[test]
 fn examples_are_what_they_are_examples_of() {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let mut faults = Vec::new();
     let mut seen = 0;
     let mut left = vec![(String::new(), &document)];
@@ -216,7 +216,7 @@ fn has_example(document: &Value, schema: &Value) -> bool {
 
 #[test]
 fn every_reference_leads_somewhere() {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let mut left = vec![&document];
     let mut seen = 0;
     while let Some(value) = left.pop() {
@@ -238,7 +238,7 @@ fn every_reference_leads_somewhere() {
 async fn bodies_are_required_where_they_are_said_to_be() {
     let world = World::start().await;
     let admin = world.admin().await.with("if-match", "1");
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let mut faults = Vec::new();
     for (path, method, operation) in operations(&document) {
         // A webhook's body is read only after its trigger is found.

@@ -12,7 +12,7 @@ use entente_domain::clock::{Clock as _, plus_seconds, rfc3339};
 use entente_domain::ids::IntentId;
 
 use self::traces::traces;
-use crate::aee::envelopes::{letter, with};
+use crate::aee::envelopes::{task_envelope, with};
 use crate::harness::socket::Socket;
 use crate::harness::{Receiver, Setup, Value, World, json, subscribe, talk};
 use crate::kernel::agents::registered;
@@ -193,7 +193,7 @@ async fn prepare_post(world: &World, sweep: Sweep) {
             ada.send("POST", "/aee/logs", Some(line.to_owned())).await.is(201);
             continue;
         }
-        let task = letter(world, &format!("envelope-{n}"), ("agent.ada", "agent.ada"));
+        let task = task_envelope(world, &format!("envelope-{n}"), ("agent.ada", "agent.ada"));
         ada.post("/aee/envelopes", with(task, json!({ "requires": { "timeout_ms": 60_000 } }))).await.is(202);
     }
     world.clock.advance(if sweep == Sweep::Pairs { 60 } else { 31 * 24 * 3_600 });

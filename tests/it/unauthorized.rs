@@ -12,7 +12,7 @@ mod places;
 mod triggers;
 mod vaults;
 
-use entente_api::http::openapi::Document;
+use entente_api::app;
 
 use self::bodies::body;
 use self::places::Places;
@@ -128,7 +128,7 @@ async fn call(client: &Client, method: &str, places: &Places, template: &str) ->
 }
 
 fn all() -> Vec<(String, String)> {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     let each = operations(&document).into_iter().map(|(path, method, _)| (path, method));
     each.filter(|(path, _)| !OPEN.contains(&path.as_str())).collect()
 }

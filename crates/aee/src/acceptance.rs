@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use entente_domain::aee::envelopes::receipt::{Receipt, Verified, Voucher};
 use entente_domain::aee::envelopes::signing::Sig;
 use entente_domain::aee::envelopes::{
-    Envelope, EnvelopeType, Priority, Warning, hash, letters, policy, purposes, read,
+    Envelope, EnvelopeType, Priority, Warning, drafts, hash, policy, purposes, read,
 };
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
@@ -247,16 +247,18 @@ pub async fn judged(
 async fn answered(ctx: &Ctx, caller: &Caller, mut asked: PreparedEnvelope) -> Outcome<Prepared> {
     let entity = &ctx.state.settings.entity;
     let answer = answers::answer(ctx, caller, entity, &asked.envelope).await?;
-    let mut letter = letters::Letter::answering(&asked.envelope, entity, answer.kind, answer.payload);
-    letter.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
-    let write = |letter: letters::Letter<'_>| letter.write(ctx.now(), &*ctx.chance);
+    let mut draft = drafts::EnvelopeDraft::answering(&asked.envelope, entity, answer.kind, answer.payload);
+    draft.trace = caller.trace.map(|trace| trace.step(&*ctx.chance));
+    let write = |draft: drafts::EnvelopeDraft<'_>| draft.write(ctx.now(), &*ctx.chance);
     let reply = if answer.repeats {
-        let short =
-            letters::Letter { payload: answers::without_envelope(letter.payload.clone()), ..letter.clone() };
-        PreparedEnvelope::repeating(write(letter)?)
+        let short = drafts::EnvelopeDraft {
+            payload: answers::without_envelope(draft.payload.clone()),
+            ..draft.clone()
+        };
+        PreparedEnvelope::repeating(write(draft)?)
             .or_else(|_too_much| PreparedEnvelope::own(write(short)?))?
     } else {
-        PreparedEnvelope::own(write(letter)?)?
+        PreparedEnvelope::own(write(draft)?)?
     };
     let original = Original::of(&asked.envelope);
     asked.refutation = answer.refutation;

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use entente_domain::aee::envelopes::letters::{Letter, failure};
+use entente_domain::aee::envelopes::drafts::{EnvelopeDraft, failure};
 use entente_domain::aee::envelopes::policy::RULES;
 use entente_domain::aee::envelopes::purposes::{CORE, in_space};
 use entente_domain::aee::envelopes::schemas::{PROTOCOL, SCHEMA_BYTES, SCHEMAS, Schema, Subject};
@@ -223,7 +223,7 @@ async fn refute(ctx: &Ctx, caller: &Caller, entity: &str, asked: &Envelope) -> O
     let reference = json!({
         "id": id, "corr": seen.corr, "type": "aee.envelope", "locator": format!("store://envelopes/{id}"),
     });
-    let notice = Letter {
+    let notice = EnvelopeDraft {
         kind: EnvelopeType::Event,
         sender: entity,
         recipient: &seen.sender,

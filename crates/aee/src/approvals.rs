@@ -9,7 +9,7 @@ use entente_domain::aee::envelopes::approvals as domain;
 use entente_domain::aee::envelopes::approvals::Decision;
 use entente_domain::aee::envelopes::pairing::{Pair, PairStatus};
 use entente_domain::aee::envelopes::receipt::{ReceiptStatus, Voucher};
-use entente_domain::aee::envelopes::{EnvelopeType, is_bus, letters, read, signing};
+use entente_domain::aee::envelopes::{EnvelopeType, drafts, is_bus, read, signing};
 use entente_domain::canonical::sha256;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::authority;
@@ -292,7 +292,7 @@ fn declined(
 ) -> Outcome<PreparedEnvelope> {
     let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     let message = format!("A person did not agree to this task{why}");
-    let letter = letters::Letter {
+    let draft = drafts::EnvelopeDraft {
         kind: EnvelopeType::Error,
         sender: &ctx.state.settings.entity,
         recipient: &task.sender,
@@ -300,10 +300,10 @@ fn declined(
         corr: &task.corr,
         reply_to: Some(&task.id),
         priority: task.receipt.effective_priority,
-        payload: letters::failure("E_DECLINED", &message, false),
+        payload: drafts::failure("E_DECLINED", &message, false),
         trace: None,
     };
-    PreparedEnvelope::own(letter.write(now, &*ctx.chance)?)
+    PreparedEnvelope::own(draft.write(now, &*ctx.chance)?)
 }
 
 async fn handed_in_by(conn: &mut PgConnection, id: &str) -> Outcome<Option<String>> {

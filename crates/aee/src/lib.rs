@@ -25,12 +25,12 @@ use entente_kernel::{Outcome, ProtocolCtx};
 
 use crate::envelope_keys::KeyCache;
 use crate::ingest::IngestSettings;
-use crate::mailboxes::Letter;
+use crate::mailboxes::MailboxItem;
 use crate::policy::snapshot::PolicyCache;
 use crate::quotas::Quotas;
 
 /// Encoder of envelopes in an entity's mailbox for webhooks, provided by the API.
-pub type EncodeItem = fn(&str, Letter) -> Outcome<Post>;
+pub type EncodeItem = fn(&str, MailboxItem) -> Outcome<Post>;
 
 /// State of AEE.
 pub struct State {

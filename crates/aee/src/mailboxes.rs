@@ -80,7 +80,7 @@ impl Default for Known {
 
 /// An item with its envelope.
 #[derive(Debug, Clone)]
-pub struct Letter {
+pub struct MailboxItem {
     /// Number of the item.
     pub seq: i64,
     /// Time of receipt.
@@ -140,14 +140,14 @@ pub async fn read(
     entity: &str,
     from: Option<i64>,
     limit: u32,
-) -> Outcome<(Mailbox, Vec<Letter>)> {
+) -> Outcome<(Mailbox, Vec<MailboxItem>)> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
     require(&mut conn, caller, entity).await?;
     let nothing = || Mailbox { entity: entity.to_owned(), last_seq: 0, acked_seq: 0 };
     let mailbox = find(&mut conn, entity).await?.unwrap_or_else(nothing);
-    let letters = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit, from.is_some()).await?;
-    Ok((mailbox, letters))
+    let items = after(&mut conn, entity, from.unwrap_or(mailbox.acked_seq), limit, from.is_some()).await?;
+    Ok((mailbox, items))
 }
 
 /// Lists the unacknowledged items of a mailbox after a number, oldest first.
@@ -160,7 +160,7 @@ pub async fn waiting(
     entity: &str,
     from: i64,
     limit: u32,
-) -> Outcome<Vec<Letter>> {
+) -> Outcome<Vec<MailboxItem>> {
     caller.require(Scope::MailRead)?;
     let mut conn = ctx.pool.acquire().await?;
     require(&mut conn, caller, entity).await?;
@@ -178,7 +178,7 @@ pub async fn wait(
     after: Option<i64>,
     limit: u32,
     patience: Duration,
-) -> Outcome<(Mailbox, Vec<Letter>)> {
+) -> Outcome<(Mailbox, Vec<MailboxItem>)> {
     let until = Instant::now() + patience;
     // Register before the first read, so that no notification in between is lost.
     let mut listener = ctx.feed.wakeups().listener();
@@ -196,24 +196,30 @@ pub async fn wait(
 ///
 /// # Errors
 /// The mailbox is not the caller's.
-pub async fn pick(ctx: &Ctx, caller: &Caller, entity: &str, max: u32, hold: u32) -> Outcome<Vec<Letter>> {
+pub async fn pick(
+    ctx: &Ctx,
+    caller: &Caller,
+    entity: &str,
+    max: u32,
+    hold: u32,
+) -> Outcome<Vec<MailboxItem>> {
     caller.require(Scope::MailWrite)?;
     let now = ctx.now();
     let until = entente_domain::clock::plus_seconds(now, hold);
     let mut tx = ctx.pool.begin().await?;
     require(&mut tx, caller, entity).await?;
-    let letters = next(&mut tx, entity, max, now, until).await?;
+    let items = next(&mut tx, entity, max, now, until).await?;
     tx.commit().await?;
-    Ok(letters)
+    Ok(items)
 }
 
 /// Releases items after their picker disconnected before the response: others may pick them at once.
 ///
 /// # Errors
 /// The database query fails.
-pub async fn put_back(ctx: &Ctx, entity: &str, letters: &[Letter]) -> Outcome<()> {
-    let Some(until) = letters.first().and_then(|letter| letter.held_until) else { return Ok(()) };
-    let seqs: Vec<i64> = letters.iter().map(|letter| letter.seq).collect();
+pub async fn put_back(ctx: &Ctx, entity: &str, items: &[MailboxItem]) -> Outcome<()> {
+    let Some(until) = items.first().and_then(|item| item.held_until) else { return Ok(()) };
+    let seqs: Vec<i64> = items.iter().map(|item| item.seq).collect();
     let mut conn = ctx.pool.acquire().await?;
     let free = rows::free(&mut conn, entity, &seqs, until).await?;
     drop(conn);

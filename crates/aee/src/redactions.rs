@@ -5,7 +5,7 @@
 //! forwards the answer to the original sender. On both ends of the link, only the gateway has seen everything.
 
 use entente_domain::aee::envelopes::receipt::{Receipt, Voucher};
-use entente_domain::aee::envelopes::redaction::Instead;
+use entente_domain::aee::envelopes::redaction::RedactedEnvelope;
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, Priority, policy};
 use entente_domain::clock::Timestamp;
 use entente_kernel::Outcome;
@@ -27,7 +27,7 @@ pub(crate) fn instead(
         return Ok(prepared);
     }
     let envelope = &prepared.envelope;
-    let letter = Instead {
+    let redacted = RedactedEnvelope {
         original: envelope,
         sender: &ctx.state.settings.entity,
         recipient: &envelope.recipient,
@@ -36,7 +36,7 @@ pub(crate) fn instead(
     };
     let made = PreparedEnvelope {
         deadline: prepared.deadline,
-        ..handed_on(ctx, letter, prepared.effective, ctx.now())?
+        ..handed_on(ctx, redacted, prepared.effective, ctx.now())?
     };
     prepared.disposition = Disposition::Withhold;
     prepared.made = Some(Box::new(made));
@@ -53,24 +53,25 @@ pub(crate) fn stand_in(
     now: Timestamp,
 ) -> Outcome<PreparedEnvelope> {
     let sender = &ctx.state.settings.entity;
-    let letter = Instead { original: task, sender, recipient, reply_to: task.reply_to.as_deref(), without };
+    let redacted =
+        RedactedEnvelope { original: task, sender, recipient, reply_to: task.reply_to.as_deref(), without };
     let original = Some(Original { kept: true, ..Original::of(task) });
-    let made = handed_on(ctx, letter, receipt.effective_priority, now)?;
+    let made = handed_on(ctx, redacted, receipt.effective_priority, now)?;
     Ok(PreparedEnvelope { deadline: receipt.deadline, original, ..made })
 }
 
 /// Builds the redacted form of an envelope that is accepted together with it.
 pub(crate) fn handed_on(
     ctx: &Ctx,
-    letter: Instead<'_>,
+    redacted: RedactedEnvelope<'_>,
     effective: Priority,
     now: Timestamp,
 ) -> Outcome<PreparedEnvelope> {
-    let original = Some(Original::of(letter.original));
+    let original = Some(Original::of(redacted.original));
     Ok(PreparedEnvelope {
         effective,
         original,
-        ..PreparedEnvelope::repeating(letter.write(now, &*ctx.chance)?)?
+        ..PreparedEnvelope::repeating(redacted.write(now, &*ctx.chance)?)?
     })
 }
 
@@ -100,13 +101,13 @@ pub(crate) async fn passed_back(
     };
     let link = Envelope { recipient: original.sender.clone(), ..envelope.clone() };
     let passage = policy::judge(&book.rules, &link, answer.verified.by == Voucher::Sig)?;
-    let letter = Instead {
+    let redacted = RedactedEnvelope {
         original: envelope,
         sender: entity,
         recipient: &original.sender,
         reply_to: Some(&original.id),
         without: &passage.redact,
     };
-    let made = handed_on(ctx, letter, passage.believed(answer.effective), ctx.now())?;
+    let made = handed_on(ctx, redacted, passage.believed(answer.effective), ctx.now())?;
     Ok(PreparedEnvelope { made: Some(Box::new(made)), ..answer })
 }

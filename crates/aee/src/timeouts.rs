@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use entente_domain::aee::envelopes::pairing::Pair;
-use entente_domain::aee::envelopes::{EnvelopeType, Priority, letters};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, drafts};
 use entente_domain::clock::Timestamp;
 use entente_kernel::{Outcome, unknown};
 use sqlx::PgConnection;
@@ -61,7 +61,7 @@ fn notice(
     now: Timestamp,
 ) -> Outcome<PreparedEnvelope> {
     let message = format!("`{}` did not answer in time. Ask again, or somebody else.", pair.respondent);
-    let letter = letters::Letter {
+    let draft = drafts::EnvelopeDraft {
         kind: EnvelopeType::Error,
         sender: &ctx.state.settings.entity,
         recipient: &pair.asker,
@@ -69,8 +69,8 @@ fn notice(
         corr: &pair.corr,
         reply_to: Some(&pair.task_id),
         priority: task.map_or(Priority::Normal, |(_, effective)| *effective),
-        payload: letters::failure("E_TIMEOUT", &message, true),
+        payload: drafts::failure("E_TIMEOUT", &message, true),
         trace: None,
     };
-    PreparedEnvelope::own(letter.write(now, &*ctx.chance)?)
+    PreparedEnvelope::own(draft.write(now, &*ctx.chance)?)
 }

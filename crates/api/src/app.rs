@@ -1,13 +1,26 @@
 //! The application: one actix app with the routes of every interface, in the order in which the router tries them.
 
+use std::sync::{Arc, LazyLock};
+
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::middleware::from_fn;
 use actix_web::{App, web};
+use entente_arcp_api::transport::socket;
+use entente_http::middleware;
+use entente_http::routes::{Description, Routes};
 
-use crate::arcp::socket;
-use crate::http::routes::Routes;
-use crate::http::{ApiState, api_routes, middleware, openapi, root};
-use crate::mcp;
+use crate::openapi::{Collected, Document};
+use crate::routes::{api_routes, root};
+use crate::{ApiState, mcp, openapi};
+
+static DOCUMENT: LazyLock<Document> =
+    LazyLock::new(|| Document::collect([Description::of("", root), Description::of("/api/v1", api_routes)]));
+
+/// Returns the OpenAPI document, which is the same for all servers of this program.
+#[must_use]
+pub fn document() -> &'static Document {
+    &DOCUMENT
+}
 
 /// Builds the application, for the server and for tests.
 pub fn application(
@@ -23,13 +36,19 @@ pub fn application(
 > {
     let limit = api.limits.max_body_bytes;
     App::new()
+        .app_data(web::Data::from(Arc::clone(&api.http)))
+        .app_data(web::Data::from(Arc::clone(&api.openintent)))
+        .app_data(web::Data::from(Arc::clone(&api.arcp)))
+        .app_data(web::Data::from(Arc::clone(&api.aee)))
+        .app_data(web::Data::from(Arc::clone(&api.moments)))
         .app_data(api)
+        .app_data(web::Data::<Collected>::new(&DOCUMENT))
         .app_data(web::PayloadConfig::new(limit))
         .configure(|config| root(&mut Routes::Served(config)))
         .configure(|config| socket::routes(&mut Routes::Served(config)))
         .service(web::scope("/api/v1").configure(|config| api_routes(&mut Routes::Served(config))))
         .service(web::scope("/v1").configure(|config| api_routes(&mut Routes::Served(config))))
-        .route("/arcp/", web::get().to(socket::slashed))
+        .configure(socket::slashed_route)
         .configure(openapi::routes)
         .configure(mcp::routes)
         .configure(crate::web::routes)

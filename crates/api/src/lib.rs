@@ -1,9 +1,14 @@
-//! Client-facing interfaces: REST with server-sent events (`http`), ARCP over WebSocket and stdio (`arcp`),
-//! MCP (`mcp`) and the web pages (`web`). They parse, authenticate and shape responses; the kernel, the
-//! protocols and the bridges do the work. `app` joins them into one application.
+//! What clients call, joined: the application with the routes of all protocols (`app`, `routes`), the OpenAPI document, the
+//! resources of the server itself (`server`), those where two protocols meet (`bridges`), MCP (`mcp`) and the web
+//! pages (`web`). They parse, authenticate and shape responses; the kernel, the protocols and the bridges do the work.
 
 pub mod app;
-pub mod arcp;
-pub mod http;
+mod bridges;
 pub mod mcp;
+pub mod openapi;
+mod routes;
+pub mod server;
+mod state;
 pub mod web;
+
+pub use self::state::ApiState;

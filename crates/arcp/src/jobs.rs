@@ -50,7 +50,7 @@ pub(crate) use results::chunk_bytes;
 pub use results::{Piece, Result, pieces, result};
 pub use rotation::{Rotated, rotate};
 pub(crate) use streaming::versions;
-pub use streaming::{everything, look_around, start_of_everything};
+pub use streaming::{everything, poll_pending, start_of_everything};
 pub use time::{expire_due, forget_keys};
 pub use writer::JobWriter;
 

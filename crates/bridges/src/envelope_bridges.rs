@@ -28,7 +28,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 pub use self::carrying::{forget, step};
-use self::rows::Whence;
+use self::rows::BridgeSource;
 use crate::Ctx;
 
 /// Maximum number of bridges, because each is polled several times a second.
@@ -101,7 +101,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
         return Err(Refusal::new(Code::Unprocessable, message).into());
     }
     let before = all.into_iter().find(|one| one.name == name);
-    let same = before.as_ref().filter(|before| whence(&before.bridge) == whence(&bridge));
+    let same = before.as_ref().filter(|before| source_of(&before.bridge) == source_of(&bridge));
     if same.is_none() {
         rows::leave(work.conn(), name).await?;
     }
@@ -116,7 +116,7 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
         problem: None,
         bridge,
     };
-    rows::put(work.conn(), &kept, &whence(&kept.bridge)).await?;
+    rows::put(work.conn(), &kept, &source_of(&kept.bridge)).await?;
     let payload = json!({ "name": kept.name, "bridge": kept.bridge, "principal_id": kept.created_by });
     work.record(Draft::of(Kind::BridgeSet, &kept.agent, payload));
     work.commit().await?;
@@ -140,13 +140,15 @@ pub async fn remove(ctx: &Ctx, caller: &Caller, name: &str) -> Outcome<()> {
 }
 
 /// Returns the source of a bridge.
-fn whence(bridge: &Bridge) -> Whence<'_> {
+fn source_of(bridge: &Bridge) -> BridgeSource<'_> {
     match bridge {
-        Bridge::Jobs(jobs) => Whence { entity: Some(&jobs.entity), ..Whence::default() },
+        Bridge::Jobs(jobs) => BridgeSource { entity: Some(&jobs.entity), ..BridgeSource::default() },
         Bridge::Mirror(mirror) => {
-            Whence { entity: mirror.entity.as_deref(), bus: mirror.bus.as_deref(), channel: None }
+            BridgeSource { entity: mirror.entity.as_deref(), bus: mirror.bus.as_deref(), channel: None }
         }
-        Bridge::Export(export) => Whence { channel: Some(export.channel_id), ..Whence::default() },
+        Bridge::Export(export) => {
+            BridgeSource { channel: Some(export.channel_id), ..BridgeSource::default() }
+        }
     }
 }
 

@@ -39,7 +39,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Ctx;
 use crate::suspensions::addressing::{check_other, hinted, is_person};
-pub use crate::suspensions::answering::{Responded, Said, respond};
+pub use crate::suspensions::answering::{Answer, Responded, respond};
 
 /// Addressees of a question, and its response to an objection.
 #[derive(Debug, Clone, Default)]

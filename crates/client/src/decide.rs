@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use entente_domain::clock::{Clock as _, Timestamp};
-use entente_domain::ids::letter;
+use entente_domain::ids::envelope_id;
 use entente_domain::moments::text::{due, plain};
 use entente_domain::moments::{Brief, Question};
 use entente_runtime::environment::{OsChance, SystemClock};
@@ -286,7 +286,7 @@ impl Prompter {
         body: &Value,
         words: Option<&str>,
     ) -> Result<Option<Value>, Failure> {
-        let once = letter(SystemClock.now(), &OsChance::default());
+        let once = envelope_id(SystemClock.now(), &OsChance::default());
         loop {
             let failure = match self.api.post_once(path, body, &once).await {
                 Ok(now) => return Ok(Some(now)),

@@ -175,11 +175,14 @@ impl Worker {
             let body = if self.default { json!({ "default": true }) } else { json!({}) };
             api.act(Method::PUT, &path, &body).await?;
         }
-        let manner =
-            child::Manner { exec, filter: self.filter, grace: Duration::from_secs(self.kill_seconds) };
+        let settings = child::CommandSettings {
+            exec,
+            filter: self.filter,
+            grace: Duration::from_secs(self.kill_seconds),
+        };
         let agents = self.agents.iter().map(ToString::to_string).collect();
         let drain = Duration::from_secs(self.drain_seconds);
-        let host = host::Host::new(api, self.name, agents, usize::from(self.slots), manner, drain);
+        let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);
         host.run(signals).await
     }
 }

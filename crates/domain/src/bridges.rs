@@ -287,7 +287,7 @@ pub fn omitted(what: &str, id: &str) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Letter {
+struct PayloadOnly {
     payload: Box<RawValue>,
 }
 
@@ -297,7 +297,7 @@ struct Letter {
 /// The body is not an envelope.
 pub fn input(what: Input, body: &str) -> Result<Box<RawValue>, serde_json::Error> {
     match what {
-        Input::Payload => serde_json::from_str(body).map(|letter: Letter| letter.payload),
+        Input::Payload => serde_json::from_str(body).map(|envelope: PayloadOnly| envelope.payload),
         Input::Envelope => RawValue::from_string(body.to_owned()),
     }
 }

@@ -212,7 +212,7 @@ id_types! {
 /// Returns the id of an envelope written by this server: a ULID without a prefix, as is usual (AEE §3,
 /// §11.1).
 #[must_use]
-pub fn letter(at: Timestamp, chance: &dyn Chance) -> String {
+pub fn envelope_id(at: Timestamp, chance: &dyn Chance) -> String {
     Ulid::from_bytes(mint(at, chance).into_bytes()).to_string()
 }
 

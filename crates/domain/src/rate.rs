@@ -2,7 +2,7 @@
 //!
 //! The timestamp is the time when the bucket will be full again. A request advances it by one interval; a request
 //! that would advance it further than the burst allows is refused. The grant of the key
-//! holds the timestamp (`crates/kernel/src/identity/caller.rs`). Envelope rates work the same way, per minute (`envelopes/quotas.rs`).
+//! holds the timestamp (`crates/kernel/src/identity/grants.rs`). Envelope rates work the same way, per minute (`envelopes/quotas.rs`).
 
 /// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;

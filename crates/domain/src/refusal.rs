@@ -1,7 +1,7 @@
 //! Refusals: the closed list of error codes, and the details of a refusal.
 //!
 //! A refusal states the fault, its reason and the next step. It names no type of the protocols, so that each of them can
-//! refuse. It does not know HTTP statuses; `crates/api/src/http/error.rs` maps codes to statuses.
+//! refuse. It does not know HTTP statuses; `crates/http/src/error.rs` maps codes to statuses.
 
 pub mod held_lease;
 pub mod violation;

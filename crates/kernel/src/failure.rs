@@ -1,4 +1,4 @@
-//! Errors of operations; `crates/api/src/http/error.rs` maps them to responses.
+//! Errors of operations; `crates/http/src/error.rs` maps them to responses.
 
 use entente_domain::refusal::{Code, Refusal};
 use entente_runtime::deadlines::Late;

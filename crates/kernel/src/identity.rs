@@ -5,6 +5,7 @@ pub mod authentication;
 pub(crate) mod authority;
 pub mod caller;
 pub mod entities;
+pub mod grants;
 pub mod identities;
 pub mod keys;
 pub mod people;

@@ -1,7 +1,7 @@
 //! Servers that share the database: presence, detection of peers, and wake-up notifications. Table `nodes`.
 //!
 //! A woken server reads the changes from the database. A lost wake-up only costs a moment, because every
-//! server also polls (`streams::look_around`, `keys::refresh`).
+//! server also polls (`streams::poll_topics`, `keys::refresh`).
 
 use std::time::Duration;
 

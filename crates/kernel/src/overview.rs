@@ -28,7 +28,7 @@ const LOOKED_AT: i64 = 2_000;
 
 /// Summary of an intent.
 #[derive(Debug, Clone)]
-pub struct Glance {
+pub struct IntentSummary {
     /// Its id.
     pub id: IntentId,
     /// Its title.
@@ -96,7 +96,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// The caller lacks the scope.
-pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
+pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<IntentSummary>> {
     caller.require(Scope::IntentsRead)?;
     let rows = sqlx::query!(
         r#"-- overview::intents
@@ -116,9 +116,9 @@ pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
     )
     .fetch_all(&ctx.pool)
     .await?;
-    let mut found: Vec<Glance> = rows
+    let mut found: Vec<IntentSummary> = rows
         .into_iter()
-        .map(|row| Glance {
+        .map(|row| IntentSummary {
             id: row.id.into(),
             title: row.title,
             status: row.status,
@@ -135,7 +135,7 @@ pub async fn intents(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Glance>> {
 ///
 /// # Errors
 /// The caller lacks the scope.
-pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<Glance>> {
+pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<IntentSummary>> {
     caller.require(Scope::IntentsRead)?;
     let now = ctx.now();
     let mut connection = ctx.pool.acquire().await?;
@@ -156,7 +156,7 @@ pub async fn intent(ctx: &Ctx, caller: &Caller, id: IntentId) -> Outcome<Option<
     )
     .fetch_optional(&mut *connection)
     .await?;
-    Ok(row.map(|row| Glance {
+    Ok(row.map(|row| IntentSummary {
         id,
         title: row.title,
         status: row.status,

@@ -14,7 +14,7 @@ use entente_kernel::{Caller, Outcome, idempotency, not_found};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::rows::{self, Around, StoredMoment, select};
+use super::rows::{self, RelatedState, StoredMoment, select};
 use super::{LockSet, MomentTx, MomentView, decider, get, role};
 use crate::Ctx;
 
@@ -22,8 +22,11 @@ use crate::Ctx;
 const TRIES: usize = 4;
 
 /// State of a moment's job and intent for the domain rules.
-pub(super) fn circumstances(around: &Around) -> Circumstances<'_> {
-    Circumstances { job_status: around.job_status.as_deref(), intent_status: around.intent_status.as_deref() }
+pub(super) fn circumstances(related: &RelatedState) -> Circumstances<'_> {
+    Circumstances {
+        job_status: related.job_status.as_deref(),
+        intent_status: related.intent_status.as_deref(),
+    }
 }
 
 /// Answers a question whose digest the person saw: with an option, in free text, or by refusing the question.
@@ -85,7 +88,7 @@ pub async fn answer(
     let (decider, kind) = (decider(caller), resolution.kind());
     let digest = digest.or(kept.moment.digest.as_deref()).unwrap_or_default().to_owned();
     let answered =
-        kept.moment.resolve(&decider, &digest, resolution, circumstances(&kept.around), work.now)?;
+        kept.moment.resolve(&decider, &digest, resolution, circumstances(&kept.related), work.now)?;
     kept.moment = match answered {
         Answered::First(moment) => moment,
         Answered::Again(_) => return Ok(false),

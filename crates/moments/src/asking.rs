@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::repeats::{judged, waiting};
-use super::rows::{self, Around, StoredMoment};
+use super::rows::{self, RelatedState, StoredMoment};
 use super::{LockSet, MomentTx, MomentView, Remark, due_at, lists, words};
 use crate::Ctx;
 
@@ -63,7 +63,7 @@ struct Setting {
     ask: MomentAsk,
     addressee: PrincipalKind,
     second: Option<PrincipalKind>,
-    around: Around,
+    related: RelatedState,
     /// Claim under which the agent works on the job.
     claim: Option<Digest>,
     /// Intent that the agent needs access to.
@@ -126,12 +126,12 @@ async fn place(
     let near_duplicate = lints.iter().any(|lint| lint.code == NEAR_DUPLICATE);
     lints.extend(domain::lint(&brief));
     let lints = lints.into_iter().map(Remark::from).collect();
-    let Setting { ask, addressee, second, around, .. } = setting;
+    let Setting { ask, addressee, second, related, .. } = setting;
     let id = MomentId::mint(work.now, &*ctx.chance);
     let mut moment = Moment::ask(ask, brief, addressee, second, id, work.now)?;
     moment.expires_at = until.or(moment.expires_at);
-    let warnings = late(&moment, &around);
-    let mut kept = StoredMoment::new(moment, lints, near_duplicate, around);
+    let warnings = late(&moment, &related);
+    let mut kept = StoredMoment::new(moment, lints, near_duplicate, related);
     if let Some(job) = kept.moment.job_id {
         work.jobs.awaits(job, id);
     }
@@ -165,7 +165,7 @@ pub async fn put(
     };
     superseded(&mut work.tx, &ask).await?;
     let membership = ask.intent_id;
-    let setting = Setting { ask, addressee, second, around: of_job(None), claim: None, membership };
+    let setting = Setting { ask, addressee, second, related: of_job(None), claim: None, membership };
     still(work, &setting).await?;
     let (kept, _warnings) = Box::pin(place(ctx, work, brief, setting, until)).await?;
     Ok(kept.moment.id)
@@ -198,7 +198,7 @@ pub async fn deliberate(
     still(&mut work, &setting).await?;
     // The domain rules check the text; as the first word it does not change the moment.
     let (_, kind) = begun.word(domain::Speaker::Agent(&caller.agent), text, work.now)?;
-    let mut kept = StoredMoment::new(begun, Vec::new(), false, setting.around);
+    let mut kept = StoredMoment::new(begun, Vec::new(), false, setting.related);
     opened(ctx, &mut work, &mut kept).await?;
     words::insert(&mut work.tx, id, &caller.agent, kind, text, work.now).await?;
     idempotency::keep(&mut work.tx, caller, once, &Done { id, warnings: Vec::new() }, work.now).await?;
@@ -253,8 +253,8 @@ async fn prepare(
         membership::require(conn, &caller.agent, intent, Level::Write, ctx.now()).await?;
     }
     ask.intent_id = named.or(works_for);
-    let around = of_job(job.as_ref());
-    Ok(Setting { ask, addressee, second, around, claim: job.as_ref().and_then(claim), membership })
+    let related = of_job(job.as_ref());
+    Ok(Setting { ask, addressee, second, related, claim: job.as_ref().and_then(claim), membership })
 }
 
 /// Claim under which a job is worked on.
@@ -262,8 +262,8 @@ fn claim(job: &Job) -> Option<Digest> {
     job.claim.as_ref().map(|claim| claim.token)
 }
 
-fn of_job(job: Option<&Job>) -> Around {
-    Around {
+fn of_job(job: Option<&Job>) -> RelatedState {
+    RelatedState {
         job_status: job.map(|job| job.status.as_str().to_owned()),
         job_ended_at: None,
         job_expires_at: job.and_then(|job| job.expires_at),
@@ -351,17 +351,17 @@ async fn still(work: &mut MomentTx, setting: &Setting) -> Outcome<()> {
 
 /// Warnings about a lease or run time that ends before the question: nothing renews a job's lease meanwhile
 /// (ARCP §9.5).
-fn late(moment: &Moment, around: &Around) -> Vec<Warning> {
+fn late(moment: &Moment, related: &RelatedState) -> Vec<Warning> {
     let after =
         |end: Option<Timestamp>| end.zip(moment.expires_at).is_some_and(|(end, expires_at)| expires_at > end);
     let warning = |code: &str, note: &str| Warning { code: code.to_owned(), note: note.to_owned() };
-    let lease = after(around.job_expires_at).then(|| {
+    let lease = after(related.job_expires_at).then(|| {
         warning(
             "expires_after_lease",
             "The job's lease ends before the question does; nothing renews it while the person thinks.",
         )
     });
-    let runtime = after(around.job_deadline)
+    let runtime = after(related.job_deadline)
         .then(|| warning("expires_after_runtime", "The job is timed out before the question lapses."));
     lease.into_iter().chain(runtime).collect()
 }

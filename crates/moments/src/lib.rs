@@ -46,7 +46,7 @@ pub use self::ending::{acknowledge, withdraw};
 pub use self::lists::{MomentFilter, inbox, list, waiting};
 pub use self::rating::{Rated, rates};
 pub use self::reading::{awaited, changes, get, last_change, versions, wait};
-pub use self::rows::Around;
+pub use self::rows::RelatedState;
 pub use self::rows::StoredMoment;
 pub use self::rows::load;
 pub use self::time::expire_due;
@@ -121,7 +121,7 @@ pub struct MomentView {
     /// Number of words.
     pub said: usize,
     /// State of its job and intent.
-    pub around: Around,
+    pub related: RelatedState,
     /// Role of the caller.
     pub role: Role,
     /// Number of its last change among all moments.
@@ -150,9 +150,9 @@ impl MomentView {
     fn new(kept: StoredMoment, words: Vec<Word>, caller: &Caller, now: Timestamp) -> Option<Self> {
         let role = role(caller, &kept.moment, now)?;
         let moment = seen(&kept, now).unwrap_or(kept.moment);
-        let StoredMoment { lints, around, changed_seq, next_over_at, malformed, .. } = kept;
+        let StoredMoment { lints, related, changed_seq, next_over_at, malformed, .. } = kept;
         let said = words.len();
-        let shown = Self { moment, lints, words, said, around, role, changed_seq, next_over_at, malformed };
+        let shown = Self { moment, lints, words, said, related, role, changed_seq, next_over_at, malformed };
         Some(if role == Role::Admin { shown.without_answers() } else { shown })
     }
 
@@ -201,7 +201,7 @@ fn seen(kept: &StoredMoment, now: Timestamp) -> Option<Moment> {
 /// Effect of time or of the job's end that is not written yet; `None` if there is none.
 fn passed(kept: &StoredMoment, now: Timestamp) -> Option<Moment> {
     let moment = &kept.moment;
-    let end = kept.around.job_ended_at.filter(|_| moment.job_id.is_some());
+    let end = kept.related.job_ended_at.filter(|_| moment.job_id.is_some());
     let first = |end: &Timestamp| moment.expires_at.is_none_or(|at| at > *end);
     match end.filter(first) {
         Some(end) => moment.lose_cause("job_ended", end).or_else(|| moment.expire(now)),

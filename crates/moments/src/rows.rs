@@ -16,7 +16,7 @@ use super::Remark;
 
 /// State of a moment's job and intent.
 #[derive(Debug, Clone, Default)]
-pub struct Around {
+pub struct RelatedState {
     /// Status of the job.
     pub job_status: Option<String>,
     /// End of the job.
@@ -39,7 +39,7 @@ pub struct StoredMoment {
     /// Whether the question nearly repeats one that was refused.
     pub(crate) near_duplicate: bool,
     /// State of its job and intent.
-    pub(crate) around: Around,
+    pub(crate) related: RelatedState,
     /// Number of its last change among all moments.
     pub(crate) changed_seq: i64,
     /// The stored version.
@@ -54,13 +54,18 @@ pub struct StoredMoment {
 
 impl StoredMoment {
     /// A moment that is not stored yet.
-    pub(crate) fn new(moment: Moment, lints: Vec<Remark>, near_duplicate: bool, around: Around) -> Self {
+    pub(crate) fn new(
+        moment: Moment,
+        lints: Vec<Remark>,
+        near_duplicate: bool,
+        related: RelatedState,
+    ) -> Self {
         let (malformed, unread, next_over_at) = (None, None, None);
         Self {
             moment,
             lints,
             near_duplicate,
-            around,
+            related,
             changed_seq: 0,
             stored: 0,
             malformed,
@@ -240,7 +245,7 @@ impl TryFrom<Row> for StoredMoment {
             scrubbed_at: row.scrubbed_at,
             version: row.version,
         };
-        let around = Around {
+        let related = RelatedState {
             job_status: row.job_status,
             job_ended_at: row.job_ended_at,
             job_expires_at: row.job_expires_at,
@@ -249,7 +254,7 @@ impl TryFrom<Row> for StoredMoment {
         };
         let lints = serde_json::from_str(&row.lints)?;
         let (changed_seq, stored, next_over_at) = (row.changed_seq, row.version, row.next_over_at);
-        let new = Self::new(moment, lints, row.near_duplicate, around);
+        let new = Self::new(moment, lints, row.near_duplicate, related);
         Ok(Self { changed_seq, stored, malformed, unread, next_over_at, ..new })
     }
 }

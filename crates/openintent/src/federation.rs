@@ -6,11 +6,11 @@
 //! afterwards (`src/background/federate.rs`) until they are delivered or given up. Callbacks about a peer's
 //! intent are derived from its log, so the operations that change it need not know about peers.
 
-mod dispatching;
+mod callbacks;
+mod deliveries;
+mod dispatches;
 mod ending;
-mod hearing;
 mod outbox;
-mod receiving;
 mod reporting;
 mod rows;
 
@@ -25,12 +25,12 @@ use entente_kernel::{Caller, Outcome};
 
 use crate::Ctx;
 
-pub use crate::federation::dispatching::{Dispatch, dispatch, get};
+pub use crate::federation::callbacks::{Heard, hear};
+pub use crate::federation::deliveries::{Received, receive};
+pub use crate::federation::dispatches::{Dispatch, dispatch, get};
 pub(crate) use crate::federation::ending::end_of_intent;
 pub use crate::federation::ending::tidy;
-pub use crate::federation::hearing::{Heard, hear};
 pub use crate::federation::outbox::{Answered, Due, claim, letter, record};
-pub use crate::federation::receiving::{Received, receive};
 pub use crate::federation::reporting::report;
 
 /// Returns the federation settings.

@@ -86,7 +86,7 @@ pub async fn wait(
             return Ok(page);
         }
         caller.require_key(ctx.now())?;
-        let _position_is_past_everything = follower.glance();
+        let _position_is_past_everything = follower.read();
     }
 }
 

@@ -1,11 +1,11 @@
 //! Scenario of envelopes: a signed task, its result, and a refused copy.
 
-use entente_domain::aee::envelopes::letters::Letter;
+use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
 use entente_domain::aee::envelopes::signing::{SigningKey, sign};
 use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::clock::Clock as _;
 use entente_domain::identity::signatures::Signer;
-use entente_domain::ids::{Chance as _, letter};
+use entente_domain::ids::{Chance as _, envelope_id};
 use entente_runtime::environment::{OsChance, SystemClock};
 use serde_json::{Map, Value, json};
 
@@ -25,8 +25,17 @@ fn written(
     payload: Value,
 ) -> Result<Map<String, Value>, Failure> {
     let priority = Priority::Normal;
-    let one =
-        Letter { kind, sender, recipient, purpose: PURPOSE, corr, reply_to, priority, payload, trace: None };
+    let one = EnvelopeDraft {
+        kind,
+        sender,
+        recipient,
+        purpose: PURPOSE,
+        corr,
+        reply_to,
+        priority,
+        payload,
+        trace: None,
+    };
     Ok(one.write(SystemClock.now(), &OsChance::default())?.members)
 }
 
@@ -41,7 +50,7 @@ impl Stage {
         let key =
             json!({ "kid": "demo", "algorithm": "ed25519", "public_key": signer.public_key().to_string() });
         self.researcher.post("/aee/keys", &key).await?;
-        let corr = letter(SystemClock.now(), &chance);
+        let corr = envelope_id(SystemClock.now(), &chance);
         let (researcher, data) = ("agent.researcher", "agent.data");
         let mut task =
             written(EnvelopeType::Task, researcher, data, &corr, None, json!({ "table": "visits" }))?;
@@ -74,7 +83,7 @@ impl Stage {
         refused(self.researcher.post("/aee/envelopes", &task).await, "duplicate_id")?;
         say("  somebody changes it on the way")?;
         let mut forged = task;
-        forged["id"] = json!(letter(SystemClock.now(), &chance));
+        forged["id"] = json!(envelope_id(SystemClock.now(), &chance));
         refused(self.researcher.post("/aee/envelopes", &forged).await, "bad_signature")
     }
 }

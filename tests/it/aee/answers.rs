@@ -7,7 +7,7 @@ use entente_domain::aee::envelopes::{Envelope, EnvelopeType};
 use entente_kernel::Caller;
 use entente_kernel::identity::authentication;
 
-use crate::aee::envelopes::{letter, mail, two, with};
+use crate::aee::envelopes::{mail, task_envelope, two, with};
 use crate::aee::rules::envelope;
 use crate::harness::{Value, World, json};
 
@@ -47,7 +47,7 @@ async fn failed(world: &World, caller: &Caller, intent: &str, payload: Value) ->
 /// Stores an envelope from agent.a to agent.b; returns its id and hash.
 async fn kept(world: &World) -> (String, String) {
     world.agent("agent.b").await;
-    let said = letter(world, "01JFB2R1JZKQ9V3K8W8Y9W1F2A", ("agent.a", "agent.b"));
+    let said = task_envelope(world, "01JFB2R1JZKQ9V3K8W8Y9W1F2A", ("agent.a", "agent.b"));
     let said = with(said, json!({ "payload": { "cluster": "private" } }));
     world.agent("agent.a").await.post("/aee/envelopes", said.clone()).await.is(202);
     (said["id"].as_str().unwrap().to_owned(), envelopes::hash(said.as_object().unwrap()))
@@ -189,7 +189,7 @@ async fn a_refutation_is_told_to_whoever_said_it() {
     let bob = world.agent("agent.b").await;
     let task = |task: &str, reason: &str| {
         let more = json!({ "intent": "aee.context.refute", "payload": { "id": id, "reason": reason } });
-        with(letter(&world, task, ("agent.b", SERVER)), more)
+        with(task_envelope(&world, task, ("agent.b", SERVER)), more)
     };
     bob.post("/aee/envelopes", task("envelope-r1", "it is not so")).await.is(200);
     // A second refutation by the same entity replaces the first.
@@ -248,7 +248,7 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     let (world, ada, bob) = two().await;
     let admin = world.admin().await;
     let ask = |id: &str, from: &str, intent: &str, payload: Value| {
-        with(letter(&world, id, (from, SERVER)), json!({ "intent": intent, "payload": payload }))
+        with(task_envelope(&world, id, (from, SERVER)), json!({ "intent": intent, "payload": payload }))
     };
     let pong = ada
         .post("/aee/envelopes", ask("envelope-1", "agent.ada", "aee.status.ping", json!({})))
@@ -261,7 +261,7 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     let pong = traced.post("/aee/envelopes", ping).await.is(200);
     assert_eq!(pong["reply"]["trace"]["trace_id"], "0af7651916cd43dd8448eb211c80319c", "{pong}");
     // The sender is notified of a refutation once: a retry is a duplicate and notifies nobody.
-    ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     let refute = json!({ "id": "envelope-2", "reason": "it is not so" });
     let refute = ask("envelope-3", "agent.bob", "aee.context.refute", refute);
     let refuted = bob.post("/aee/envelopes", refute.clone()).await.is(200);
@@ -274,7 +274,7 @@ async fn the_server_answers_through_the_door_and_rules_hold_there() {
     let send = async |id: &str| {
         ada.post(
             "/aee/envelopes",
-            with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "priority": "urgent" })),
+            with(task_envelope(&world, id, ("agent.ada", "agent.bob")), json!({ "priority": "urgent" })),
         )
         .await
     };
@@ -309,11 +309,13 @@ async fn what_is_fetched_is_told_within_the_limits_and_not_kept_twice() {
         ("envelope-large", large, false),
         ("envelope-deep", deep, false),
     ] {
-        let task =
-            with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "payload": { "said": said } }));
+        let task = with(
+            task_envelope(&world, id, ("agent.ada", "agent.bob")),
+            json!({ "payload": { "said": said } }),
+        );
         ada.post("/aee/envelopes", task.clone()).await.is(202);
         let ask = json!({ "intent": "aee.context.fetch", "payload": { "id": id } });
-        let ask = with(letter(&world, &format!("fetch-{id}"), ("agent.bob", SERVER)), ask);
+        let ask = with(task_envelope(&world, &format!("fetch-{id}"), ("agent.bob", SERVER)), ask);
         let reply = bob.post("/aee/envelopes", ask).await.is(200)["reply"].clone();
         envelopes::read(reply.to_string().as_bytes()).unwrap();
         let told = &reply["payload"];

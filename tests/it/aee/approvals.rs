@@ -3,7 +3,7 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use crate::aee::envelopes::{answer, letter, mail, two, with};
+use crate::aee::envelopes::{answer, mail, task_envelope, two, with};
 use crate::harness::{Client, Receiver, Reply, Setup, Value, World, json, subscribe};
 use crate::kernel::keys::key;
 use crate::kernel::people::logged_in;
@@ -18,7 +18,10 @@ async fn person(world: &World, id: &str) -> Client {
 
 /// Returns a task that requires a person's approval.
 fn asked(world: &World, id: &str, link: (&str, &str)) -> Value {
-    with(letter(world, id, link), json!({ "requires": { "human_approval": true, "timeout_ms": 60_000 } }))
+    with(
+        task_envelope(world, id, link),
+        json!({ "requires": { "human_approval": true, "timeout_ms": 60_000 } }),
+    )
 }
 
 async fn decide(client: &Client, id: &str, decision: &str) -> Reply {
@@ -163,7 +166,7 @@ async fn only_a_person_decides_and_not_who_asked() {
     assert_eq!((waiting(&dan).await, waiting(&eve).await.len()), (vec!["envelope-1".to_owned()], 2));
     decide(&eve, "envelope-unknown", "approve").await.refused(404, "not_found");
     decide(&eve, "envelope-1", "perhaps").await.refused(422, "invalid_request");
-    let plain = letter(&world, "envelope-3", ("agent.ada", "agent.bob"));
+    let plain = task_envelope(&world, "envelope-3", ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", plain).await.is(202);
     decide(&eve, "envelope-3", "decline").await.refused(404, "not_found");
     assert_eq!(mail(&bob, "agent.bob").await.len(), 1, "nothing of it was handed out");
@@ -276,7 +279,10 @@ async fn nobodys_flood_hides_what_others_ask_for() {
     let (world, ada, bob) = two().await;
     let eve = person(&world, "human.eve").await;
     let forever = |id: &str, from: &str| {
-        with(letter(&world, id, (from, "agent.bob")), json!({ "requires": { "human_approval": true } }))
+        with(
+            task_envelope(&world, id, (from, "agent.bob")),
+            json!({ "requires": { "human_approval": true } }),
+        )
     };
     for n in 1..=5 {
         ada.post("/aee/envelopes", forever(&format!("envelope-a{n}"), "agent.ada")).await.is(202);

@@ -8,7 +8,7 @@ use entente_domain::aee::envelopes::signing::{Sig, SigningKey, decode, sign};
 use entente_domain::aee::envelopes::{Envelope, check};
 use entente_domain::identity::signatures::Signer;
 
-use crate::aee::envelopes::letter;
+use crate::aee::envelopes::task_envelope;
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::kernel::identities::key;
 
@@ -136,7 +136,7 @@ async fn a_revocation_counts_on_every_server_at_once() {
     one.agent("agent.bob").await;
     let through_two = two.client("key-of-agent.ada");
     let send = async |id: &str, kid: &str| {
-        let mut letter = letter(&two, id, ("agent.ada", "agent.bob")).as_object().unwrap().clone();
+        let mut letter = task_envelope(&two, id, ("agent.ada", "agent.bob")).as_object().unwrap().clone();
         sign(&mut letter, kid, &private(&key(1))).unwrap();
         through_two.post("/aee/envelopes", Value::from(letter)).await
     };
@@ -251,11 +251,11 @@ async fn over_plain_http_from_elsewhere_nothing_is_believed_that_nobody_signed()
             reply.is(status);
             assert_eq!(status == 403, reply.text.contains("ENTENTE_TLS_TERMINATED"), "{}", reply.text);
             // An unsigned envelope is refused too; a signature is valid over any connection.
-            let said = letter(&world, "envelope-1", ("agent.ada", "agent.ada"));
+            let said = task_envelope(&world, "envelope-1", ("agent.ada", "agent.ada"));
             let plain = far.post("/aee/envelopes", said).await;
             plain.is(if status == 403 { 403 } else { 202 });
             assert_eq!(status == 403, plain.text.contains("signature_required"), "{}", plain.text);
-            let mut said = letter(&world, "envelope-2", ("agent.ada", "agent.ada"));
+            let mut said = task_envelope(&world, "envelope-2", ("agent.ada", "agent.ada"));
             sign(said.as_object_mut().unwrap(), "near", &private(&key(1))).unwrap();
             far.post("/aee/envelopes", said).await.is(202);
             // Reads and revocations are allowed from any address.

@@ -13,7 +13,7 @@ use entente_domain::clock::rfc3339;
 use crate::harness::{Client, Setup, Value, World, json};
 
 /// Returns a task that is valid now.
-pub fn letter(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
+pub fn task_envelope(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
     json!({
         "v": "1", "id": id, "ts": rfc3339(world.ctx().now()), "type": "task", "from": from, "to": to,
         "intent": "ops.backup.check", "corr": "thread-00000001", "reply_to": null, "priority": "normal", "payload": { "n": 1 },
@@ -22,16 +22,16 @@ pub fn letter(world: &World, id: &str, (from, to): (&str, &str)) -> Value {
 
 /// Returns the envelope with these members replaced.
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes one at each call")]
-pub fn with(mut letter: Value, more: Value) -> Value {
-    letter.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    letter
+pub fn with(mut envelope: Value, more: Value) -> Value {
+    envelope.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    envelope
 }
 
 /// Returns the reply to a task.
 pub fn answer(world: &World, id: &str, task: &Value, kind: &str) -> Value {
     let (from, to) = (task["to"].as_str().unwrap(), task["from"].as_str().unwrap());
     let more = json!({ "type": kind, "reply_to": task["id"], "corr": task["corr"] });
-    with(letter(world, id, (from, to)), more)
+    with(task_envelope(world, id, (from, to)), more)
 }
 
 /// Returns the contents of a mailbox as `(seq, envelope)`.
@@ -79,7 +79,7 @@ async fn an_envelope_lies_in_its_recipients_mailbox_as_it_was_sent() {
 #[tokio::test]
 async fn what_breaks_a_rule_is_refused_with_every_fault() {
     let (world, ada, bob) = two().await;
-    let good = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let good = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     let refusals = [
         (json!({ "v": "2" }), 422, "unsupported_version"),
         (json!({ "type": "Task" }), 422, "invalid_envelope"),
@@ -117,14 +117,14 @@ async fn what_breaks_a_rule_is_refused_with_every_fault() {
 #[tokio::test]
 async fn a_retry_gets_the_first_receipt_and_another_one_nothing() {
     let (world, ada, bob) = two().await;
-    let task = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let task = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     let first = ada.post("/aee/envelopes", task.clone()).await.is(202);
     world.clock.advance(10);
     let again = ada.post("/aee/envelopes", task.clone()).await.refused(409, "duplicate_id");
     assert_eq!(again["receipt"], first);
     let other = with(task.clone(), json!({ "payload": { "n": 2 } }));
     assert!(ada.post("/aee/envelopes", other).await.refused(409, "duplicate_id")["receipt"].is_null());
-    let theirs = letter(&world, "envelope-1", ("agent.bob", "agent.ada"));
+    let theirs = task_envelope(&world, "envelope-1", ("agent.bob", "agent.ada"));
     assert!(bob.post("/aee/envelopes", theirs).await.refused(409, "duplicate_id")["receipt"].is_null());
     assert_eq!(mail(&bob, "agent.bob").await.len(), 1);
     world.end().await;
@@ -134,12 +134,12 @@ async fn a_retry_gets_the_first_receipt_and_another_one_nothing() {
 async fn an_envelope_without_an_age_is_taken_in_once_for_good() {
     let (world, ada, bob) = two().await;
     let untimed = |id: &str| {
-        let letter = letter(&world, id, ("agent.ada", "agent.bob"));
-        with(letter, json!({ "ts": "yesterday at noon", "type": "event" }))
+        let envelope = task_envelope(&world, id, ("agent.ada", "agent.bob"));
+        with(envelope, json!({ "ts": "yesterday at noon", "type": "event" }))
     };
     let first = ada.post("/aee/envelopes", untimed("envelope-1")).await.is(202);
     assert!(first["warnings"].as_array().unwrap().contains(&json!("ts_unparseable")));
-    ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-2", ("agent.ada", "agent.bob"))).await.is(202);
     world.pass(31 * 86_400).await;
     ada.get("/aee/envelopes/envelope-1").await.refused(404, "not_found");
     // The envelope is purged and has no timestamp, but its id is still remembered.
@@ -149,7 +149,7 @@ async fn an_envelope_without_an_age_is_taken_in_once_for_good() {
     assert_eq!(ada.post("/aee/envelopes/batch", batch).await.is(207)["accepted"], 1);
     // A purged id may be reused by an envelope with a timestamp, because that is a different one.
     for id in ["envelope-1", "envelope-2"] {
-        ada.post("/aee/envelopes", letter(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
+        ada.post("/aee/envelopes", task_envelope(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     assert_eq!(mail(&bob, "agent.bob").await.len(), 3);
     world.pass(31 * 86_400).await;
@@ -163,7 +163,8 @@ async fn an_envelope_without_an_age_is_taken_in_once_for_good() {
     let strict = Setup { settings: vec![("ENTENTE_STRICT_RFC0021", "true")], live: false };
     let world = World::with(strict).await;
     let ada = world.agent("agent.ada").await;
-    let odd = with(letter(&world, "envelope-1", ("agent.ada", "agent.ada")), json!({ "ts": "2026-11-21" }));
+    let odd =
+        with(task_envelope(&world, "envelope-1", ("agent.ada", "agent.ada")), json!({ "ts": "2026-11-21" }));
     ada.post("/aee/envelopes", odd).await.refused(422, "invalid_envelope");
     world.end().await;
 }
@@ -172,7 +173,7 @@ async fn an_envelope_without_an_age_is_taken_in_once_for_good() {
 async fn of_many_who_send_the_same_one_is_taken_in() {
     let (world, ada, bob) = two().await;
     for round in 0..5 {
-        let task = letter(&world, &format!("envelope-{round}"), ("agent.ada", "agent.bob"));
+        let task = task_envelope(&world, &format!("envelope-{round}"), ("agent.ada", "agent.bob"));
         let sent =
             futures_util::future::join_all((0..16).map(|_| ada.post("/aee/envelopes", task.clone()))).await;
         let taken = sent.iter().filter(|reply| reply.status == 202).count();
@@ -189,7 +190,7 @@ async fn of_many_who_send_the_same_one_is_taken_in() {
 #[tokio::test]
 async fn a_batch_is_taken_in_one_by_one() {
     let (world, ada, bob) = two().await;
-    let task = |id: &str| letter(&world, id, ("agent.ada", "agent.bob"));
+    let task = |id: &str| task_envelope(&world, id, ("agent.ada", "agent.bob"));
     let bad = with(task("envelope-2"), json!({ "to": "agent.nobody" }));
     let batch = json!([task("envelope-1"), bad, task("envelope-1"), task("envelope-3")]);
     let reply = ada.post("/aee/envelopes/batch", batch).await.is(207);
@@ -199,7 +200,7 @@ async fn a_batch_is_taken_in_one_by_one() {
     let lines = format!("{}\n\n{}\n", task("envelope-4"), task("envelope-5"));
     ada.send("POST", "/aee/envelopes/batch", Some(lines)).await.is(202);
     let ids: Vec<Value> =
-        mail(&bob, "agent.bob").await.into_iter().map(|(_, letter)| letter["id"].clone()).collect();
+        mail(&bob, "agent.bob").await.into_iter().map(|(_, envelope)| envelope["id"].clone()).collect();
     assert_eq!(ids, ["envelope-1", "envelope-3", "envelope-4", "envelope-5"]);
     world.end().await;
 }
@@ -208,13 +209,13 @@ async fn a_batch_is_taken_in_one_by_one() {
 async fn a_service_may_speak_for_its_agents_and_for_nobody_else() {
     let (world, _ada, bob) = two().await;
     let any = world.any();
-    any.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    any.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     let named = any.acting_as("agent.bob");
-    let odd = letter(&world, "envelope-2", ("urn:x", "agent.bob"));
+    let odd = task_envelope(&world, "envelope-2", ("urn:x", "agent.bob"));
     bob.post("/aee/envelopes", odd).await.refused(403, "from_mismatch");
     named.get("/aee/mailboxes/agent.bob").await.ok();
     // An entity that is no principal has a mailbox once that is opened.
-    let to = letter(&world, "envelope-3", ("agent.bob", "urn:ada:7"));
+    let to = task_envelope(&world, "envelope-3", ("agent.bob", "urn:ada:7"));
     bob.post("/aee/envelopes", to.clone()).await.refused(404, "unknown_recipient");
     any.put("/aee/mailboxes/urn:ada:7", json!({})).await.ok();
     bob.post("/aee/envelopes", to).await.is(202);
@@ -224,11 +225,11 @@ async fn a_service_may_speak_for_its_agents_and_for_nobody_else() {
 #[tokio::test]
 async fn a_wrong_hash_is_found_by_parties_and_tells_strangers_nothing() {
     let (world, ada, bob) = two().await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     let refers = |id: &str, from: &str, hash: &str| {
         let reference = json!({ "type": "aee.envelope", "id": "envelope-1", "hash": hash });
         let payload = json!({ "payload": { "references": [reference] } });
-        with(letter(&world, id, (from, "agent.bob")), payload)
+        with(task_envelope(&world, id, (from, "agent.bob")), payload)
     };
     let kept = bob.get("/aee/envelopes/envelope-1").await.ok();
     let right = entente_domain::aee::envelopes::hash(kept["envelope"].as_object().unwrap());

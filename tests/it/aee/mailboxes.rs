@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use sqlx::{ConnectOptions as _, Executor as _};
 
-use crate::aee::envelopes::{letter, mail, two, with};
+use crate::aee::envelopes::{mail, task_envelope, two, with};
 use crate::harness::{Cluster, Sse, Value, json};
 
 #[tokio::test]
 async fn a_mailbox_is_read_with_a_cursor_and_taken_out() {
     let (world, ada, bob) = two().await;
     for n in 1..=5 {
-        ada.post("/aee/envelopes", letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")))
-            .await
-            .is(202);
+        ada.post(
+            "/aee/envelopes",
+            task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")),
+        )
+        .await
+        .is(202);
     }
     let page = bob.get("/aee/mailboxes/agent.bob?limit=2").await.ok();
     assert_eq!((page["next_after"].as_i64(), page["last_seq"].as_i64()), (Some(2), Some(5)));
@@ -35,7 +38,7 @@ async fn a_mailbox_is_read_with_a_cursor_and_taken_out() {
     assert_eq!(left, [5]);
     let again = bob.get("/aee/mailboxes/agent.bob?after=0").await.ok();
     assert_eq!(again["items"].as_array().unwrap().len(), 5, "who asks by number has all");
-    ada.post("/aee/envelopes", letter(&world, "envelope-6", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-6", ("agent.ada", "agent.bob"))).await.is(202);
     bob.post("/aee/mailboxes/agent.bob/ack", json!({ "seqs": [6] })).await.ok();
     let left: Vec<i64> = mail(&bob, "agent.bob").await.into_iter().map(|(seq, _)| seq).collect();
     assert_eq!(left, [5], "what was taken out is not handed out again");
@@ -48,7 +51,7 @@ async fn who_waits_at_a_mailbox_has_what_comes_at_once() {
     let (world, ada, bob) = two().await;
     let waiting = tokio::spawn(async move { bob.get("/aee/mailboxes/agent.bob?wait=60").await.ok() });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     let got = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap();
     assert_eq!(got["items"][0]["envelope"]["id"], "envelope-1");
     world.end().await;
@@ -58,8 +61,9 @@ async fn who_waits_at_a_mailbox_has_what_comes_at_once() {
 async fn the_most_pressing_is_picked_first_and_nothing_starves() {
     let (world, ada, bob) = two().await;
     let send = async |id: &str, priority: &str| {
-        let letter = with(letter(&world, id, ("agent.ada", "agent.bob")), json!({ "priority": priority }));
-        ada.post("/aee/envelopes", letter).await.is(202);
+        let envelope =
+            with(task_envelope(&world, id, ("agent.ada", "agent.bob")), json!({ "priority": priority }));
+        ada.post("/aee/envelopes", envelope).await.is(202);
     };
     let pick = async |max: u32, hold: u32| -> Vec<String> {
         let body = json!({ "max": max, "hold_sec": hold });
@@ -96,7 +100,7 @@ async fn the_most_pressing_is_picked_first_and_nothing_starves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_hangs_up_while_it_picks_holds_nothing() {
     let (world, ada, bob) = two().await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     let pick = "/aee/mailboxes/agent.bob/pick";
     // The mailbox is locked for a while, and the client disconnects meanwhile.
     let mut beside = Cluster::get().options(&world.database).connect().await.unwrap();
@@ -121,7 +125,7 @@ async fn whoever_hangs_up_while_it_picks_holds_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_is_followed_and_resumed_without_gap_or_repetition() {
     let (world, ada, bob) = two().await;
-    let task = |n: u32| letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"));
+    let task = |n: u32| task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", task(1)).await.is(202);
     let mut stream = Sse::open(&bob, "/aee/stream").await;
     assert_eq!(stream.next().await.data["envelope"]["id"], "envelope-1");
@@ -156,9 +160,9 @@ async fn a_mailbox_is_followed_and_resumed_without_gap_or_repetition() {
 async fn an_embedded_envelope_is_delivered_to_nobody() {
     let (world, ada, bob) = two().await;
     let eve = world.agent("agent.eve").await;
-    let inner = letter(&world, "envelope-inner", ("agent.ada", "agent.eve"));
+    let inner = task_envelope(&world, "envelope-inner", ("agent.ada", "agent.eve"));
     let outer = with(
-        letter(&world, "envelope-1", ("agent.ada", "agent.bob")),
+        task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob")),
         json!({ "payload": { "snapshot": inner } }),
     );
     let receipt = ada.post("/aee/envelopes", outer).await.is(202);
@@ -174,7 +178,7 @@ async fn an_embedded_envelope_is_delivered_to_nobody() {
 async fn a_stream_that_begins_leaves_out_what_was_taken_out_of_order() {
     let (world, ada, bob) = two().await;
     let send = async |n: u32| {
-        let event = letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"));
+        let event = task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"));
         ada.post("/aee/envelopes", event).await.is(202);
     };
     for n in 1..=4 {

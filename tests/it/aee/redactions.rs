@@ -4,7 +4,7 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use crate::aee::envelopes::{answer, letter, mail, two, with};
+use crate::aee::envelopes::{answer, mail, task_envelope, two, with};
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::webhooks::pushes::trap;
 
@@ -20,7 +20,7 @@ async fn apart(more: Value) -> (World, Client, Client, Client) {
 
 fn secret(world: &World, id: &str, to: &str) -> Value {
     let payload = json!({ "customer": { "email": "dan@secret.example", "n": 1 } });
-    with(letter(world, id, ("agent.ada", to)), json!({ "payload": payload }))
+    with(task_envelope(world, id, ("agent.ada", to)), json!({ "payload": payload }))
 }
 
 /// Returns the only envelope in a mailbox.
@@ -56,7 +56,7 @@ async fn something_else_is_handed_on_and_its_answer_comes_back() {
     let seen = bob.get("/aee/threads/thread-00000001").await.ok();
     assert_eq!(seen["envelopes"].as_array().unwrap().len(), 1);
     let fetch = json!({ "intent": "aee.context.fetch", "payload": { "id": "envelope-1" } });
-    let fetch = with(letter(&world, "envelope-f", ("agent.bob", "service.entente")), fetch);
+    let fetch = with(task_envelope(&world, "envelope-f", ("agent.bob", "service.entente")), fetch);
     let fetched = bob.post("/aee/envelopes", fetch).await.is(200);
     assert_eq!(fetched["reply"]["payload"]["found"], false, "{fetched}");
     // A retry has no effect.

@@ -7,7 +7,7 @@ use entente_domain::aee::envelopes::Envelope;
 use entente_domain::aee::envelopes::policy::judge;
 use entente_domain::refusal::Code;
 
-use crate::aee::envelopes::letter;
+use crate::aee::envelopes::task_envelope;
 use crate::harness::{Setup, Value, World, json};
 
 /// Returns a well-formed envelope.
@@ -91,8 +91,9 @@ async fn the_book_has_what_another_server_committed() {
     world.agent("agent.ada").await;
     world.agent("agent.bob").await;
     let ada = other.client("key-of-agent.ada");
-    let send =
-        async |id: &str| ada.post("/aee/envelopes", letter(&other, id, ("agent.ada", "agent.bob"))).await;
+    let send = async |id: &str| {
+        ada.post("/aee/envelopes", task_envelope(&other, id, ("agent.ada", "agent.bob"))).await
+    };
     send("envelope-1").await.refused(403, "intent_not_allowed");
     admin.delete("/aee/rules/none").await.is(204);
     send("envelope-1").await.is(202);

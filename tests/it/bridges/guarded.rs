@@ -6,7 +6,7 @@ use entente_kernel::identity::seeds;
 use super::super::harness::{Value, json};
 use super::bridged;
 use crate::aee::envelopes::trust::signed;
-use crate::aee::envelopes::{letter, mail, with};
+use crate::aee::envelopes::{mail, task_envelope, with};
 use crate::kernel::identities::key;
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn a_task_with_something_left_out_is_done_and_who_asked_hears_of_it() {
     admin.put("/aee/rules/private", rule).await.ok();
     let payload = json!({ "customer": { "email": "dan@secret.example", "n": 1 } });
     let more = json!({ "payload": payload, "requires": { "timeout_ms": 90_000 } });
-    let task = with(letter(&world, "envelope-1", ("agent.ada", "agent.bob")), more);
+    let task = with(task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob")), more);
     assert_eq!(ada.post("/aee/envelopes", task.clone()).await.is(202)["status"], "redacted");
     world.carry().await;
     assert_eq!(mail(&bob, "agent.bob").await, [], "it became a job");
@@ -62,7 +62,7 @@ async fn what_was_signed_with_a_key_that_is_revoked_while_it_waits_becomes_no_jo
     ada.post("/aee/keys", pair).await.is(201);
     let asked = json!({ "requires": { "human_approval": true } });
     for id in ["envelope-1", "envelope-2"] {
-        let task = signed(with(letter(&world, id, ("agent.ada", "agent.bob")), asked.clone()), 1);
+        let task = signed(with(task_envelope(&world, id, ("agent.ada", "agent.bob")), asked.clone()), 1);
         assert_eq!(ada.post("/aee/envelopes", task).await.is(202)["status"], "held");
     }
     world.carry().await;

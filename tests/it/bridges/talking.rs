@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::harness::{Client, Value, World, json, send, talk};
 use super::{change, count};
-use crate::aee::envelopes::{letter, mail, two, with};
+use crate::aee::envelopes::{mail, task_envelope, two, with};
 
 /// Lists the messages of a channel.
 async fn said(client: &Client, channel: &str) -> Vec<Value> {
@@ -36,7 +36,7 @@ async fn envelopes_are_shown_on_a_channel_once() {
     let (world, ada, bob) = two().await;
     let admin = world.admin().await;
     let (_, channel) = talk(&admin, json!({})).await;
-    let early = letter(&world, "envelope-0", ("agent.ada", "agent.bob"));
+    let early = task_envelope(&world, "envelope-0", ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", early).await.is(202);
     let one = json!({ "kind": "mirror", "entity": "agent.bob", "channel_id": channel });
     let all = json!({ "kind": "mirror", "bus": "bus.ops", "channel_id": channel });
@@ -47,14 +47,15 @@ async fn envelopes_are_shown_on_a_channel_once() {
     }
     let unknown = json!({ "channel_id": "chan_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" });
     admin.put("/aee/bridges/odd", with(one, unknown)).await.refused(404, "not_found");
-    let task = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let task = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 1).await;
     assert_eq!((&shown[0]["payload"]["envelope"], &shown[0]["sender"]), (&task, &json!("service.dev")));
     assert_eq!(shown[0]["metadata"], json!({ "bridge": "bob", "envelope_id": "envelope-1" }));
     assert_eq!(mail(&bob, "agent.bob").await.len(), 2, "it lies in the mailbox as before");
     // The bridge is the only subscriber of the bus.
-    let event = with(letter(&world, "envelope-2", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
+    let event =
+        with(task_envelope(&world, "envelope-2", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
     ada.post("/aee/envelopes", event.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 2).await;
     assert_eq!(shown[1]["payload"]["envelope"], event);
@@ -66,7 +67,7 @@ async fn envelopes_are_shown_on_a_channel_once() {
     // A too large envelope is shown by its id only.
     let large = |size: usize| {
         let payload = json!({ "payload": { "large": "x".repeat(size) } });
-        with(letter(&world, "envelope-3", ("agent.ada", "agent.bob")), payload)
+        with(task_envelope(&world, "envelope-3", ("agent.ada", "agent.bob")), payload)
     };
     let most = 256 * 1024 - large(0).to_string().len();
     let large = large(most);
@@ -145,7 +146,7 @@ async fn what_a_bridge_has_made_is_carried_by_no_other() {
     admin.put("/aee/bridges/in", mirror).await.ok();
     admin.put("/aee/bridges/out", export).await.ok();
     send(&ada, &channel, says("agent.ada", json!({ "message_type": "notify" }))).await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     world.carry().await;
     assert_eq!(said(&admin, &channel).await.len(), 2, "what was said, and the envelope");
     assert_eq!(
@@ -176,9 +177,10 @@ async fn a_task_to_a_bus_is_shown_once_a_person_has_agreed() {
     admin.put("/aee/bridges/bus", mirror).await.ok();
     bob.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.ok();
     let asked = json!({ "requires": { "human_approval": true } });
-    let task = with(letter(&world, "envelope-1", ("agent.ada", "bus.ops")), asked);
+    let task = with(task_envelope(&world, "envelope-1", ("agent.ada", "bus.ops")), asked);
     ada.post("/aee/envelopes", task.clone()).await.is(202);
-    let event = with(letter(&world, "envelope-2", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
+    let event =
+        with(task_envelope(&world, "envelope-2", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
     ada.post("/aee/envelopes", event.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 1).await;
     assert_eq!(shown[0]["payload"]["envelope"], event, "what waits was sent to nobody");

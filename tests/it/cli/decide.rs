@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::complaint;
-use crate::aee::envelopes::{letter, mail, with};
+use crate::aee::envelopes::{mail, task_envelope, with};
 use crate::harness::terminal::Terminal;
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::people::logged_in;
@@ -128,7 +128,7 @@ async fn a_person_agrees_to_tasks_after_the_questions() {
         let held = json!({
             "requires": { "human_approval": true, "timeout_ms": 3_600_000 }, "payload": { "n": n, "note": "tab\u{1b}[2J" },
         });
-        let task = with(letter(&world, &id, ("agent.a", "agent.b")), held);
+        let task = with(task_envelope(&world, &id, ("agent.a", "agent.b")), held);
         agent.post("/aee/envelopes", task).await.is(202);
     }
     let key = key(&mut browser).await;

@@ -186,7 +186,7 @@ fn what_nobody_would_take_is_not_signed() {
 /// unusual member order and number formats.
 async fn posted(id: &str) -> (World, String) {
     let (world, ..) = post::two().await;
-    let ts = post::letter(&world, id, ("agent.ada", "agent.bob"))["ts"].clone();
+    let ts = post::task_envelope(&world, id, ("agent.ada", "agent.bob"))["ts"].clone();
     let line = format!(
         "{{\"x\" :[1e2,-0.0], \"v\":\"1\",\"id\":\"{id}\",\"ts\":{ts},\"type\":\"event\",\"from\":\"agent.ada\",\
          \"to\":\"agent.bob\",\"intent\":\"ops.x\",\"corr\":\"thread-1\",\"priority\":\"low\",\"payload\":{{\"n\" : 1.50}}}}"

@@ -7,7 +7,7 @@ use super::{none, root};
 
 /// Our crates, from the lowest to the highest, each with those that it may depend on. The root package may
 /// depend on all.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 16] = [
     ("domain", &[]),
     ("runtime", &["domain"]),
     ("store", &["domain", "runtime"]),
@@ -17,8 +17,31 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("aee", &["domain", "runtime", "store", "kernel"]),
     ("moments", &["domain", "runtime", "store", "kernel"]),
     ("bridges", &["domain", "runtime", "store", "kernel", "openintent", "arcp", "aee", "moments"]),
-    ("api", &["domain", "runtime", "kernel", "openintent", "arcp", "aee", "moments", "bridges"]),
+    ("http", &["domain", "runtime", "kernel"]),
+    ("openintent-api", &["domain", "kernel", "openintent", "http"]),
+    // A job shows the questions that it waits for.
+    ("arcp-api", &["domain", "runtime", "kernel", "arcp", "moments", "http"]),
+    ("aee-api", &["domain", "kernel", "aee", "http"]),
+    ("moments-api", &["domain", "kernel", "moments", "http"]),
+    ("api", API_MAY_NAME),
     ("client", &["domain", "runtime"]),
+];
+
+/// What the crate that joins the interfaces may depend on: not the store.
+const API_MAY_NAME: &[&str] = &[
+    "domain",
+    "runtime",
+    "kernel",
+    "openintent",
+    "arcp",
+    "aee",
+    "moments",
+    "bridges",
+    "http",
+    "openintent-api",
+    "arcp-api",
+    "aee-api",
+    "moments-api",
 ];
 
 /// Returns the crates of ours that a manifest names, itself apart.

@@ -1,6 +1,6 @@
 //! Discovery (OI-4.9): the reported features match the routes, and no key is needed.
 
-use entente_api::http::openapi::Document;
+use entente_api::app;
 
 use crate::harness::{Setup, Value, World, json};
 
@@ -56,7 +56,7 @@ fn shape(path: &str) -> String {
 }
 
 fn paths() -> Vec<String> {
-    let document: Value = serde_json::from_str(&Document::get().json).unwrap();
+    let document: Value = serde_json::from_str(&app::document().json).unwrap();
     document["paths"].as_object().unwrap().keys().map(|path| shape(path)).collect()
 }
 

@@ -10,7 +10,7 @@ use entente_domain::clock::{Timestamp, parse};
 use entente_domain::identity::keys::{KeyAsk, create};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
-use entente_kernel::identity::caller::Memory;
+use entente_kernel::identity::grants::Memory;
 use entente_kernel::{Grant, Grants};
 use entente_runtime::metrics::Metrics;
 

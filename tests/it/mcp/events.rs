@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Era, Mcp};
-use crate::aee::envelopes::letter;
+use crate::aee::envelopes::task_envelope;
 use crate::harness::{Setup, Value, World, json, talk};
 
 async fn live() -> World {
@@ -27,7 +27,7 @@ async fn one_wait_hears_of_messages_jobs_and_mail() {
     // All of this happens between two calls.
     let say = json!({ "sender": "agent.bob", "to": "agent.ada", "payload": { "n": 1 } });
     bob.post(&format!("/channels/{channel}/messages"), say).await.is(201);
-    bob.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.bob", "agent.ada"))).await.is(202);
+    bob.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.bob", "agent.ada"))).await.is(202);
     let job = mcp.ok("submit_job", json!({ "agent": "echo" })).await;
     let end = json!({ "job_id": job["job_id"], "session_id": job["session_id"] });
     mcp.ok("cancel_job", end).await;
@@ -107,7 +107,7 @@ async fn a_full_answer_comes_at_once_and_the_rest_with_the_next() {
     let world = live().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     for n in 1..=3 {
-        let mail = letter(&world, &format!("envelope-{n}"), ("agent.bob", "agent.ada"));
+        let mail = task_envelope(&world, &format!("envelope-{n}"), ("agent.bob", "agent.ada"));
         bob.post("/aee/envelopes", mail).await.is(202);
     }
     let mcp = Mcp::new(&ada, Era::Stateless);
@@ -125,7 +125,7 @@ async fn a_full_answer_comes_at_once_and_the_rest_with_the_next() {
         (vec!["envelope-1".into(), "envelope-2".into()], vec!["envelope-3".into()])
     );
     // An envelope that was acknowledged meanwhile is not reported as new.
-    let mail = letter(&world, "envelope-4", ("agent.bob", "agent.ada"));
+    let mail = task_envelope(&world, "envelope-4", ("agent.bob", "agent.ada"));
     bob.post("/aee/envelopes", mail).await.is(202);
     mcp.ok("read_mailbox", json!({ "ack": true })).await;
     let none = mcp.ok("wait_for_events", json!({ "timeout_s": 0, "after": rest["next"] })).await;

@@ -6,7 +6,7 @@ use jsonschema::Validator;
 use tokio::time::sleep;
 
 use super::{ERAS, Era, Mcp};
-use crate::aee::envelopes::letter;
+use crate::aee::envelopes::task_envelope;
 use crate::harness::{Setup, Value, World, json, talk};
 
 /// All tools by name (MCP-W-6).
@@ -234,7 +234,7 @@ async fn a_ping_is_answered_for_who_reads_its_mail() {
     // One ping with a usual id, and one with an id of the maximum length.
     let asked = ["envelope-1".to_owned(), "e".repeat(128)];
     for id in &asked {
-        let mut ping = letter(&world, id, ("agent.ada", "agent.bob"));
+        let mut ping = task_envelope(&world, id, ("agent.ada", "agent.bob"));
         ping["intent"] = json!("aee.status.ping");
         ping["type"] = json!("task");
         ping["payload"] = json!({});
@@ -258,7 +258,7 @@ async fn mail_is_sent_and_taken_out() {
     let world = World::start().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (a, b) = (Mcp::new(&ada, Era::Stateless), Mcp::new(&bob, Era::Handshake));
-    let envelope = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let envelope = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     let sent = fits(&a, "send_envelope", json!({ "envelope": envelope })).await;
     assert_eq!(sent["id"], "envelope-1");
     a.refused("send_envelope", json!({ "envelope": envelope }), "duplicate_id").await;
@@ -285,7 +285,7 @@ async fn mail_is_not_taken_out_for_a_host_that_hung_up() {
         sleep(Duration::from_millis(400)).await;
         gone.abort();
         sleep(Duration::from_millis(400)).await;
-        ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
+        ada.post("/aee/envelopes", task_envelope(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
         // Long enough for an abandoned call to have been woken.
         sleep(Duration::from_millis(400)).await;
         let page = fits(&b, "read_mailbox", json!({ "ack": true })).await;

@@ -1,7 +1,7 @@
 //! A question must not be part of a message to many (binding moment §7.4), and is not asked twice.
 
 use super::{ask, at, question, with};
-use crate::aee::envelopes::{letter, mail};
+use crate::aee::envelopes::{mail, task_envelope};
 use crate::harness::{Client, Value, World, json, talk};
 use crate::mcp::{Era, Mcp};
 
@@ -65,7 +65,7 @@ async fn a_question_is_not_broadcast_wherever_it_is_put() {
     let (agent, bob) = (world.agent("agent.a").await, world.agent("agent.b").await);
     bob.send("PUT", "/aee/buses/bus.ops/subscriptions/agent.b", None).await;
     let said = |id: &str, to: &str, more: Value| {
-        let mut said = letter(&world, id, ("agent.a", to));
+        let mut said = task_envelope(&world, id, ("agent.a", to));
         said["type"] = json!("event");
         said.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         said

@@ -2,7 +2,7 @@
 //! withdraws its questions; and that a moment is not broadcast.
 
 use super::{ask, at, expire_due, option, question, resolve, told, with};
-use crate::aee::envelopes::letter;
+use crate::aee::envelopes::task_envelope;
 use crate::arcp::jobs::{Hand, events, id};
 use crate::harness::{Client, Setup, Value, World, ids, json};
 
@@ -234,7 +234,7 @@ async fn no_broadcast_carries_a_question() {
     let carries = json!({ "binding_moment": question("human.ada")["binding_moment"] });
     let to = |to: &str, payload: &Value, n: u32| {
         with(
-            letter(&world, &format!("envelope-{n}"), ("agent.a", to)),
+            task_envelope(&world, &format!("envelope-{n}"), ("agent.a", to)),
             json!({ "payload": payload, "type": if to.starts_with("bus.") { "event" } else { "task" } }),
         )
     };

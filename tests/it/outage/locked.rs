@@ -244,7 +244,11 @@ async fn envelopes_to_others_do_not_wait_for_a_locked_mailbox() {
     let mut count = 0;
     let mut letter = |to: &str| {
         count += 1;
-        crate::aee::envelopes::letter(&world, &format!("01JFB2R1JZKQ9V3K8W8Y9W{count:04}"), ("agent.ada", to))
+        crate::aee::envelopes::task_envelope(
+            &world,
+            &format!("01JFB2R1JZKQ9V3K8W8Y9W{count:04}"),
+            ("agent.ada", to),
+        )
     };
     ada.post("/aee/envelopes", letter("agent.bob")).await.is(202);
     ada.post("/aee/envelopes", letter("agent.eve")).await.is(202);

@@ -1,6 +1,6 @@
 //! The objects that the paths refer to, owned by an agent other than the caller.
 
-use crate::aee::envelopes::{letter, with};
+use crate::aee::envelopes::{task_envelope, with};
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::identities::{key, register};
 use crate::moments;
@@ -13,8 +13,8 @@ async fn post(world: &World, owner: &Client) -> Value {
     let own = json!({ "kid": "private", "algorithm": "ed25519", "public_key": key(1).public_key() });
     owner.post("/aee/keys", own).await.is(201);
     owner.put("/aee/buses/bus.private/subscriptions/agent.owner", json!({})).await.ok();
-    let letter = letter(world, "envelope-private", ("agent.owner", "agent.owner"));
-    owner.post("/aee/envelopes", with(letter, json!({ "corr": "thread-private" }))).await.is(202);
+    let envelope = task_envelope(world, "envelope-private", ("agent.owner", "agent.owner"));
+    owner.post("/aee/envelopes", with(envelope, json!({ "corr": "thread-private" }))).await.is(202);
     owner.put("/aee/schemas/intents/ops.owned.task.schema.json", json!({ "title": "private" })).await.ok();
     world.human("human.ada").await;
     owner.post("/moments", moments::question("human.ada")).await.is(201)

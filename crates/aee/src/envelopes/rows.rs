@@ -129,7 +129,7 @@ fn odd(what: &str) -> AppError {
     AppError::Inconsistent(format!("an envelope's {what} is none"))
 }
 
-struct Said {
+struct ReceiptRow {
     id: String,
     status: String,
     received_at: Timestamp,
@@ -143,7 +143,7 @@ struct Said {
     warnings: Vec<String>,
 }
 
-impl Said {
+impl ReceiptRow {
     fn receipt(self) -> Outcome<Receipt> {
         Ok(Receipt {
             id: self.id,
@@ -174,7 +174,7 @@ impl Said {
 
 impl Row {
     pub(super) fn kept(self) -> Outcome<StoredEnvelope> {
-        let said = Said {
+        let receipt = ReceiptRow {
             id: self.id.clone(),
             status: self.status,
             received_at: self.received_at,
@@ -195,7 +195,7 @@ impl Row {
             purpose: self.purpose,
             corr: self.corr,
             reply_to: self.reply_to,
-            receipt: said.receipt()?,
+            receipt: receipt.receipt()?,
             original_id: self.original_id,
             body: self.body,
         })
@@ -224,7 +224,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
     .await?;
     rows.into_iter()
         .map(|row| {
-            let said = Said {
+            let receipt = ReceiptRow {
                 id: row.id.clone(),
                 status: row.status,
                 received_at: row.received_at,
@@ -241,7 +241,7 @@ pub(crate) async fn stubs(conn: &mut PgConnection, ids: &[&str]) -> Outcome<Hash
                 kind: EnvelopeType::parse(&row.r#type).ok_or_else(|| odd("type"))?,
                 principal: row.principal_id,
                 digest: entente_kernel::log::writer::digest(row.digest)?,
-                receipt: said.receipt()?,
+                receipt: receipt.receipt()?,
             };
             Ok((row.id, stub))
         })

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use entente_domain::aee::envelopes::policy;
 use entente_domain::aee::envelopes::policy::Passage;
-use entente_domain::aee::envelopes::redaction::Instead;
+use entente_domain::aee::envelopes::redaction::RedactedEnvelope;
 use entente_domain::aee::envelopes::{Priority, read};
 use entente_domain::refusal::Refusal;
 use entente_kernel::{AppError, Outcome};
@@ -147,14 +147,14 @@ fn made(
 ) -> Outcome<PreparedEnvelope> {
     // Parsed from the text again, because a queued envelope no longer has its JSON tree.
     let envelope = &read(prepared.body.as_bytes())?;
-    let letter = Instead {
+    let redacted = RedactedEnvelope {
         original: envelope,
         sender: &ctx.state.settings.entity,
         recipient,
         reply_to: envelope.reply_to.as_deref(),
         without,
     };
-    let made = redactions::handed_on(ctx, letter, effective, ctx.now())?;
+    let made = redactions::handed_on(ctx, redacted, effective, ctx.now())?;
     Ok(PreparedEnvelope {
         deadline: prepared.deadline,
         original: prepared.original.clone().or(made.original),

@@ -40,7 +40,7 @@ pub(crate) async fn push(
     for item in items {
         let Some(ids) = receivers.get(&item.entity) else { continue };
         let Some(envelope) = kept(item.envelope_id()) else { continue };
-        let body = (ctx.state.encode_item)(&item.entity, item.letter(envelope))?;
+        let body = (ctx.state.encode_item)(&item.entity, item.with_envelope(envelope))?;
         queue.pairs.extend(ids.iter().map(|id| (queue.posts.len(), *id)));
         queue.posts.push(body);
     }

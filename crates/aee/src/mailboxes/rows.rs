@@ -10,7 +10,7 @@ use entente_kernel::wakeups::WakeKey;
 use entente_kernel::{Caller, Outcome};
 use sqlx::PgConnection;
 
-use super::{Ack, Known, Letter, Mailbox};
+use super::{Ack, Known, Mailbox, MailboxItem};
 use crate::envelopes::{StoredEnvelope, load_all};
 
 /// Byte limit of the envelopes in one response; at least one is returned.
@@ -44,8 +44,8 @@ impl Item {
     }
 
     /// The item as shown to readers of the mailbox.
-    pub fn letter(&self, envelope: StoredEnvelope) -> Letter {
-        Letter { seq: self.seq, received_at: self.received_at, held_until: None, envelope }
+    pub fn with_envelope(&self, envelope: StoredEnvelope) -> MailboxItem {
+        MailboxItem { seq: self.seq, received_at: self.received_at, held_until: None, envelope }
     }
 
     /// Time that orders the item for picking: its receipt, minus the lead of its priority.
@@ -62,7 +62,7 @@ pub(super) async fn after(
     after: i64,
     limit: u32,
     all: bool,
-) -> Outcome<Vec<Letter>> {
+) -> Outcome<Vec<MailboxItem>> {
     let rows = sqlx::query_as!(
         Place,
         r#"-- aee_items::read
@@ -91,7 +91,7 @@ pub(super) async fn next(
     max: u32,
     now: Timestamp,
     until: Timestamp,
-) -> Outcome<Vec<Letter>> {
+) -> Outcome<Vec<MailboxItem>> {
     let mut rows = sqlx::query!(
         "-- aee_items::pick
          WITH picked AS (
@@ -198,19 +198,19 @@ struct Place {
     held_until: Option<Timestamp>,
 }
 
-async fn with_envelopes(conn: &mut PgConnection, places: Vec<Place>) -> Outcome<Vec<Letter>> {
+async fn with_envelopes(conn: &mut PgConnection, places: Vec<Place>) -> Outcome<Vec<MailboxItem>> {
     let ids: Vec<&str> = places.iter().map(|place| place.envelope_id.as_str()).collect();
     let envelopes = load_all(conn, &ids).await?;
-    let letters = places.into_iter().filter_map(|place| {
+    let items = places.into_iter().filter_map(|place| {
         let envelope = envelopes.get(&place.envelope_id)?.clone();
-        Some(Letter {
+        Some(MailboxItem {
             seq: place.seq,
             received_at: place.received_at,
             held_until: place.held_until,
             envelope,
         })
     });
-    Ok(letters.collect())
+    Ok(items.collect())
 }
 
 /// Loads an entity's mailbox, if it has one.

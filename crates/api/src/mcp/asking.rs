@@ -9,10 +9,12 @@ use entente_bridges::Ctx;
 use entente_domain::canonical::{Digest, sha256};
 use entente_domain::clock::{plus_seconds, rfc3339};
 use entente_domain::ids::{IntentId, JobId, MomentId};
-use entente_domain::moments::text::{Shown as Around, text as as_text};
+use entente_domain::moments::text::{Shown, text as as_text};
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::slips::Slip;
+use entente_http::body::{id, one};
+use entente_http::error::Problem;
 use entente_moments as moments;
 use entente_moments::{Emitted, MomentView};
 use serde::Deserialize;
@@ -20,9 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::moments::{STATES, hear, resolution, settled, told};
 use super::shapes::{Member, flag, free, gives, list, may, must, nullable, takes, text, whole, word};
-use super::{Answer, Call, Hints, Page, Said, Tool, WAIT_SECONDS, within};
-use crate::http::body::{id, one};
-use crate::http::error::Problem;
+use super::{Answer, Call, Hints, Page, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Seconds within which a host must return from the person's inbox.
 const PAGE_SECONDS: u32 = 3_600;
@@ -139,7 +139,7 @@ impl AskArgs {
     }
 }
 
-async fn ask_principal(call: Call) -> Said {
+async fn ask_principal(call: Call) -> ToolResult {
     let mut said: AskArgs = call.read()?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
     // Refuses the call before asking anybody if it cannot wait: otherwise the model would ask again.
@@ -180,7 +180,7 @@ fn inbox(call: &Call, id: MomentId) -> String {
 }
 
 /// Builds the answer for a question, with everything as text too, for hosts that show nothing else.
-fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> Said {
+fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> ToolResult {
     let moment = &found.moment;
     let url = inbox(call, moment.id);
     let mut body = json!({
@@ -193,7 +193,7 @@ fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> Said {
         body["binding_moment"] = Value::Null;
         return Answer::new(told(moment), &body);
     };
-    let around = Around {
+    let shown = Shown {
         id: Some(moment.id),
         agent_id: None,
         expires_at: moment.expires_at,
@@ -201,7 +201,7 @@ fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> Said {
         objection_response: moment.objection_response.as_deref(),
         inbox_url: Some(&url),
     };
-    let mut text = as_text(brief, &around);
+    let mut text = as_text(brief, &shown);
     for lint in &found.lints {
         let _never_fails = writeln!(text, "Remark ({}) at {}: {}", lint.code, lint.at, lint.note);
     }

@@ -7,10 +7,10 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
+use entente_http::error::{Problem, Reply};
 use http_body_util::{BodyExt as _, Full};
 
 use super::handler::{Protocol, Visitor};
-use crate::http::error::{Problem, Reply};
 
 /// Headers that the protocol reads; it receives no others, and hence no key.
 const HEADERS: [&str; 7] =

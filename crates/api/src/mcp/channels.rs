@@ -4,14 +4,14 @@
 use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::PAGE;
 use entente_domain::openintent::channels::{ChannelAsk, ChannelStatus, MemberPolicy};
+use entente_http::body::id;
 use entente_openintent::channels;
+use entente_openintent_api::channels::ChannelBody;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::shapes::{free, gives, list, may, must, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool, within};
-use crate::http::body::id;
-use crate::http::openintent::channels::ChannelBody;
+use super::{Answer, Call, Hints, Tool, ToolResult, within};
 
 /// Default page size.
 const STEP: u32 = 100;
@@ -77,7 +77,7 @@ struct ListArgs {
     limit: Option<u32>,
 }
 
-async fn list_channels(call: Call) -> Said {
+async fn list_channels(call: Call) -> ToolResult {
     let said: ListArgs = call.read()?;
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let filter = channels::ChannelFilter { status: said.status, limit, offset: 0 };
@@ -102,7 +102,7 @@ struct OpenArgs {
     options: Option<Map<String, Value>>,
 }
 
-async fn open_channel(call: Call) -> Said {
+async fn open_channel(call: Call) -> ToolResult {
     let said: OpenArgs = call.read()?;
     let ask = ChannelAsk {
         name: said.name,

@@ -9,19 +9,19 @@ use actix_web::http::header::{
 };
 use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
 use bytes::Bytes;
+use entente_aee_api::transport::require_private;
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::body::Raw;
+use entente_http::caller::Asker;
+use entente_http::error::{Problem, Reply};
+use entente_http::presence::Presence;
+use entente_http::site::host;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::handler::{Visitor, protocol};
 use super::{EMITS, bridge};
-use crate::http::ApiState;
-use crate::http::aee::transport::require_private;
-use crate::http::body::Raw;
-use crate::http::caller::Asker;
-use crate::http::error::{Problem, Reply};
-use crate::http::presence::Presence;
-use crate::http::site::host;
+use crate::ApiState;
 
 /// Registers the routes of MCP.
 pub fn routes(config: &mut web::ServiceConfig) {

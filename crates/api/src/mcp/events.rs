@@ -9,13 +9,18 @@ use ::entente_moments as decisions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use entente_aee::mailboxes;
-use entente_aee::mailboxes::Letter;
+use entente_aee::mailboxes::MailboxItem;
+use entente_aee_api::mailboxes::ItemBody;
 use entente_arcp::jobs;
 use entente_arcp::jobs::JobEventPosition;
+use entente_arcp_api::job_events;
 use entente_bridges::Ctx;
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::identity::keys::{Dialect, Scope};
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::error::Problem;
+use entente_http::frames::{read, show};
+use entente_http::message::MessageBody;
 use entente_kernel::feed::streams::{End, Stream, Subject};
 use entente_kernel::feed::{Frame, ResumeToken};
 use entente_kernel::log::Record;
@@ -25,22 +30,17 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::shapes::{gives, list, may, must, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, mail, moments, within};
-use crate::http::aee::mailboxes::ItemBody;
-use crate::http::arcp::job_events;
-use crate::http::error::Problem;
-use crate::http::frames::{read, show};
-use crate::http::openintent::messages::MessageBody;
+use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, mail, moments, within};
 
 /// Default and maximum number of events per response.
 const STEP: usize = 50;
 const STEP_MOST: u32 = 200;
 
 /// Time for the agent's stream to deliver pending frames when other events were found already.
-const GLANCE: Duration = Duration::from_millis(250);
+const STREAM_REST: Duration = Duration::from_millis(250);
 
 /// Polling interval for jobs: those submitted during the wait send no notification to it.
-const LOOK: Duration = Duration::from_secs(2);
+const JOB_POLL: Duration = Duration::from_secs(2);
 
 /// Maximum number of unfinished jobs whose notifications are followed.
 const BELLS: u32 = 200;
@@ -115,7 +115,7 @@ struct Args {
     limit: Option<u32>,
 }
 
-async fn wait_for_events(call: Call) -> Said {
+async fn wait_for_events(call: Call) -> ToolResult {
     let said: Args = call.read()?;
     let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, WAIT_SECONDS)?;
     let limit = within("limit", said.limit, 50, 1, STEP_MOST)?;
@@ -230,8 +230,8 @@ impl Watch {
         let ctx = call.ctx();
         loop {
             let mut found = self.look(call, limit).await?;
-            let left = until.saturating_duration_since(Instant::now()).min(LOOK).max(GLANCE);
-            let rest = if found.is_empty() { left } else { GLANCE };
+            let left = until.saturating_duration_since(Instant::now()).min(JOB_POLL).max(STREAM_REST);
+            let rest = if found.is_empty() { left } else { STREAM_REST };
             if found.len() >= limit {
                 return Ok(found);
             }
@@ -260,10 +260,10 @@ impl Watch {
         }
         if self.kinds.contains(&Kind::Mail) && found.len() < limit {
             let room = u32::try_from(limit - found.len()).unwrap_or(STEP_MOST);
-            for letter in self.look_into_mailbox(call, room).await? {
-                self.cursor.mail = Some(letter.seq);
-                mail::pong(call, &call.caller.agent, &letter).await?;
-                let mut event = object(&ItemBody::new(letter, Dialect::Standard)?)?;
+            for item in self.look_into_mailbox(call, room).await? {
+                self.cursor.mail = Some(item.seq);
+                mail::pong(call, &call.caller.agent, &item).await?;
+                let mut event = object(&ItemBody::new(item, Dialect::Standard)?)?;
                 event["kind"] = json!("mail");
                 found.push(event);
             }
@@ -285,14 +285,14 @@ impl Watch {
     }
 
     /// Reads the mail after the cursor that has not been acknowledged meanwhile.
-    async fn look_into_mailbox(&mut self, call: &Call, room: u32) -> Result<Vec<Letter>, Problem> {
+    async fn look_into_mailbox(&mut self, call: &Call, room: u32) -> Result<Vec<MailboxItem>, Problem> {
         let (ctx, caller, entity) = (call.ctx(), &call.caller, &call.caller.agent);
         if let Some(after) = self.cursor.mail {
             return Ok(mailboxes::waiting(&ctx.aee, caller, entity, after, room).await?);
         }
-        let (mailbox, letters) = mailboxes::read(&ctx.aee, caller, entity, None, room).await?;
+        let (mailbox, items) = mailboxes::read(&ctx.aee, caller, entity, None, room).await?;
         self.cursor.mail = Some(mailbox.acked_seq);
-        Ok(letters)
+        Ok(items)
     }
 
     async fn look_at_jobs(

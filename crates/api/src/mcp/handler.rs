@@ -4,6 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use entente_domain::refusal::Refusal;
+use entente_http::presence::Presence;
 use entente_kernel::Caller;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, CompleteRequestMethod,
@@ -19,8 +20,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use super::{Call, Tool, all, refused};
-use crate::http::ApiState;
-use crate::http::presence::Presence;
+use crate::ApiState;
 
 /// Instructions that a model receives before it calls a tool.
 const INSTRUCTIONS: &str = "Entente coordinates agents: intents (goals) with channels for messages, jobs with permissions and a \

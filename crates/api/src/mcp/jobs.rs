@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobFilter, Origin};
+use entente_arcp_api::jobs::{JobBody, job_id};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use entente_domain::arcp::jobs::wire::Listed;
@@ -21,8 +22,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::shapes::{any, free, gives, list, may, must, nullable, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool, within};
-use crate::http::arcp::jobs::{JobBody, job_id};
+use super::{Answer, Call, Hints, Tool, ToolResult, within};
 
 /// Default page size.
 const STEP: u32 = 50;
@@ -161,7 +161,7 @@ struct ConstraintsArgs {
     expires_at: Option<String>,
 }
 
-async fn submit_job(call: Call) -> Said {
+async fn submit_job(call: Call) -> ToolResult {
     let said: SubmitArgs = call.read()?;
     let ask = Submit {
         agent: said.agent,
@@ -174,7 +174,7 @@ async fn submit_job(call: Call) -> Said {
         delegate_id: None,
         intent_id: said.intent_id,
     };
-    let submitted = call.api.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
+    let submitted = call.api.arcp.job_writer.submit(&call.caller, ask, Origin::Rest).await?;
     let job = &submitted.job;
     // A job accepted over a socket can be cancelled only there.
     let session = (!job.counted).then_some(job.session_id);
@@ -201,14 +201,14 @@ struct GetArgs {
     job_id: String,
 }
 
-async fn get_job(call: Call) -> Said {
+async fn get_job(call: Call) -> ToolResult {
     let said: GetArgs = call.read()?;
     let found = jobs::describe(&call.ctx().arcp, &call.caller, job_id(&said.job_id)?).await?;
     let summary = match &found.terminal {
         None => format!("{} of {} is {}.", found.job.id, found.job.agent, found.job.status.as_str()),
         Some(_) => format!("{} of {} is over: {}.", found.job.id, found.job.agent, found.job.status.as_str()),
     };
-    Answer::new(summary, &JobBody::load(call.ctx(), &found).await?)
+    Answer::new(summary, &JobBody::load(&call.ctx().moments, &found).await?)
 }
 
 #[derive(Deserialize)]
@@ -221,7 +221,7 @@ struct ListArgs {
     cursor: Option<String>,
 }
 
-async fn list_jobs(call: Call) -> Said {
+async fn list_jobs(call: Call) -> ToolResult {
     let said: ListArgs = call.read()?;
     let agent = said.agent.map(|text| {
         let message = format!("`{text}` is no agent: use `name` or `name@version`.");
@@ -248,7 +248,7 @@ struct CancelArgs {
     reason: Option<String>,
 }
 
-async fn cancel_job(call: Call) -> Said {
+async fn cancel_job(call: Call) -> ToolResult {
     let said: CancelArgs = call.read()?;
     let id = job_id(&said.job_id)?;
     let by = match said.session_id.as_deref().map(str::parse::<SessionId>) {

@@ -5,24 +5,23 @@
 
 use std::time::Duration;
 
-use entente_aee::acceptance;
-use entente_aee::mailboxes;
-use entente_aee::mailboxes::{Ack, Letter};
-use entente_domain::aee::envelopes::letters::Letter as Draft;
+use entente_aee::mailboxes::{Ack, MailboxItem};
+use entente_aee::{acceptance, mailboxes};
+use entente_aee_api::envelopes::AcceptedBody;
+use entente_aee_api::mailboxes::ItemBody;
+use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::canonical::{hex, sha256};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::limits::PAGE;
+use entente_http::presence::Presence;
 use entente_kernel::{AppError, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
-use crate::http::aee::envelopes::AcceptedBody;
-use crate::http::aee::mailboxes::ItemBody;
-use crate::http::presence::Presence;
+use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Purpose of a ping, which asks whether an entity is reachable.
 const PING: &str = "aee.status.ping";
@@ -97,11 +96,11 @@ struct SendArgs {
     envelope: Box<RawValue>,
 }
 
-async fn send_envelope(call: Call) -> Said {
+async fn send_envelope(call: Call) -> ToolResult {
     let said: SendArgs = call.read()?;
     let bytes = said.envelope.get().as_bytes();
     call.require_private(bytes)?;
-    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.ingest, bytes).await?;
+    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, bytes).await?;
     let answered = accepted.reply.is_some();
     let body = AcceptedBody::new(accepted)?;
     let what = if answered {
@@ -123,13 +122,13 @@ struct ReadArgs {
     ack: bool,
 }
 
-async fn read_mailbox(call: Call) -> Said {
+async fn read_mailbox(call: Call) -> ToolResult {
     let said: ReadArgs = call.read()?;
     let entity = said.entity.unwrap_or_else(|| call.caller.agent.clone());
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
     let now = || mailboxes::read(&call.ctx().aee, &call.caller, &entity, said.after, limit);
-    let (mailbox, letters) = if patience == 0 {
+    let (mailbox, items) = if patience == 0 {
         now().await?
     } else {
         let _place = call.waits()?;
@@ -144,13 +143,13 @@ async fn read_mailbox(call: Call) -> Said {
         // Acknowledged envelopes are delivered once, so they must not go to a client that has disconnected.
         return Err(Presence::refusal());
     }
-    for letter in &letters {
-        pong(&call, &entity, letter).await?;
+    for item in &items {
+        pong(&call, &entity, item).await?;
     }
-    let seqs: Vec<i64> = letters.iter().map(|letter| letter.seq).collect();
-    let items = letters
+    let seqs: Vec<i64> = items.iter().map(|item| item.seq).collect();
+    let items = items
         .into_iter()
-        .map(|letter| ItemBody::new(letter, Dialect::Standard))
+        .map(|item| ItemBody::new(item, Dialect::Standard))
         .collect::<Result<Vec<_>, _>>()?;
     let mut acked = mailbox.acked_seq;
     if said.ack && !seqs.is_empty() {
@@ -168,12 +167,12 @@ async fn read_mailbox(call: Call) -> Said {
 /// The id of the response derives from a digest of the ping's id, which may already have the maximum length,
 /// so that reading again sends no second response. If the response is refused, the gateway reports the ping's
 /// timeout.
-pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<()> {
-    let asked = &letter.envelope;
+pub(super) async fn pong(call: &Call, entity: &str, item: &MailboxItem) -> Outcome<()> {
+    let asked = &item.envelope;
     if (asked.kind, asked.purpose.as_str(), asked.recipient.as_str()) != (EnvelopeType::Task, PING, entity) {
         return Ok(());
     }
-    let answer = Draft {
+    let answer = EnvelopeDraft {
         kind: EnvelopeType::Result,
         sender: entity,
         recipient: &asked.sender,
@@ -188,7 +187,7 @@ pub(super) async fn pong(call: &Call, entity: &str, letter: &Letter) -> Outcome<
         let answer = answer.write_as(format!("pong.{}", hex(&sha256(&asked.id))), call.ctx().now())?;
         let text = Value::Object(answer.members).to_string();
         call.require_private(text.as_bytes())?;
-        acceptance::accept(&call.ctx().aee, &call.caller, &call.api.ingest, text.as_bytes()).await
+        acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, text.as_bytes()).await
     };
     match answered.await {
         Ok(_) | Err(AppError::Refused(_)) => Ok(()),

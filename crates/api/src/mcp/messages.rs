@@ -11,6 +11,9 @@ use entente_domain::ids::{ChannelId, MessageId};
 use entente_domain::limits::{DURATION_SECONDS, METADATA_BYTES, PAGE, PAYLOAD_BYTES};
 use entente_domain::openintent::messages::{Draft, Message, MessageStatus, MessageType};
 use entente_domain::payload::Payload;
+use entente_http::body::id;
+use entente_http::error::Problem;
+use entente_http::message::MessageBody;
 use entente_kernel::AppError;
 use entente_kernel::audit::proofs;
 use entente_kernel::channels::access::home;
@@ -24,10 +27,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::shapes::{flag, free, gives, list, may, must, nullable, takes, text, whole, word};
-use super::{ASK_SECONDS, Answer, Call, Hints, Said, Tool, WAIT_SECONDS, within};
-use crate::http::body::id;
-use crate::http::error::Problem;
-use crate::http::openintent::messages::MessageBody;
+use super::{ASK_SECONDS, Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Default page size.
 const STEP: u32 = 50;
@@ -185,7 +185,7 @@ async fn deliver(
     let objection = proofs::objection(ctx, channel_id, &draft).await?;
     let principal = caller.principal().to_owned();
     let command = Command { channel_id, intent_id, draft, principal, once, objection, trace: caller.trace };
-    Ok(call.api.message_writer.send(command).await?)
+    Ok(call.api.openintent.message_writer.send(command).await?)
 }
 
 #[derive(Deserialize)]
@@ -207,7 +207,7 @@ enum Kind {
     Broadcast,
 }
 
-async fn send_message(call: Call) -> Said {
+async fn send_message(call: Call) -> ToolResult {
     let said: SendArgs = call.read()?;
     let channel_id = id("channel", &said.channel)?;
     let end = said.expires_in_s.map(|_| within("expires_in_s", said.expires_in_s, 1, 1, DURATION_SECONDS));
@@ -241,7 +241,7 @@ struct AskArgs {
     idempotency_key: Option<String>,
 }
 
-async fn ask_agent(call: Call) -> Said {
+async fn ask_agent(call: Call) -> ToolResult {
     let said: AskArgs = call.read()?;
     call.caller.require(Scope::ChannelsRead)?;
     let channel_id = id("channel", &said.channel)?;
@@ -304,7 +304,7 @@ struct ReplyArgs {
     idempotency_key: Option<String>,
 }
 
-async fn reply_message(call: Call) -> Said {
+async fn reply_message(call: Call) -> ToolResult {
     let said: ReplyArgs = call.read()?;
     let channel_id = id("channel", &said.channel)?;
     let original: MessageId = id("message", &said.message_id)?;
@@ -334,7 +334,7 @@ struct ReadArgs {
     ack: bool,
 }
 
-async fn read_messages(call: Call) -> Said {
+async fn read_messages(call: Call) -> ToolResult {
     let said: ReadArgs = call.read()?;
     let channel_id = id("channel", &said.channel)?;
     let filter = MessageFilter {

@@ -37,10 +37,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 pub use self::endpoint::routes;
-use crate::http::ApiState;
-use crate::http::body::parse;
-use crate::http::error::Problem;
-use crate::http::presence::Presence;
+use crate::ApiState;
+use entente_http::body::parse;
+use entente_http::error::Problem;
+use entente_http::presence::Presence;
 
 /// Maximum seconds that a tool waits: hosts abandon a call soon after.
 const WAIT_SECONDS: u32 = 25;
@@ -160,7 +160,7 @@ struct Page {
 
 impl Answer {
     /// Builds an answer from a summary and its result as JSON.
-    fn new(summary: impl Into<String>, body: &impl Serialize) -> Said {
+    fn new(summary: impl Into<String>, body: &impl Serialize) -> ToolResult {
         let body = serde_json::to_value(body).map_err(|e| Problem::internal(&e.to_string()))?;
         let mut text = summary.into();
         let _never_fails = write!(text, "\n{body}");
@@ -198,10 +198,10 @@ fn refused(problem: &Problem) -> Value {
 }
 
 /// Outcome of a call.
-type Said = Result<Answer, Problem>;
+type ToolResult = Result<Answer, Problem>;
 
 /// A call in progress.
-type Run = Pin<Box<dyn Future<Output = Said> + Send>>;
+type Run = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 
 /// Effect of a tool on the server's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

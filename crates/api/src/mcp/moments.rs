@@ -10,6 +10,8 @@ use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{IntentId, JobId, MomentId};
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::body::{id, one};
+use entente_http::error::Problem;
 use entente_kernel::StreamPermit;
 use entente_moments as moments;
 use entente_moments::MomentView;
@@ -17,9 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::shapes::{any, flag, gives, list, may, must, nullable, takes, text, whole, word};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS, asking, within};
-use crate::http::body::{id, one};
-use crate::http::error::Problem;
+use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, asking, within};
 
 /// The states of a decision.
 pub(super) const STATES: [&str; 7] =
@@ -172,7 +172,7 @@ pub(super) fn told(moment: &Moment) -> String {
     }
 }
 
-fn told_of(found: &MomentView) -> Said {
+fn told_of(found: &MomentView) -> ToolResult {
     Answer::new(told(&found.moment), &shown(found))
 }
 
@@ -204,7 +204,7 @@ struct CheckArgs {
     ack: bool,
 }
 
-async fn check_decision(call: Call) -> Said {
+async fn check_decision(call: Call) -> ToolResult {
     let said: CheckArgs = call.read()?;
     let about = id("moment", &said.moment_id)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
@@ -227,7 +227,7 @@ struct DeliberateArgs {
     idempotency_key: Option<String>,
 }
 
-async fn post_deliberation(call: Call) -> Said {
+async fn post_deliberation(call: Call) -> ToolResult {
     let said: DeliberateArgs = call.read()?;
     // Neither the text nor its hash is stored under the idempotency key, because a short text could be
     // guessed; its subject is.
@@ -268,7 +268,7 @@ struct WithdrawArgs {
     reason: Option<String>,
 }
 
-async fn withdraw_decision(call: Call) -> Said {
+async fn withdraw_decision(call: Call) -> ToolResult {
     let said: WithdrawArgs = call.read()?;
     let about = id("moment", &said.moment_id)?;
     told_of(&moments::withdraw(&call.ctx().moments, &call.caller, about, said.reason).await?)

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::shapes::{free, gives, list, must, nullable, takes, text};
-use super::{Answer, Call, Hints, Said, Tool, WAIT_SECONDS};
+use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS};
 
 /// Maximum number of intents listed.
 const INTENTS: u32 = 20;
@@ -48,7 +48,7 @@ fn intent() -> Value {
 #[serde(deny_unknown_fields)]
 struct NoArgs {}
 
-async fn whoami(call: Call) -> Said {
+async fn whoami(call: Call) -> ToolResult {
     let NoArgs {} = call.read()?;
     let (ctx, caller) = (call.ctx(), &call.caller);
     let filter =

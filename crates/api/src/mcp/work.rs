@@ -3,19 +3,19 @@
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::{End, EventAsk, OperationAsk, Reported};
+use entente_arcp_api::jobs::job_id;
+use entente_arcp_api::reports::ReportedBody;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::wire::numbers;
 use entente_domain::refusal::Code;
+use entente_http::error::Problem;
 use entente_kernel::AppError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::shapes::{any, flag, free, gives, may, must, nullable, takes, text, word};
-use super::{Answer, Call, Hints, Said, Tool};
-use crate::http::arcp::jobs::job_id;
-use crate::http::arcp::reports::ReportedBody;
-use crate::http::error::Problem;
+use super::{Answer, Call, Hints, Tool, ToolResult};
 
 /// Kinds of events that these tools can report.
 const KINDS: [&str; 6] = ["progress", "log", "metric", "status", "artifact_ref", "result_chunk"];
@@ -117,7 +117,7 @@ fn reported() -> Value {
     ])
 }
 
-fn told(done: &str, reported: Reported) -> Said {
+fn told(done: &str, reported: Reported) -> ToolResult {
     let summary = if reported.cancel_requested {
         format!("{done} The job is to stop: end it with finish_job.")
     } else {
@@ -147,13 +147,17 @@ enum Kind {
     ResultChunk,
 }
 
-async fn report_job(call: Call) -> Said {
+async fn report_job(call: Call) -> ToolResult {
     let said: ReportArgs = call.read()?;
     let kind = KINDS[said.kind as usize].to_owned();
     let event = EventAsk { kind, ts: None, body: said.body, event_key: said.event_key };
     let id = job_id(&said.job_id)?;
-    let done =
-        call.api.job_writer.post(&call.ctx().arcp, &call.caller, id, &said.claim_token, vec![event]).await?;
+    let done = call
+        .api
+        .arcp
+        .job_writer
+        .post(&call.ctx().arcp, &call.caller, id, &said.claim_token, vec![event])
+        .await?;
     told(&format!("Reported of {id}."), done)
 }
 
@@ -176,7 +180,7 @@ struct Failure {
     retryable: Option<bool>,
 }
 
-async fn finish_job(call: Call) -> Said {
+async fn finish_job(call: Call) -> ToolResult {
     let said: FinishArgs = call.read()?;
     let id = job_id(&said.job_id)?;
     let end = match (said.result, said.error) {
@@ -189,7 +193,8 @@ async fn finish_job(call: Call) -> Said {
         },
         (result, None) => End::Result { result, result_id: None, result_size: None, summary: said.summary },
     };
-    let done = call.api.job_writer.end(&call.ctx().arcp, &call.caller, id, &said.claim_token, end).await?;
+    let done =
+        call.api.arcp.job_writer.end(&call.ctx().arcp, &call.caller, id, &said.claim_token, end).await?;
     told(&format!("{id} is over."), done)
 }
 
@@ -207,7 +212,7 @@ struct CheckArgs {
     target: String,
 }
 
-async fn check_lease(call: Call) -> Said {
+async fn check_lease(call: Call) -> ToolResult {
     let said: CheckArgs = call.read()?;
     let what = format!("{} on {}", said.capability, said.target);
     let ask = OperationAsk { capability: said.capability, target: said.target, call_id: None, reserve: None };

@@ -10,10 +10,10 @@ use entente_moments as moments;
 use entente_moments::MomentView;
 use serde::Deserialize;
 
-use super::guard::{Form, PageResult, Turned, Visitor};
+use super::guard::{Form, PageError, PageResult, Visitor};
 use super::inbox::{Draft, after, moment_id};
 use super::see;
-use crate::http::ApiState;
+use crate::ApiState;
 
 /// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -26,7 +26,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 /// An answer, as submitted by the form.
 #[derive(Deserialize)]
-struct Said {
+struct AnswerForm {
     kind: String,
     digest: String,
     option: Option<usize>,
@@ -34,7 +34,7 @@ struct Said {
     objection: Option<String>,
 }
 
-impl Said {
+impl AnswerForm {
     fn resolution(&self) -> Result<Resolution, Refusal> {
         let missing =
             |what: &str| Refusal::new(Code::InvalidRequest, format!("{what} Nothing was answered."));
@@ -55,17 +55,17 @@ fn lines(text: Option<&String>) -> String {
     text.map(|text| text.replace("\r\n", "\n").trim().to_owned()).unwrap_or_default()
 }
 
-async fn answer(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Said>) -> PageResult {
+async fn answer(api: web::Data<ApiState>, path: web::Path<String>, form: Form<AnswerForm>) -> PageResult {
     let id = moment_id(&path)?;
-    let Form { visitor, said } = form;
+    let Form { visitor, fields } = form;
     let draft = Draft {
-        answer: lines(said.answer.as_ref()),
-        objection: lines(said.objection.as_ref()),
+        answer: lines(fields.answer.as_ref()),
+        objection: lines(fields.objection.as_ref()),
         text: String::new(),
     };
-    let done = match said.resolution() {
+    let done = match fields.resolution() {
         Ok(resolution) => {
-            moments::resolve(&api.ctx.moments, &visitor.caller, id, &said.digest, resolution, None).await
+            moments::resolve(&api.ctx.moments, &visitor.caller, id, &fields.digest, resolution, None).await
         }
         Err(refusal) => Err(refusal.into()),
     };
@@ -79,7 +79,7 @@ struct Word {
 
 async fn word(api: web::Data<ApiState>, path: web::Path<String>, form: Form<Word>) -> PageResult {
     let id = moment_id(&path)?;
-    let text = lines(form.said.text.as_ref());
+    let text = lines(form.fields.text.as_ref());
     let done = moments::word(&api.ctx.moments, &form.visitor.caller, id, &text, None).await;
     conclude(&api, &form.visitor, id, done, Draft { text, ..Draft::default() }).await
 }
@@ -114,8 +114,8 @@ async fn conclude(
         Err(failure) => return Err(failure.into()),
     };
     let message = refusal.message.clone();
-    let turned = Turned::from(refusal);
+    let error = PageError::from(refusal);
     // A failed attempt reveals nothing: reading the moment requires access to it.
     let shown = moments::get(&api.ctx.moments, &visitor.caller, id).await?;
-    Ok(after(visitor, shown, api.ctx.now(), turned.status_code(), message, draft))
+    Ok(after(visitor, shown, api.ctx.now(), error.status_code(), message, draft))
 }

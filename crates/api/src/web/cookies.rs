@@ -4,17 +4,16 @@
 use actix_web::HttpRequest;
 use actix_web::http::header::{COOKIE, HOST};
 use entente_domain::identity::people::BROWSER_SECONDS;
-
-use crate::http::ApiState;
+use entente_http::HttpState;
 
 /// Returns the cookie's name; with TLS, the prefix makes the browser enforce a secure, host-only cookie for
 /// all paths.
-fn name(api: &ApiState) -> &'static str {
+fn name(api: &HttpState) -> &'static str {
     if api.limits.tls_terminated { "__Host-entente" } else { "entente" }
 }
 
 /// Returns the key in a request's cookie.
-pub fn key(request: &HttpRequest, api: &ApiState) -> Option<String> {
+pub fn key(request: &HttpRequest, api: &HttpState) -> Option<String> {
     let wanted = name(api);
     let texts = request.headers().get_all(COOKIE).filter_map(|value| value.to_str().ok());
     let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -22,16 +21,16 @@ pub fn key(request: &HttpRequest, api: &ApiState) -> Option<String> {
 }
 
 /// Returns the `Set-Cookie` value that stores a key in the browser.
-pub fn give(api: &ApiState, key: &str) -> String {
+pub fn give(api: &HttpState, key: &str) -> String {
     write(api, key, BROWSER_SECONDS)
 }
 
 /// Returns the `Set-Cookie` value that removes the key.
-pub fn take(api: &ApiState) -> String {
+pub fn take(api: &HttpState) -> String {
     write(api, "", 0)
 }
 
-fn write(api: &ApiState, value: &str, seconds: u32) -> String {
+fn write(api: &HttpState, value: &str, seconds: u32) -> String {
     let secure = if api.limits.tls_terminated { "; Secure" } else { "" };
     format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", name(api))
 }
@@ -40,7 +39,7 @@ fn write(api: &ApiState, value: &str, seconds: u32) -> String {
 /// this machine.
 ///
 /// The latter is judged by the `Host` header, which also works through a container or a tunnel.
-pub fn private(request: &HttpRequest, api: &ApiState) -> bool {
+pub fn private(request: &HttpRequest, api: &HttpState) -> bool {
     let host = request.headers().get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     api.limits.tls_terminated || is_loopback(host)
 }

@@ -11,9 +11,8 @@ use entente_domain::ids::{IntentId, JobId};
 use entente_domain::moments::rates::Rate;
 use entente_domain::openintent::agents::{Agent, AgentStatus};
 use entente_domain::openintent::waits::circles;
-use entente_kernel::overview;
-use entente_kernel::overview::{Counts, Entry, Glance, Receiver, Spend, Wait, Work};
-use entente_kernel::{Caller, Outcome};
+use entente_kernel::overview::{Counts, Entry, IntentSummary, Receiver, Spend, Wait, Work};
+use entente_kernel::{Caller, Outcome, overview};
 use entente_moments as moments;
 use entente_moments::Rated;
 use entente_openintent::agents;
@@ -24,7 +23,7 @@ use super::guard::{PageResult, Visitor};
 use super::page;
 use super::shell::{Place, Shell};
 use super::words::{When, count, long};
-use crate::http::ApiState;
+use crate::ApiState;
 
 /// Maximum number of agents shown.
 const AGENTS: u32 = 200;
@@ -216,9 +215,9 @@ async fn asking(ctx: &Ctx, caller: &Caller, works: &mut [Work]) -> Outcome<i64> 
 async fn chosen(
     ctx: &Ctx,
     visitor: &Visitor,
-    intents: &[Glance],
+    intents: &[IntentSummary],
     wanted: Option<&str>,
-) -> Result<Option<Chosen>, super::guard::Turned> {
+) -> Result<Option<Chosen>, super::guard::PageError> {
     let intent = match wanted.map(str::parse) {
         None => intents.first().cloned(),
         Some(Ok(id)) => overview::intent(ctx, &visitor.caller, id).await?,
@@ -266,7 +265,7 @@ fn told_circle(circle: &[String]) -> String {
     }
 }
 
-fn intent_row(one: &Glance, chosen: Option<&Chosen>, now: Timestamp) -> IntentRow {
+fn intent_row(one: &IntentSummary, chosen: Option<&Chosen>, now: Timestamp) -> IntentRow {
     IntentRow {
         id: one.id,
         title: one.title.clone(),

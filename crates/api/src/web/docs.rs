@@ -5,9 +5,9 @@ use std::sync::Arc;
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
 use entente_domain::refusal::Refusal;
+use entente_http::error::{Problem, Reply};
 
 use super::dressed_by;
-use crate::http::error::{Problem, Reply};
 
 /// Content security policy of Swagger UI: that of the server's own pages, except that its files bring inline
 /// styles and `data:` images.

@@ -12,14 +12,15 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use entente_domain::identity::people::{check_path, form_token, is_form_token};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::HttpState;
+use entente_http::error::Problem;
 use entente_kernel::identity::authentication;
 use entente_kernel::{AppError, Caller};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::shell::{Led, Notice};
+use super::shell::{CrossSitePage, Notice};
 use super::{cookies, page, see};
-use crate::http::error::Problem;
 
 /// Characters that a text field of a page accepts (`maxlength` in templates/moment.html).
 const FIELD_LETTERS: usize = 16_000;
@@ -32,12 +33,12 @@ const FORM_BYTES: usize = 9 * FIELD_LETTERS + 4 * 1024;
 
 /// Reason why a visitor does not get the requested page.
 #[derive(Debug)]
-pub enum Turned {
+pub enum PageError {
     /// The visitor is not logged in: redirect to the login page, then back to this path.
-    Stranger(String),
+    NotLoggedIn(String),
     /// The visitor followed a link on another site, so the browser withholds the cookie: continue to this
     /// path from a page of our own.
-    Led(String),
+    CrossSite(String),
     /// The request was refused or failed.
     Refused {
         /// Status of the response.
@@ -50,30 +51,30 @@ pub enum Turned {
 }
 
 /// Result of a page handler.
-pub type PageResult = Result<HttpResponse, Turned>;
+pub type PageResult = Result<HttpResponse, PageError>;
 
-impl fmt::Display for Turned {
+impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stranger(_) => f.write_str("nobody is logged in"),
-            Self::Led(_) => f.write_str("another site has led here"),
+            Self::NotLoggedIn(_) => f.write_str("nobody is logged in"),
+            Self::CrossSite(_) => f.write_str("another site has led here"),
             Self::Refused { message, .. } => f.write_str(message),
         }
     }
 }
 
-impl From<Refusal> for Turned {
+impl From<Refusal> for PageError {
     fn from(refusal: Refusal) -> Self {
         let retry_after = refusal.retry_after_seconds;
         Self::Refused {
-            status: crate::http::error::status(refusal.code),
+            status: entente_http::error::status(refusal.code),
             message: refusal.message,
             retry_after,
         }
     }
 }
 
-impl From<AppError> for Turned {
+impl From<AppError> for PageError {
     fn from(error: AppError) -> Self {
         match error {
             AppError::Refused(refusal) => refusal.into(),
@@ -83,7 +84,7 @@ impl From<AppError> for Turned {
     }
 }
 
-impl From<Problem> for Turned {
+impl From<Problem> for PageError {
     fn from(problem: Problem) -> Self {
         let status = problem.status_code();
         let message = problem.body().message;
@@ -91,19 +92,19 @@ impl From<Problem> for Turned {
     }
 }
 
-impl ResponseError for Turned {
+impl ResponseError for PageError {
     fn status_code(&self) -> StatusCode {
         match self {
-            Self::Stranger(_) => StatusCode::SEE_OTHER,
-            Self::Led(_) => StatusCode::OK,
+            Self::NotLoggedIn(_) => StatusCode::SEE_OTHER,
+            Self::CrossSite(_) => StatusCode::OK,
             Self::Refused { status, .. } => *status,
         }
     }
 
     fn error_response(&self) -> HttpResponse {
         match self {
-            Self::Stranger(next) => see(&login_path(next)).finish(),
-            Self::Led(path) => page(StatusCode::OK, &Led::to(path)),
+            Self::NotLoggedIn(next) => see(&login_path(next)).finish(),
+            Self::CrossSite(path) => page(StatusCode::OK, &CrossSitePage::to(path)),
             Self::Refused { status, message, retry_after } => {
                 let mut response = page(*status, &Notice::of(*status, message));
                 if let Some(seconds) = retry_after {
@@ -140,10 +141,10 @@ pub struct Visitor {
     key: String,
 }
 
-type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, Turned>>>>;
+type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, PageError>>>>;
 
 impl FromRequest for Visitor {
-    type Error = Turned;
+    type Error = PageError;
     type Future = Waiting<Self>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
@@ -166,25 +167,26 @@ fn wanted(request: &HttpRequest) -> String {
 }
 
 /// Returns whether the visitor followed a link on another site, so that the strict cookie is not sent.
-fn led_here(request: &HttpRequest) -> bool {
+fn is_cross_site(request: &HttpRequest) -> bool {
     let says = |name, word| request.headers().get(name).is_some_and(|value| value == word);
     request.method().is_safe() && says("sec-fetch-site", "cross-site") && says("sec-fetch-mode", "navigate")
 }
 
-async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
-    let api = crate::http::state_of(request)?;
-    let next = || Turned::Stranger(wanted(request));
+async fn visitor(request: &HttpRequest) -> Result<Visitor, PageError> {
+    let api = entente_http::state_of::<HttpState>(request)?;
+    let next = || PageError::NotLoggedIn(wanted(request));
     let Some(key) = cookies::key(request, api) else {
-        return Err(if led_here(request) { Turned::Led(wanted(request)) } else { next() });
+        return Err(if is_cross_site(request) { PageError::CrossSite(wanted(request)) } else { next() });
     };
-    let grant = match authentication::authenticate(&api.ctx, &key, crate::http::address(request, api)).await {
+    let grant = match authentication::authenticate(&api.ctx, &key, entente_http::address(request, api)).await
+    {
         // Pages are for people; other principals use the API.
         Ok(grant) if grant.kind == PrincipalKind::Human => grant,
         Ok(_) | Err(AppError::Refused(_)) => return Err(next()),
         Err(failure) => return Err(failure.into()),
     };
-    crate::http::admit(api, &grant, request)?;
-    let open = crate::http::begin(api, &grant, request)?;
+    entente_http::admit(api, &grant, request)?;
+    let open = entente_http::begin(api, &grant, request)?;
     let caller = Caller::new(grant, None, api.ctx.now())?.within(open);
     Ok(Visitor { caller, token: form_token(&key), key })
 }
@@ -194,8 +196,8 @@ async fn visitor(request: &HttpRequest) -> Result<Visitor, Turned> {
 pub struct Form<T> {
     /// The visitor.
     pub visitor: Visitor,
-    /// Content of the form.
-    pub said: T,
+    /// Fields of the form.
+    pub fields: T,
 }
 
 #[derive(Deserialize)]
@@ -204,7 +206,7 @@ struct Token {
 }
 
 impl<T: DeserializeOwned + 'static> FromRequest for Form<T> {
-    type Error = Turned;
+    type Error = PageError;
     type Future = Waiting<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
@@ -218,7 +220,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Form<T> {
                 let message = "This form is of another login. Open the page again and repeat what you did.";
                 return Err(Refusal::new(Code::Forbidden, message).into());
             }
-            Ok(Self { visitor, said: read(&body)? })
+            Ok(Self { visitor, fields: read(&body)? })
         })
     }
 }
@@ -228,14 +230,14 @@ impl<T: DeserializeOwned + 'static> FromRequest for Form<T> {
 pub struct OpenForm<T>(pub T);
 
 impl<T: DeserializeOwned + 'static> FromRequest for OpenForm<T> {
-    type Error = Turned;
+    type Error = PageError;
     type Future = Waiting<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, mut payload) = (request.clone(), payload.take());
         Box::pin(async move {
             same_origin(&request)?;
-            let api = crate::http::state_of(&request)?;
+            let api = entente_http::state_of::<HttpState>(&request)?;
             if !cookies::private(&request, api) {
                 return Err(Refusal::new(Code::Forbidden, UNSAFE).into());
             }
@@ -250,7 +252,7 @@ pub const UNSAFE: &str = "This connection is not encrypted, so nobody logs in ov
 
 /// Requires that a page of this server sent the request: browsers state this themselves, and scripts cannot
 /// change it.
-fn same_origin(request: &HttpRequest) -> Result<(), Turned> {
+fn same_origin(request: &HttpRequest) -> Result<(), PageError> {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let own = match request.headers().get("sec-fetch-site") {
         Some(site) => site == "same-origin",
@@ -266,8 +268,8 @@ fn same_origin(request: &HttpRequest) -> Result<(), Turned> {
     Err(Refusal::new(Code::Forbidden, message).into())
 }
 
-async fn body(request: &HttpRequest, payload: &mut Payload) -> Result<String, Turned> {
-    let unreadable = |_| Turned::from(Refusal::new(Code::InvalidRequest, "The form cannot be read."));
+async fn body(request: &HttpRequest, payload: &mut Payload) -> Result<String, PageError> {
+    let unreadable = |_| PageError::from(Refusal::new(Code::InvalidRequest, "The form cannot be read."));
     let bytes = web::Bytes::from_request(request, payload).await.map_err(unreadable)?;
     if bytes.len() > FORM_BYTES {
         return Err(Refusal::new(Code::TooLarge, "The form is too long.").into());
@@ -276,7 +278,7 @@ async fn body(request: &HttpRequest, payload: &mut Payload) -> Result<String, Tu
         .map_err(|_no_text| Refusal::new(Code::InvalidRequest, "The form cannot be read.").into())
 }
 
-fn read<T: DeserializeOwned>(body: &str) -> Result<T, Turned> {
+fn read<T: DeserializeOwned>(body: &str) -> Result<T, PageError> {
     let parsed = web::Query::<T>::from_query(body).map(web::Query::into_inner);
     let refusal = |e: actix_web::error::QueryPayloadError| {
         Refusal::new(Code::InvalidRequest, format!("The form lacks something: {e}. Open the page again."))

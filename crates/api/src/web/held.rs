@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::guard::{Form, PageResult};
 use super::see;
 use super::words::When;
-use crate::http::ApiState;
+use crate::ApiState;
 
 /// Maximum number of tasks listed: one of each sender comes first, and others follow as these are decided.
 pub const SHOWN: u32 = 20;
@@ -54,7 +54,7 @@ pub async fn tasks(ctx: &Ctx, caller: &Caller) -> Outcome<Vec<Task>> {
 
 fn task(waiting: Waiting, now: Timestamp) -> Outcome<Task> {
     let Waiting { task, respondents } = waiting;
-    let said: Value = serde_json::from_str(&task.body)?;
+    let envelope: Value = serde_json::from_str(&task.body)?;
     let receipt = task.receipt;
     let note = (receipt.verified.scope == Some(Scope::Core)).then_some("only its core is signed");
     Ok(Task {
@@ -67,20 +67,20 @@ fn task(waiting: Waiting, now: Timestamp) -> Outcome<Task> {
         asked: When::new(receipt.received_at, now),
         close: receipt.deadline.is_some_and(|end| (end - now).num_seconds() < CLOSE),
         deadline: receipt.deadline.map(|end| When::new(end, now)),
-        payload: serde_json::to_string_pretty(&said["payload"])?,
+        payload: serde_json::to_string_pretty(&envelope["payload"])?,
     })
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct DecisionForm {
     id: String,
     decision: Decision,
     reason: Option<String>,
 }
 
-async fn decide(api: web::Data<ApiState>, form: Form<Said>) -> PageResult {
-    let Form { visitor, said } = form;
-    let reason = said.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
-    approvals::decide(&api.ctx.aee, &visitor.caller, &said.id, said.decision, reason).await?;
+async fn decide(api: web::Data<ApiState>, form: Form<DecisionForm>) -> PageResult {
+    let Form { visitor, fields } = form;
+    let reason = fields.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+    approvals::decide(&api.ctx.aee, &visitor.caller, &fields.id, fields.decision, reason).await?;
     Ok(see("/inbox").finish())
 }

@@ -14,11 +14,11 @@ use entente_kernel::{Caller, Outcome};
 use entente_moments as moments;
 use entente_moments::{MomentFilter, MomentView, Role};
 
-use super::guard::{PageResult, Turned, Visitor};
+use super::guard::{PageError, PageResult, Visitor};
 use super::shell::{Place, Shell};
 use super::words::When;
 use super::{held, page};
-use crate::http::ApiState;
+use crate::ApiState;
 
 /// Maximum number of waiting questions listed, most urgent first; others follow as these are decided.
 const WAITING: u32 = 100;
@@ -77,7 +77,7 @@ fn headline(shown: &MomentView) -> String {
 fn card(shown: &MomentView, now: Timestamp) -> Card {
     let moment = &shown.moment;
     let deadline = moment.expires_at.filter(|_| moment.state == MomentState::Open);
-    let lease = shown.around.job_expires_at.filter(|_| !moment.state.is_terminal());
+    let lease = shown.related.job_expires_at.filter(|_| !moment.state.is_terminal());
     Card {
         id: moment.id,
         headline: headline(shown),
@@ -224,7 +224,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, path: web::Path<String
 }
 
 /// Parses the moment id in a path.
-pub fn moment_id(text: &str) -> Result<MomentId, Turned> {
+pub fn moment_id(text: &str) -> Result<MomentId, PageError> {
     text.parse().map_err(|_no_id| Refusal::not_found("moment").into())
 }
 
@@ -248,7 +248,7 @@ fn written(
     draft: Draft,
 ) -> MomentPage {
     let card = card(&shown, now);
-    let MomentView { moment, lints, words, around, role, malformed, .. } = shown;
+    let MomentView { moment, lints, words, related, role, malformed, .. } = shown;
     let mine = role == Role::Principal;
     let open = moment.state == MomentState::Open && moment.brief.is_some();
     let deliberating = moment.state == MomentState::Deliberating;
@@ -283,7 +283,7 @@ fn written(
         answered,
         ended: moment.ended_at.map(|at| When::new(at, now)),
         end_reason: moment.end_reason.clone(),
-        job: moment.job_id.map(|id| match &around.job_status {
+        job: moment.job_id.map(|id| match &related.job_status {
             Some(status) => format!("{id} ({status})"),
             None => id.to_string(),
         }),

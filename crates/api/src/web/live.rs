@@ -1,5 +1,6 @@
-//! Streams that report when a page is out of date. They carry no content: the script reloads the page, so
-//! that access checks and rendering stay in one place.
+//! Streams of the dashboard, the inbox and a question, which report when the page is out of date. They carry
+//! no content, unlike those of the API (`http/live.rs`): the script reloads the page, so that access checks
+//! and rendering stay in one place.
 
 use std::io;
 use std::time::Duration;
@@ -9,18 +10,17 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web;
 use bytes::Bytes;
 use entente_aee::approvals;
+use entente_http::live::broken;
 use entente_kernel::wakeups::{Listener, WakeKey};
 use entente_kernel::{Caller, Outcome, StreamPermit, overview};
 use entente_moments as moments;
 use futures_util::stream;
 use tokio::time::{Instant, sleep};
 
-use super::dressed;
 use super::guard::{PageResult, Visitor};
-use super::held;
 use super::inbox::moment_id;
-use crate::http::ApiState;
-use crate::http::live::broken;
+use super::{dressed, held};
+use crate::ApiState;
 
 /// Polling interval for the dashboard, which receives no notifications.
 const LOOK: Duration = Duration::from_millis(700);

@@ -10,19 +10,19 @@ use askama::Template;
 use entente_domain::identity::authority::Basis;
 use entente_domain::identity::people::{PASSWORD_BYTES, PASSWORD_CHARS, PROGRAM, check_path};
 use entente_domain::refusal::Code;
+use entente_http::address;
 use entente_kernel::AppError;
-use entente_kernel::identity::keys;
 use entente_kernel::identity::keys::NewKey;
-use entente_kernel::identity::people::For;
-use entente_kernel::identity::{authentication, people};
+use entente_kernel::identity::people::KeyPurpose;
+use entente_kernel::identity::{authentication, keys, people};
 use entente_kernel::refused::Refused;
 use serde::Deserialize;
 
-use super::guard::{Form, OpenForm, PageResult, Turned, UNSAFE, Visitor};
+use super::guard::{Form, OpenForm, PageError, PageResult, UNSAFE, Visitor};
 use super::shell::{Place, Shell};
 use super::words::When;
 use super::{cookies, page, see};
-use crate::http::{ApiState, address};
+use crate::ApiState;
 
 /// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -164,7 +164,7 @@ struct InvitedPage {
 
 async fn invited(request: HttpRequest, api: web::Data<ApiState>, ticket: web::Path<String>) -> PageResult {
     if !cookies::private(&request, &api) {
-        return Err(Turned::Refused {
+        return Err(PageError::Refused {
             status: StatusCode::FORBIDDEN,
             message: UNSAFE.to_owned(),
             retry_after: None,
@@ -222,9 +222,9 @@ struct Wanted {
 }
 
 async fn terminal(api: web::Data<ApiState>, form: Form<Wanted>) -> PageResult {
-    let program = form.said.r#for.as_deref() == Some(PROGRAM);
-    let what = if program { For::Program } else { For::Terminal };
-    let made = people::own_key(&api.ctx, &form.visitor.caller, what).await?;
+    let program = form.fields.r#for.as_deref() == Some(PROGRAM);
+    let purpose = if program { KeyPurpose::Program } else { KeyPurpose::Terminal };
+    let made = people::own_key(&api.ctx, &form.visitor.caller, purpose).await?;
     let until = made.key.expires_at.map(|end| When::new(end, api.ctx.now()));
     let shell = Shell::of(&form.visitor, "Terminal", Place::Elsewhere);
     let key = made.secret.map(|secret| secret.0);
@@ -268,7 +268,7 @@ struct Chosen {
 }
 
 async fn choose(request: HttpRequest, api: web::Data<ApiState>, form: Form<Chosen>) -> PageResult {
-    let Chosen { current, password } = form.said;
+    let Chosen { current, password } = form.fields;
     let caller = &form.visitor.caller;
     let refused =
         |status, complaint: String| Ok(page(status, &PasswordPage::of(&form.visitor, Some(complaint))));

@@ -93,13 +93,13 @@ impl Shell {
 
 /// Intermediate page for visitors that follow a link from another site.
 #[derive(Debug, Template)]
-#[template(path = "led.html")]
-pub struct Led {
+#[template(path = "cross_site.html")]
+pub struct CrossSitePage {
     shell: Shell,
     path: String,
 }
 
-impl Led {
+impl CrossSitePage {
     /// Continues to a path of this server.
     pub fn to(path: &str) -> Self {
         Self { shell: Shell::plain("One moment"), path: path.to_owned() }

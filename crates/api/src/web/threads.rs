@@ -11,7 +11,7 @@ use super::guard::{PageResult, Visitor};
 use super::page;
 use super::shell::{Place, Shell};
 use super::words::When;
-use crate::http::ApiState;
+use crate::ApiState;
 
 /// Page size.
 const STEP: u32 = 50;

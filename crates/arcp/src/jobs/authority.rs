@@ -60,7 +60,7 @@ pub async fn authorize(
 
 async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) -> Outcome<Allowed> {
     if ask.reserve.is_none()
-        && let Some(budget) = glance(ctx, id, token, &ask).await?
+        && let Some(budget) = authorize_unlocked(ctx, id, token, &ask).await?
     {
         return Ok(Allowed { budget, reservation_id: None });
     }
@@ -83,7 +83,12 @@ async fn authorize_held(ctx: &Ctx, id: JobId, token: &str, ask: OperationAsk) ->
 }
 
 /// Checks an operation without locks; returns `None` if a refusal has to be recorded in the job.
-async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcome<Option<Budget>> {
+async fn authorize_unlocked(
+    ctx: &Ctx,
+    id: JobId,
+    token: &str,
+    ask: &OperationAsk,
+) -> Outcome<Option<Budget>> {
     let mut conn = ctx.pool.acquire().await?;
     let job = rows::load(&mut conn, &[id]).await?.pop().ok_or_else(no_job)?;
     let now = ctx.now();
@@ -92,9 +97,9 @@ async fn glance(ctx: &Ctx, id: JobId, token: &str, ask: &OperationAsk) -> Outcom
     let payers: Vec<&Budget> = counters.values().collect();
     let mut judged = may::operate(&job, &payers, &ask.capability, &ask.target, now);
     if let Some(intent) = job.intent_id.filter(|_| judged.is_ok()) {
-        let purses = cost_limits::load(&mut conn, &[intent]).await?;
+        let cost_limits = cost_limits::load(&mut conn, &[intent]).await?;
         let unit = (ask.capability == BUDGET).then_some(ask.target.as_str());
-        judged = purses.get(&intent).map_or(Ok(()), |purse| purse.require_left(unit));
+        judged = cost_limits.get(&intent).map_or(Ok(()), |cost_limit| cost_limit.require_left(unit));
     }
     match judged {
         Ok(()) => Ok(Some(counters.get(&id).cloned().unwrap_or_default())),

@@ -15,7 +15,7 @@ use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::wakeups::WakeKey;
-use entente_kernel::{Caller, Outcome};
+use entente_kernel::{AppError, Caller, Outcome};
 use futures_util::future::select_all;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -373,9 +373,18 @@ pub async fn leave(ctx: &Ctx, caller: &Caller, worker: WorkerId) -> Outcome<()> 
 
 async fn give_back<T>(ctx: &Ctx, id: JobId, judge: impl FnOnce(&mut JobChange) -> Outcome<T>) -> Outcome<T> {
     let (tx, mut locked) = LockedJobs::begin(ctx, id).await?;
-    let mut change = locked.change(id)?;
-    let done = judge(&mut change)?;
-    locked.apply(change);
-    locked.conclude(ctx, tx).await?;
-    Ok(done)
+    let change = locked.change(id).map_err(AppError::from);
+    match change.and_then(|mut change| Ok((judge(&mut change)?, change))) {
+        Ok((done, change)) => {
+            locked.apply(change);
+            locked.conclude(ctx, tx).await?;
+            Ok(done)
+        }
+        Err(refusal) => {
+            // A dropped transaction ends some time after the answer, and claims skip locked jobs: the claim that
+            // follows this answer would miss a waiting job.
+            tx.rollback().await?;
+            Err(refusal)
+        }
+    }
 }

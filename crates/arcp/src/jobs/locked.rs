@@ -43,7 +43,7 @@ pub(super) struct LockedJobs {
     /// Open reservations by job.
     reserved: BTreeMap<JobId, Vec<Reservation>>,
     /// Spending limits of those intents that have one.
-    purses: BTreeMap<IntentId, CostLimit>,
+    cost_limits: BTreeMap<IntentId, CostLimit>,
     /// Costs to record on the intents.
     bills: Bills,
     pub logs: BTreeMap<IntentId, IntentLog>,
@@ -88,9 +88,9 @@ impl LockedJobs {
         payers.sort_unstable();
         payers.dedup();
         let budgets = budgets::lock(conn, &payers).await?;
-        let purses = cost_limits::load(conn, intents).await?;
+        let cost_limits = cost_limits::load(conn, intents).await?;
         let counts = |job: &&Job| {
-            !job.payers.is_empty() || job.intent_id.is_some_and(|intent| purses.contains_key(&intent))
+            !job.payers.is_empty() || job.intent_id.is_some_and(|intent| cost_limits.contains_key(&intent))
         };
         let spending: Vec<JobId> = jobs.values().filter(counts).map(|job| job.id).collect();
         let mut reserved: BTreeMap<JobId, Vec<Reservation>> = BTreeMap::new();
@@ -103,7 +103,7 @@ impl LockedJobs {
             counters,
             budgets,
             reserved,
-            purses,
+            cost_limits,
             bills: Bills::new(),
             logs,
             touched: BTreeSet::new(),
@@ -153,7 +153,7 @@ impl LockedJobs {
             counter: self.counters.get(&job.session_id).filter(|_| job.counted).copied(),
             budgets: job.payers.iter().filter_map(counted).collect(),
             reserved: self.reserved.get(&id).cloned().unwrap_or_default(),
-            purse: job.intent_id.and_then(|intent| self.purses.get(&intent)).cloned(),
+            cost_limit: job.intent_id.and_then(|intent| self.cost_limits.get(&intent)).cloned(),
             bills: Budget::default(),
             touched: false,
             numbered: false,
@@ -182,8 +182,8 @@ impl LockedJobs {
         if let Some(counter) = change.counter {
             self.counters.insert(job.session_id, counter);
         }
-        if let Some((intent, purse)) = job.intent_id.zip(change.purse) {
-            self.purses.insert(intent, purse);
+        if let Some((intent, cost_limit)) = job.intent_id.zip(change.cost_limit) {
+            self.cost_limits.insert(intent, cost_limit);
         }
         self.add_bills(&job, change.bills);
         self.budgets.extend(change.budgets);

@@ -76,7 +76,7 @@ pub async fn everything(
 ///
 /// # Errors
 /// The database query fails.
-pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+pub async fn poll_pending(ctx: &Ctx) -> Outcome<()> {
     let wakeups = ctx.feed.wakeups();
     let awaited = wakeups.awaited();
     if !awaited.is_empty() {

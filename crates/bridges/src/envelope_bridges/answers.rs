@@ -8,7 +8,7 @@ use entente_aee::policy::snapshot::PolicySnapshot;
 use entente_aee::{acceptance, envelopes, ingest};
 use entente_arcp::jobs;
 use entente_arcp::jobs::Stored;
-use entente_domain::aee::envelopes::letters::Letter;
+use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
 use entente_domain::aee::envelopes::receipt::{Verified, Voucher};
 use entente_domain::aee::envelopes::{Envelope, EnvelopeType, read};
 use entente_domain::bridges::{self as domain, Jobs};
@@ -51,7 +51,7 @@ async fn tell(run: &BridgeRun<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
     // A task that is no longer stored has no sender to report to.
     if let Some(task) = envelopes::load(&mut tx, source).await? {
         for event in &events {
-            let Some((source, prepared)) = letter(run, bridge, &task, &open, event)? else { continue };
+            let Some((source, prepared)) = prepare_event(run, bridge, &task, &open, event)? else { continue };
             prepared_envelopes.extend(admitted(run, &book, Source::Event(&source), prepared, &mut tx).await?);
         }
     }
@@ -67,7 +67,7 @@ async fn tell(run: &BridgeRun<'_>, bridge: &Jobs, source: &str) -> Outcome<()> {
 }
 
 /// Builds the envelope for an event, if it has one, with the name of its source.
-fn letter(
+fn prepare_event(
     run: &BridgeRun<'_>,
     bridge: &Jobs,
     task: &StoredEnvelope,
@@ -138,7 +138,7 @@ pub(super) fn prepared(
     let Answer { kind, payload, source, at, job } = answer;
     let id = domain::envelope_id(&run.kept.salt, source, at);
     let gateway = task.sender == run.ctx.aee.state.settings.entity;
-    let letter = Letter {
+    let draft = EnvelopeDraft {
         kind,
         sender: &bridge.entity,
         recipient: &task.sender,
@@ -153,7 +153,7 @@ pub(super) fn prepared(
     };
     let of = json!({ "bridge": run.kept.name, "job_id": job });
     let instead = domain::omitted("job_id", job.unwrap_or_default());
-    let written = written(&letter, &id, at, &of, instead)?;
+    let written = written(&draft, &id, at, &of, instead)?;
     let principal = Some(run.kept.created_by.clone());
     Ok(PreparedEnvelope { principal, verified: Verified::by(Voucher::Token), ..written })
 }
@@ -163,24 +163,24 @@ pub(super) fn prepared(
 ///
 /// The source is stored in a member of this server's own, which others ignore (AEE §6.7).
 pub(super) fn written(
-    letter: &Letter<'_>,
+    draft: &EnvelopeDraft<'_>,
     id: &str,
     at: Timestamp,
     of: &Value,
     instead: Value,
 ) -> Outcome<PreparedEnvelope> {
-    let write = |letter: Letter<'_>| -> Result<Envelope, Refusal> {
-        let mut envelope = letter.write_as(id.to_owned(), at)?;
+    let write = |draft: EnvelopeDraft<'_>| -> Result<Envelope, Refusal> {
+        let mut envelope = draft.write_as(id.to_owned(), at)?;
         envelope.members.insert("entente".to_owned(), of.clone());
         Ok(envelope)
     };
-    if let Ok(envelope) = write(letter.clone()) {
+    if let Ok(envelope) = write(draft.clone()) {
         let whole = PreparedEnvelope::own(envelope)?;
         if read(whole.body.as_bytes()).is_ok() {
             return Ok(whole);
         }
     }
-    PreparedEnvelope::own(write(Letter { payload: instead, ..letter.clone() })?)
+    PreparedEnvelope::own(write(EnvelopeDraft { payload: instead, ..draft.clone() })?)
 }
 
 /// Returns the task's trace with a span derived from the answer's id, so that writing the answer again gives

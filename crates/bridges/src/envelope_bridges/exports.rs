@@ -8,7 +8,7 @@ use entente_aee::mailboxes::Known;
 use entente_aee::policy::snapshot;
 use entente_aee::policy::snapshot::PolicySnapshot;
 use entente_aee::{exchanges, ingest};
-use entente_domain::aee::envelopes::letters::Letter;
+use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority};
 use entente_domain::bridges::{self as domain, Export};
@@ -133,7 +133,7 @@ fn prepared(
     // A request and its responses form one thread; other messages belong to the channel's thread.
     let thread = asked.map_or_else(|| message.channel_id.to_string(), |request| request.to_string());
     let payload: Value = from_str(message.payload.as_str())?;
-    let letter = Letter {
+    let draft = EnvelopeDraft {
         kind,
         sender: &message.sender,
         recipient: &export.to,
@@ -146,7 +146,7 @@ fn prepared(
     };
     let instead = domain::omitted("message_id", &message.id.to_string());
     let of = json!({ "bridge": run.kept.name, "channel_id": message.channel_id, "message_id": message.id });
-    let prepared = written(&letter, &id, message.created_at, &of, instead)?;
+    let prepared = written(&draft, &id, message.created_at, &of, instead)?;
     let deadline = message.expires_at.filter(|_| kind == EnvelopeType::Task);
     Ok(PreparedEnvelope { deadline, ..prepared })
 }

@@ -12,7 +12,7 @@ use entente_aee::{exchanges, ingest, mailboxes};
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, Origin};
 use entente_domain::aee::envelopes::EnvelopeType;
-use entente_domain::aee::envelopes::letters::failure;
+use entente_domain::aee::envelopes::drafts::failure;
 use entente_domain::aee::envelopes::pairing::PairStatus;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::Submit;
@@ -34,8 +34,8 @@ pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
     let from = run.kept.place.number;
     let found = finds::items(&mut conn, &bridge.entity, from, i64::from(STRETCH)).await?;
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
-    let letters = envelopes::load_all(&mut conn, &ids).await?;
-    let made = rows::of_bridges(&mut conn, &letters).await?;
+    let envelopes = envelopes::load_all(&mut conn, &ids).await?;
+    let made = rows::of_bridges(&mut conn, &envelopes).await?;
     let waiting = exchanges::of(&mut conn, &ids).await?;
     drop(conn);
     let now = run.ctx.now();
@@ -45,14 +45,14 @@ pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
         })
     };
     for one in &found {
-        let letter = letters.get(&one.envelope_id).filter(|letter| {
-            letter.kind == EnvelopeType::Task
-                && bridge.takes(&letter.purpose)
+        let envelope = envelopes.get(&one.envelope_id).filter(|envelope| {
+            envelope.kind == EnvelopeType::Task
+                && bridge.takes(&envelope.purpose)
                 && !one.taken
-                && !made.contains(&letter.id)
-                && waits(&letter.id)
+                && !made.contains(&envelope.id)
+                && waits(&envelope.id)
         });
-        match letter {
+        match envelope {
             Some(task) => begin_one(run, bridge, one, task).await?,
             None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &one.place).await?,
         }
@@ -89,7 +89,7 @@ fn passing(refusal: &Refusal) -> bool {
 /// Returns the bridge's caller, with the task's trace.
 fn on_behalf(run: &BridgeRun<'_>, task: &StoredEnvelope) -> Caller {
     let noted =
-        entente_domain::aee::envelopes::read(task.body.as_bytes()).ok().and_then(|letter| letter.trace);
+        entente_domain::aee::envelopes::read(task.body.as_bytes()).ok().and_then(|envelope| envelope.trace);
     let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*run.ctx.chance));
     run.caller.clone().traced(trace)
 }
@@ -105,7 +105,7 @@ async fn note(
     let ctx = run.ctx;
     let mut tx = ctx.pool.begin().await?;
     let (target, now) = (job.to_string(), ctx.now());
-    let (bridge_name, source) = (&run.kept.name, Source::Letter(&task.id));
+    let (bridge_name, source) = (&run.kept.name, Source::Envelope(&task.id));
     let carried = Carried { bridge: bridge_name, source, target: &target, at: now, job: Some(job) };
     rows::carried(&mut tx, &carried).await?;
     mailboxes::take_out(&mut tx, &bridge.entity, at.place.number, now).await?;
@@ -133,7 +133,7 @@ async fn refuse(
     let book = snapshot::latest(&ctx.aee).await?;
     let mut tx = ctx.pool.begin().await?;
     // Recorded under the task's id, so that the task is not turned into a job later.
-    let answer = admitted(run, &book, Source::Letter(&task.id), answer, &mut tx).await?;
+    let answer = admitted(run, &book, Source::Envelope(&task.id), answer, &mut tx).await?;
     // Locks both mailboxes at once, in the global order: the answer's recipient, and this one.
     let own = [bridge.entity.as_str()];
     let mut known = Known::default();

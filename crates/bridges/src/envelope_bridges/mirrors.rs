@@ -32,27 +32,32 @@ pub(super) async fn show(run: &BridgeRun<'_>, mirror: &Mirror) -> Outcome<u64> {
         (None, None) => Vec::new(),
     };
     let ids: Vec<&str> = found.iter().map(|one| one.envelope_id.as_str()).collect();
-    let letters = envelopes::load_all(&mut conn, &ids).await?;
-    let made = rows::of_bridges(&mut conn, &letters).await?;
+    let envelopes = envelopes::load_all(&mut conn, &ids).await?;
+    let made = rows::of_bridges(&mut conn, &envelopes).await?;
     drop(conn);
     for one in &found {
-        let letter = letters.get(&one.envelope_id).filter(|letter| !made.contains(&letter.id));
-        match letter {
-            Some(letter) => show_one(run, mirror, one, letter).await?,
+        let envelope = envelopes.get(&one.envelope_id).filter(|envelope| !made.contains(&envelope.id));
+        match envelope {
+            Some(envelope) => show_one(run, mirror, one, envelope).await?,
             None => rows::advance(&mut *run.ctx.pool.acquire().await?, run.kept, &one.place).await?,
         }
     }
     Ok(found.len() as u64)
 }
 
-async fn show_one(run: &BridgeRun<'_>, mirror: &Mirror, at: &Found, letter: &StoredEnvelope) -> Outcome<()> {
+async fn show_one(
+    run: &BridgeRun<'_>,
+    mirror: &Mirror,
+    at: &Found,
+    envelope: &StoredEnvelope,
+) -> Outcome<()> {
     let ctx = run.ctx;
-    let key = domain::key(&run.kept.name, &letter.id);
-    let once = Idempotency::new(&key, "mirror", letter.id.as_bytes())?;
+    let key = domain::key(&run.kept.name, &envelope.id);
+    let once = Idempotency::new(&key, "mirror", envelope.id.as_bytes())?;
     let command = Command {
         channel_id: mirror.channel_id,
         intent_id: home(ctx, mirror.channel_id).await?,
-        draft: draft(run.kept, letter)?,
+        draft: draft(run.kept, envelope)?,
         principal: run.caller.principal().to_owned(),
         once: Some(once),
         objection: None,
@@ -67,7 +72,7 @@ async fn show_one(run: &BridgeRun<'_>, mirror: &Mirror, at: &Found, letter: &Sto
         Err(failure) => return Err(failure),
     };
     let mut tx = ctx.pool.begin().await?;
-    let (bridge, source, at_time) = (&run.kept.name, Source::Letter(&letter.id), ctx.now());
+    let (bridge, source, at_time) = (&run.kept.name, Source::Envelope(&envelope.id), ctx.now());
     rows::carried(&mut tx, &Carried { bridge, source, target: &target, at: at_time, job: None }).await?;
     rows::advance(&mut tx, run.kept, &at.place).await?;
     tx.commit().await?;
@@ -82,12 +87,12 @@ fn of_the_letter(refusal: &Refusal) -> bool {
     )
 }
 
-fn draft(bridge: &Bridge, letter: &StoredEnvelope) -> Outcome<Draft> {
-    let whole = domain::mirrored(&letter.body)?;
+fn draft(bridge: &Bridge, envelope: &StoredEnvelope) -> Outcome<Draft> {
+    let whole = domain::mirrored(&envelope.body)?;
     let fits = whole.as_str().len() <= PAYLOAD_BYTES && scan(whole.as_str().as_bytes()).is_ok();
     let payload =
-        if fits { whole } else { Payload::stored(domain::omitted("envelope_id", &letter.id).to_string())? };
-    let metadata = json!({ "bridge": bridge.name, "envelope_id": letter.id }).to_string();
+        if fits { whole } else { Payload::stored(domain::omitted("envelope_id", &envelope.id).to_string())? };
+    let metadata = json!({ "bridge": bridge.name, "envelope_id": envelope.id }).to_string();
     debug_assert!(metadata.len() <= METADATA_BYTES, "a name and an id");
     Ok(Draft {
         sender: bridge.agent.clone(),

@@ -88,14 +88,18 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<
 
 /// The source of a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Whence<'a> {
+pub(super) struct BridgeSource<'a> {
     pub entity: Option<&'a str>,
     pub bus: Option<&'a str>,
     pub channel: Option<ChannelId>,
 }
 
 /// Inserts or updates a bridge.
-pub(super) async fn put(conn: &mut PgConnection, kept: &BridgeRecord, from: &Whence<'_>) -> Outcome<()> {
+pub(super) async fn put(
+    conn: &mut PgConnection,
+    kept: &BridgeRecord,
+    source: &BridgeSource<'_>,
+) -> Outcome<()> {
     sqlx::query!(
         "-- aee_bridges::put
          INSERT INTO aee_bridges (name, bridge, created_by, created_at, key_id, agent, entity, bus, channel_id, place,
@@ -111,9 +115,9 @@ pub(super) async fn put(conn: &mut PgConnection, kept: &BridgeRecord, from: &Whe
         kept.created_at,
         kept.key_id.uuid(),
         kept.agent,
-        from.entity,
-        from.bus,
-        from.channel.map(ChannelId::uuid),
+        source.entity,
+        source.bus,
+        source.channel.map(ChannelId::uuid),
         kept.place.number,
         kept.place.id,
         kept.salt
@@ -179,7 +183,7 @@ pub(super) async fn say(conn: &mut PgConnection, name: &str, problem: Option<&st
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     /// An envelope.
-    Letter(&'a str),
+    Envelope(&'a str),
     /// An event of a job.
     Event(&'a str),
     /// A message.
@@ -191,7 +195,7 @@ pub(super) enum Source<'a> {
 impl<'a> Source<'a> {
     fn parts(self) -> (&'static str, &'a str) {
         match self {
-            Self::Letter(id) => ("letter", id),
+            Self::Envelope(id) => ("letter", id),
             Self::Event(id) => ("event", id),
             Self::Message(id) => ("message", id),
             Self::Made(id) => ("made", id),
@@ -250,15 +254,15 @@ pub(super) async fn made(conn: &mut PgConnection, targets: &[&str]) -> Outcome<V
 /// Returns those of these envelopes that bridges made, or that replace one that a bridge made.
 pub(super) async fn of_bridges(
     conn: &mut PgConnection,
-    letters: &HashMap<String, envelopes::StoredEnvelope>,
+    envelopes: &HashMap<String, envelopes::StoredEnvelope>,
 ) -> Outcome<HashSet<String>> {
-    let origins = letters.values().filter_map(|letter| letter.original_id.as_deref());
-    let asked: Vec<&str> = letters.keys().map(String::as_str).chain(origins).collect();
+    let origins = envelopes.values().filter_map(|envelope| envelope.original_id.as_deref());
+    let asked: Vec<&str> = envelopes.keys().map(String::as_str).chain(origins).collect();
     let made: HashSet<String> = made(conn, &asked).await?.into_iter().collect();
-    let is_made = |letter: &&envelopes::StoredEnvelope| {
-        made.contains(&letter.id) || letter.original_id.as_ref().is_some_and(|of| made.contains(of))
+    let is_made = |envelope: &&envelopes::StoredEnvelope| {
+        made.contains(&envelope.id) || envelope.original_id.as_ref().is_some_and(|of| made.contains(of))
     };
-    Ok(letters.values().filter(is_made).map(|letter| letter.id.clone()).collect())
+    Ok(envelopes.values().filter(is_made).map(|envelope| envelope.id.clone()).collect())
 }
 
 /// A task that became a job whose end was not reported yet; `told` is the last reported event.

@@ -26,7 +26,7 @@ use crate::Ctx;
 
 /// An answer to a question.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct Answer {
     /// Id of the question.
     pub suspension_id: String,
     /// The answer.
@@ -61,12 +61,12 @@ pub async fn respond(
     ctx: &Ctx,
     caller: &Caller,
     intent_id: IntentId,
-    said: Said,
+    answer: Answer,
     once: Option<&Idempotency>,
 ) -> Outcome<Responded> {
     caller.require(Scope::MomentsWrite)?;
     let mut conn = ctx.pool.acquire().await?;
-    let found = rows::load(&mut conn, intent_id, &said.suspension_id).await?;
+    let found = rows::load(&mut conn, intent_id, &answer.suspension_id).await?;
     let moment = match found.as_ref().and_then(|one| one.moment_id) {
         Some(id) => moments::load(&mut conn, id).await?,
         None => None,
@@ -93,7 +93,7 @@ pub async fn respond(
     if idempotency::find::<String>(&mut work.tx, caller, once).await?.is_some()
         || one.state_at(work.now) != SuspensionState::Open
     {
-        return again(&mut work.tx, caller, one, &said, work.now).await;
+        return again(&mut work.tx, caller, one, &answer, work.now).await;
     }
     let intent = intents::load(&mut work.tx, intent_id).await?.ok_or_else(|| not_found("intent"))?;
     let asked = ends::asked(&intent)?;
@@ -105,25 +105,25 @@ pub async fn respond(
     if let Some(mut kept) = open {
         // First check the right to answer, then the answer.
         kept.moment.may_decide(&moments::decider(caller), work.now)?;
-        let resolution = asked.accept(&said.value)?;
-        let Said { value, metadata, digest, .. } = said.clone();
+        let resolution = asked.accept(&answer.value)?;
+        let Answer { value, metadata, digest, .. } = answer.clone();
         work.given = Some(Given { value, metadata });
         moments::answer(&ctx.moments, caller, &mut work, &mut kept, digest.as_deref(), resolution).await?;
     } else {
         require_admin(ctx, &mut work, caller, &one).await?;
-        asked.accept(&said.value)?;
-        let Said { value, metadata, .. } = said.clone();
+        asked.accept(&answer.value)?;
+        let Answer { value, metadata, .. } = answer.clone();
         let (by, authority) = (caller.agent.clone(), caller.authority().cloned());
         let end = End::Responded { value, by, metadata, authority };
         let (tx, log) = work.parts(intent_id)?;
         ends::end(tx, &ctx.openintent, log, &intent, &one, end, &caller.agent).await?;
     }
-    let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
+    let choice = asked.chosen(&answer.value).map(|one| (one.label.clone(), one.description.clone()));
     idempotency::keep(&mut work.tx, caller, once, &one.id, work.now).await?;
     let suspension = rows::load(&mut work.tx, intent_id, &one.id).await?.ok_or_else(no_question)?;
     let at = suspension.ended_at.unwrap_or(work.now);
     work.conclude(&ctx.moments).await?;
-    Ok(Responded { suspension, value: said.value, choice, at })
+    Ok(Responded { suspension, value: answer.value, choice, at })
 }
 
 fn no_question() -> Refusal {
@@ -136,13 +136,13 @@ async fn again(
     conn: &mut PgConnection,
     caller: &Caller,
     one: Suspension,
-    said: &Said,
+    answer: &Answer,
     now: Timestamp,
 ) -> Outcome<Responded> {
     let intent = intents::load(conn, one.intent_id).await?.ok_or_else(|| not_found("intent"))?;
     let record = ends::record(&intent, &one.id).unwrap_or_default();
     let mine =
-        one.responded_by.as_deref() == Some(&caller.agent) && record.get("response") == Some(&said.value);
+        one.responded_by.as_deref() == Some(&caller.agent) && record.get("response") == Some(&answer.value);
     if one.state != SuspensionState::Responded || !mine {
         let message = format!(
             "This question takes no answer any more: it is {}. Look at `_suspension` in the intent's state.",
@@ -151,9 +151,9 @@ async fn again(
         return Err(Refusal::new(Code::InvalidTransition, message).into());
     }
     let asked = ends::asked(&intent)?;
-    let choice = asked.chosen(&said.value).map(|one| (one.label.clone(), one.description.clone()));
+    let choice = asked.chosen(&answer.value).map(|one| (one.label.clone(), one.description.clone()));
     let at = one.ended_at.unwrap_or(now);
-    Ok(Responded { suspension: one, value: said.value.clone(), choice, at })
+    Ok(Responded { suspension: one, value: answer.value.clone(), choice, at })
 }
 
 /// Returns whether the caller is the person that the operator named for questions without an addressee.

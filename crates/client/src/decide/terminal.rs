@@ -24,9 +24,9 @@ pub(super) fn say(line: &str) -> Done {
 }
 
 /// Guard that disables echo until it is dropped.
-struct Unseen(Termios);
+struct EchoOff(Termios);
 
-impl Unseen {
+impl EchoOff {
     fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut hidden = before.clone();
@@ -37,7 +37,7 @@ impl Unseen {
     }
 }
 
-impl Drop for Unseen {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Err(e) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
             eprintln!("entente: the terminal still hides what you type ({e}); enter `stty echo`");
@@ -95,7 +95,7 @@ impl Terminal {
     /// Reads a line without echo; `None` when it is empty.
     pub(super) async fn secret(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
         self.forget()?;
-        let unseen = Unseen::begin()?;
+        let unseen = EchoOff::begin()?;
         self.prompt(prompt)?;
         let line = self.line().await?;
         drop(unseen);

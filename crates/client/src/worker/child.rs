@@ -25,7 +25,7 @@ use crate::remote::Api;
 
 /// Settings for running commands.
 #[derive(Debug, Clone)]
-pub(super) struct Manner {
+pub(super) struct CommandSettings {
     /// The command, for `sh -c`.
     pub(super) exec: String,
     /// Whether standard input closes after the input, for commands that read it to the end.
@@ -37,7 +37,7 @@ pub(super) struct Manner {
 /// Runs a job's command to its end, and reports to the server.
 pub(super) async fn run(
     api: &Api,
-    manner: &Manner,
+    settings: &CommandSettings,
     job: &Claimed,
     stop: &watch::Sender<Option<Stop>>,
 ) -> Fate {
@@ -46,8 +46,8 @@ pub(super) async fn run(
     let on_cancel = || super::stop(stop, Stop::Cancelled);
     let reporter = Reporter { api, job, on_cancel: &on_cancel };
     let told = CancellationToken::new();
-    let mut running = match spawn(manner, job) {
-        Ok(child) => Running::new(child, job, manner, told.clone(), stop.subscribe()),
+    let mut running = match spawn(settings, job) {
+        Ok(child) => Running::new(child, job, settings, told.clone(), stop.subscribe()),
         Err(e) => {
             let message = format!("the command could not be started: {e}");
             let end = End::Error(Failed::with("INTERNAL_ERROR", message));
@@ -96,10 +96,10 @@ impl Drop for Guard {
 
 /// Starts the command outside of the terminal's process group, so that Ctrl-C does not reach it, and with the
 /// job's data in its environment.
-fn spawn(manner: &Manner, job: &Claimed) -> std::io::Result<Child> {
+fn spawn(settings: &CommandSettings, job: &Claimed) -> std::io::Result<Child> {
     let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or("null", |raw| raw.get()).to_owned();
     let mut command = Command::new("sh");
-    command.arg("-c").arg(&manner.exec).process_group(0).kill_on_drop(true);
+    command.arg("-c").arg(&settings.exec).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // The worker's API key must not reach the command: it could claim and end jobs.
     command.env_remove("ENTENTE_API_KEY");
@@ -136,7 +136,7 @@ struct Running<'a> {
     child: Child,
     group: Option<Pid>,
     job: &'a Claimed,
-    manner: &'a Manner,
+    settings: &'a CommandSettings,
     seen: Seen,
     /// Cancelled when the server knows the outcome of the job.
     told: CancellationToken,
@@ -149,13 +149,13 @@ impl<'a> Running<'a> {
     fn new(
         child: Child,
         job: &'a Claimed,
-        manner: &'a Manner,
+        settings: &'a CommandSettings,
         told: CancellationToken,
         stop: watch::Receiver<Option<Stop>>,
     ) -> Self {
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let exited = CancellationToken::new();
-        Self { child, group, job, manner, seen: Seen::default(), told, exited, stop }
+        Self { child, group, job, settings, seen: Seen::default(), told, exited, stop }
     }
 
     /// Feeds the command, reads its output, waits for it, and reports its end.
@@ -163,9 +163,9 @@ impl<'a> Running<'a> {
         let (stdin, stdout, stderr) =
             (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
         let listener = Listener { job: self.job, seen: &self.seen, exited: &self.exited, items: &items };
-        let feeds = feed(stdin, self.job, self.manner.filter, answers, &self.exited);
+        let feeds = feed(stdin, self.job, self.settings.filter, answers, &self.exited);
         let waits =
-            wait(&mut self.child, self.group, self.manner.grace, &self.told, &mut self.stop, &self.exited);
+            wait(&mut self.child, self.group, self.settings.grace, &self.told, &mut self.stop, &self.exited);
         let (status, (), out, err) =
             tokio::join!(waits, feeds, listener.output(stdout), listener.complaints(stderr));
         if out || err {

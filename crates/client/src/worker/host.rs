@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::child::{self, Manner};
+use super::child::{self, CommandSettings};
 use super::reports::{CALL, Fate, Pauses, insist, passes};
 use super::{Claimed, Stop};
 use crate::Done;
@@ -71,7 +71,7 @@ pub(super) struct Host {
     pub(super) name: String,
     pub(super) agents: Vec<String>,
     pub(super) slots: usize,
-    pub(super) manner: Manner,
+    pub(super) settings: CommandSettings,
     pub(super) drain: Duration,
     /// The worker's id on the server.
     id: RefCell<String>,
@@ -90,7 +90,7 @@ impl Host {
         name: String,
         agents: Vec<String>,
         slots: usize,
-        manner: Manner,
+        settings: CommandSettings,
         drain: Duration,
     ) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Host {
             name,
             agents,
             slots,
-            manner,
+            settings,
             drain,
             id: RefCell::default(),
             interval: RefCell::new(Duration::from_secs(10)),
@@ -186,7 +186,7 @@ impl Host {
         for held in self.held.borrow().values() {
             super::stop(&held.stop, Stop::Drained);
         }
-        let limit = self.manner.grace + FAREWELL;
+        let limit = self.settings.grace + FAREWELL;
         let _late = timeout(limit, async { while jobs.next().await.is_some() {} }).await;
     }
 
@@ -225,7 +225,7 @@ impl Host {
             super::stop(&before.stop, Stop::Lost);
         }
         say(&format!("{} begins: {}, attempt {}", job.job_id, job.agent, job.attempt));
-        let fate = child::run(&self.api, &self.manner, &job, &stop).await;
+        let fate = child::run(&self.api, &self.settings, &job, &stop).await;
         let mut all = self.held.borrow_mut();
         // The same job may have been claimed again meanwhile.
         if all.get(&job.job_id).is_some_and(|held| held.claim_token == job.claim_token) {

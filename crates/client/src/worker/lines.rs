@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 /// Meaning of a line.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum Line {
     /// An event: `{"kind": …, "body": {…}}`, with an optional time `ts`.
     Event { kind: String, ts: Option<String>, body: Box<RawValue> },
     /// The job is done: `{"result": …}`, with an optional `summary`.
@@ -44,12 +44,12 @@ impl Failed {
 }
 
 /// Parses a line; numbers and the order of members keep their notation.
-pub(super) fn read(line: &str) -> Said {
-    let Ok(raw) = serde_json::from_str::<Box<RawValue>>(line) else { return Said::Text };
-    object(&raw).unwrap_or(Said::Value(raw))
+pub(super) fn read(line: &str) -> Line {
+    let Ok(raw) = serde_json::from_str::<Box<RawValue>>(line) else { return Line::Text };
+    object(&raw).unwrap_or(Line::Value(raw))
 }
 
-fn object(raw: &RawValue) -> Option<Said> {
+fn object(raw: &RawValue) -> Option<Line> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).ok()?;
     let text = |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
     let value = |name: &str| members.get(name).and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
@@ -57,17 +57,17 @@ fn object(raw: &RawValue) -> Option<Said> {
     if let (Some(kind), Some(body)) = (text("kind"), members.get("body"))
         && body.get().starts_with('{')
     {
-        return Some(Said::Event { kind, ts: text("ts"), body: (*body).to_owned() });
+        return Some(Line::Event { kind, ts: text("ts"), body: (*body).to_owned() });
     }
     if let Some(result) = members.get("result")
         && only(&["result", "summary"])
     {
-        return Some(Said::Result { result: (*result).to_owned(), summary: text("summary") });
+        return Some(Line::Result { result: (*result).to_owned(), summary: text("summary") });
     }
     if only(&["error"]) {
         return match value("error")? {
-            Value::String(message) => Some(Said::Error(Failed { message, ..Failed::default() })),
-            error @ Value::Object(_) => Some(Said::Error(Failed {
+            Value::String(message) => Some(Line::Error(Failed { message, ..Failed::default() })),
+            error @ Value::Object(_) => Some(Line::Error(Failed {
                 code: error["code"].as_str().map(str::to_owned),
                 message: error["message"].as_str().unwrap_or_default().to_owned(),
                 retryable: error["retryable"].as_bool(),
@@ -77,7 +77,7 @@ fn object(raw: &RawValue) -> Option<Said> {
         };
     }
     if only(&["authorize"]) {
-        return value("authorize").filter(Value::is_object).map(Said::Authorize);
+        return value("authorize").filter(Value::is_object).map(Line::Authorize);
     }
     None
 }
@@ -105,24 +105,24 @@ mod tests {
     fn lines_are_what_they_look_like() {
         let event = read(r#"{"kind":"metric","body":{"name":"cost.x","value":0.10,"unit":"USD"}}"#);
         assert!(
-            matches!(event, Said::Event { kind, body, .. } if kind == "metric" && body.get().contains("0.10"))
+            matches!(event, Line::Event { kind, body, .. } if kind == "metric" && body.get().contains("0.10"))
         );
-        assert!(matches!(read(r#"{"kind":"metric"}"#), Said::Value(_)));
-        assert!(matches!(read(r#"{"kind":"metric","body":3}"#), Said::Value(_)));
-        assert!(matches!(read(r#"{"result":null}"#), Said::Result { result, .. } if result.get() == "null"));
-        assert!(matches!(read(r#"{"result":1,"other":2}"#), Said::Value(_)));
+        assert!(matches!(read(r#"{"kind":"metric"}"#), Line::Value(_)));
+        assert!(matches!(read(r#"{"kind":"metric","body":3}"#), Line::Value(_)));
+        assert!(matches!(read(r#"{"result":null}"#), Line::Result { result, .. } if result.get() == "null"));
+        assert!(matches!(read(r#"{"result":1,"other":2}"#), Line::Value(_)));
         assert!(
-            matches!(read(r#"{"error":"no"}"#), Said::Error(Failed { code: None, message, .. }) if message == "no")
+            matches!(read(r#"{"error":"no"}"#), Line::Error(Failed { code: None, message, .. }) if message == "no")
         );
         assert!(
-            matches!(read(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Said::Error(Failed { code: Some(c), .. }) if c == "TIMEOUT")
+            matches!(read(r#"{"error":{"code":"TIMEOUT","message":"m"}}"#), Line::Error(Failed { code: Some(c), .. }) if c == "TIMEOUT")
         );
-        assert!(matches!(read(r#"{"error":3}"#), Said::Value(_)));
-        assert!(matches!(read(r#"{"authorize":{"capability":"tool.call"}}"#), Said::Authorize(_)));
-        assert!(matches!(read("{}"), Said::Value(_)));
-        assert!(matches!(read("17"), Said::Value(_)));
-        assert!(matches!(read("hello"), Said::Text));
-        assert!(matches!(read("{"), Said::Text));
+        assert!(matches!(read(r#"{"error":3}"#), Line::Value(_)));
+        assert!(matches!(read(r#"{"authorize":{"capability":"tool.call"}}"#), Line::Authorize(_)));
+        assert!(matches!(read("{}"), Line::Value(_)));
+        assert!(matches!(read("17"), Line::Value(_)));
+        assert!(matches!(read("hello"), Line::Text));
+        assert!(matches!(read("{"), Line::Text));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::lines::{self, Failed, Said};
+use super::lines::{self, Failed, Line};
 use super::reports::{End, Event, Item, log};
 use super::{Claimed, moment};
 
@@ -97,36 +97,36 @@ impl Listener<'_> {
             return self.end(End::Error(Failed::with("INTERNAL_ERROR", message))).await;
         }
         match lines::read(line) {
-            Said::Event { kind, .. } if line.len() > BODY_BYTES => {
+            Line::Event { kind, .. } if line.len() > BODY_BYTES => {
                 self.note(
                     "error",
                     &format!("a `{kind}` event with more than {BODY_BYTES} bytes was not sent"),
                 )
                 .await;
             }
-            Said::Event { kind, ts, body } => {
+            Line::Event { kind, ts, body } => {
                 if kind == "result_chunk" {
                     *self.seen.streamed.borrow_mut() = result_id(&body);
                 }
                 self.event(kind, ts, body).await;
             }
-            Said::Result { result, summary } => {
+            Line::Result { result, summary } => {
                 let end = match self.seen.streamed.take() {
                     Some(result_id) => End::Streamed { result_id, summary },
                     None => End::Result { result, summary },
                 };
                 self.end(end).await;
             }
-            Said::Error(failed) => self.end(End::Error(failed)).await,
-            Said::Authorize(question) => self.send(Item::Authorize(question)).await,
-            Said::Value(value) => {
+            Line::Error(failed) => self.end(End::Error(failed)).await,
+            Line::Authorize(question) => self.send(Item::Authorize(question)).await,
+            Line::Value(value) => {
                 // Only the last one is the result; earlier ones go to the log.
                 let before = self.seen.value.replace(Some(value));
                 if let Some(before) = before {
                     self.note("info", before.get()).await;
                 }
             }
-            Said::Text => self.note("info", line).await,
+            Line::Text => self.note("info", line).await,
         }
     }
 

@@ -9,7 +9,7 @@
 
 pub mod approvals;
 pub mod check;
-pub mod letters;
+pub mod drafts;
 pub mod logs;
 pub mod pairing;
 pub mod policy;

@@ -162,12 +162,12 @@ fn synopsis(lints: &mut Vec<Lint>, brief: &Brief) {
 ///
 /// Findings with different numbers are different findings, however alike the words. Words are interned as integers,
 /// because all findings are compared pairwise.
-struct Said {
+struct ContentWords {
     words: Vec<usize>,
     numbers: Vec<usize>,
 }
 
-impl Said {
+impl ContentWords {
     fn of(text: &str, known: &mut HashMap<String, usize>) -> Option<Self> {
         if !is_english(text) {
             return None;
@@ -201,26 +201,26 @@ fn findings(lints: &mut Vec<Lint>, brief: &Brief) {
         lints.push(found("findings.count", "/findings"));
     }
     let mut known = HashMap::new();
-    let synopsis = Said::of(&brief.synopsis, &mut known);
-    let mut before: Vec<(String, Option<Said>)> = Vec::new();
+    let synopsis = ContentWords::of(&brief.synopsis, &mut known);
+    let mut before: Vec<(String, Option<ContentWords>)> = Vec::new();
     for (index, finding) in brief.findings.iter().enumerate() {
         let at = format!("/findings/{index}");
-        let (key, said) = (key(finding), Said::of(finding, &mut known));
-        let in_synopsis = said.as_ref().zip(synopsis.as_ref()).is_some_and(|(one, other)| one.is_in(other));
+        let (key, words) = (key(finding), ContentWords::of(finding, &mut known));
+        let in_synopsis = words.as_ref().zip(synopsis.as_ref()).is_some_and(|(one, other)| one.is_in(other));
         if finding.len() > LONG_FINDING {
             lints.push(found("findings.long", at.as_str()));
         }
         if in_synopsis {
             lints.push(found("findings.restates_synopsis", at.as_str()));
         }
-        let repeats = |(other_key, other): &(String, Option<Said>)| {
-            let alike = said.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.is_in(other));
+        let repeats = |(other_key, other): &(String, Option<ContentWords>)| {
+            let alike = words.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.is_in(other));
             *other_key == key || alike
         };
         if before.iter().any(repeats) {
             lints.push(found("findings.duplicate", at));
         }
-        before.push((key, said));
+        before.push((key, words));
     }
 }
 

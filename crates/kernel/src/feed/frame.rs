@@ -1,5 +1,5 @@
 //! Frames: a record with its wire encodings. Each encoding is made once, by the first follower that needs it;
-//! the API supplies the encoder (`api/src/http/frames.rs`).
+//! the API supplies the encoder (`http/src/frames.rs`).
 
 use std::sync::OnceLock;
 

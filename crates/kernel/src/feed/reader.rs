@@ -208,11 +208,11 @@ impl Rows {
         let reached = cuts.into_iter().flatten().min().unwrap_or(end);
         let now = ctx.now();
         let mut records = Vec::new();
-        let talk = Talk::load(conn, &self, kept, now).await?;
+        let references = References::load(conn, &self, kept, now).await?;
         for (at, row) in self.messages {
             let at = place(at);
             if at <= reached {
-                records.extend(talk.message(row.message(now)?).map(|record| (at, record)));
+                records.extend(references.message(row.message(now)?).map(|record| (at, record)));
             }
         }
         for (at, event) in self.events {
@@ -225,7 +225,7 @@ impl Rows {
         for (at, receipt) in self.receipts {
             let at = place(at);
             if at <= reached {
-                records.extend(talk.receipt(receipt).map(|record| (at, record)));
+                records.extend(references.receipt(receipt).map(|record| (at, record)));
             }
         }
         records.sort_by_key(|(place, _)| *place);
@@ -234,13 +234,13 @@ impl Rows {
 }
 
 /// The channels and messages that a page of the log refers to; deleted or evicted ones are no longer shown.
-struct Talk {
+struct References {
     kept: StoredRecord,
     channels: HashMap<ChannelId, Arc<Channel>>,
     messages: HashMap<(ChannelId, MessageId), Arc<Message>>,
 }
 
-impl Talk {
+impl References {
     async fn load(conn: &mut PgConnection, rows: &Rows, kept: StoredRecord, now: Timestamp) -> Outcome<Self> {
         let receipted: Vec<(ChannelId, MessageId)> =
             rows.receipts.iter().map(|(_, receipt)| (receipt.channel_id, receipt.message_id)).collect();

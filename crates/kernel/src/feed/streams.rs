@@ -2,12 +2,12 @@
 //! everything that a caller may see.
 //!
 //! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
-//! (`reader.rs`). `streams/sight.rs` decides about visibility, and `streams/filling.rs` adds unpublished records to
-//! the rings.
+//! (`reader.rs`). `streams/visibility.rs` decides about visibility, and `streams/filling.rs` adds unpublished records
+//! to the rings.
 
 mod filling;
 mod members;
-mod sight;
+mod visibility;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::access::portfolios;
 use crate::channels::access::visit;
 use crate::feed::reader;
 use crate::feed::reader::LogPage;
-use crate::feed::{Follower, Frame, Glance, ResumeToken};
+use crate::feed::{Follower, FollowerRead, Frame, ResumeToken};
 use crate::log::{GlobalPosition, Record};
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
-pub use filling::{fill, look_around, look_at_wakeups, tail};
+pub use filling::{fill, poll_topics, poll_wakeups, tail};
 pub(crate) use members::know_members;
-pub use sight::Sight;
-pub use sight::View;
+pub use visibility::View;
+pub use visibility::VisibilityFilter;
 
 /// Subject of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ enum Source {
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
-    sight: Sight,
+    visibility: VisibilityFilter,
     /// Frames that were read and not yet checked for visibility.
     unseen: VecDeque<Arc<Frame>>,
     /// Frames to return, stored here because the caller may drop the waiting future at any moment.
@@ -99,14 +99,14 @@ impl Stream {
                 let mut conn = ctx.pool.acquire().await?;
                 portfolios::require(&mut conn, &caller, portfolio).await?;
                 drop(conn);
-                let sight = Sight::lasting(caller, View::Portfolio(portfolio), &ctx.metrics);
-                return Self::everywhere(ctx, sight, resume).await;
+                let visibility = VisibilityFilter::lasting(caller, View::Portfolio(portfolio), &ctx.metrics);
+                return Self::everywhere(ctx, visibility, resume).await;
             }
             Subject::Agent | Subject::All => {
                 caller.require(Scope::ChannelsRead)?;
                 let view = if subject == Subject::Agent { View::Agent } else { View::All };
-                let sight = Sight::lasting(caller, view, &ctx.metrics);
-                return Self::everywhere(ctx, sight, resume).await;
+                let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
+                return Self::everywhere(ctx, visibility, resume).await;
             }
         };
         let mut conn = ctx.pool.acquire().await?;
@@ -129,22 +129,26 @@ impl Stream {
         };
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
-        let sight = Sight::lasting(caller, view, &ctx.metrics);
-        Ok(Self::new(Source::IntentLog { follower, intent }, sight))
+        let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
+        Ok(Self::new(Source::IntentLog { follower, intent }, visibility))
     }
 
     /// Opens a stream over all intents.
-    async fn everywhere(ctx: &Ctx, sight: Sight, resume: Option<ResumeToken>) -> Outcome<Self> {
+    async fn everywhere(
+        ctx: &Ctx,
+        visibility: VisibilityFilter,
+        resume: Option<ResumeToken>,
+    ) -> Outcome<Self> {
         let (place, past) = match resume {
             None => reader::now(ctx).await?,
             Some(ResumeToken::Global(place)) => (place, HashSet::new()),
             Some(ResumeToken::IntentLog(_)) => return Err(foreign_mark()),
         };
-        Ok(Self::new(Source::Global { follower: ctx.feed.follow_global(place), past }, sight))
+        Ok(Self::new(Source::Global { follower: ctx.feed.follow_global(place), past }, visibility))
     }
 
-    fn new(source: Source, sight: Sight) -> Self {
-        Self { source, sight, unseen: VecDeque::new(), seen: Vec::new(), settled: None }
+    fn new(source: Source, visibility: VisibilityFilter) -> Self {
+        Self { source, visibility, unseen: VecDeque::new(), seen: Vec::new(), settled: None }
     }
 
     /// Returns the current position of the follower.
@@ -191,17 +195,17 @@ impl Stream {
     /// # Errors
     /// [`End::AccessEnded`].
     pub fn check_key(&self, ctx: &Ctx) -> Result<(), End> {
-        if self.sight.caller.grant.in_force(ctx.now()) { Ok(()) } else { Err(End::AccessEnded) }
+        if self.visibility.caller.grant.in_force(ctx.now()) { Ok(()) } else { Err(End::AccessEnded) }
     }
 
     /// Takes the next frames from the ring or from the database, or waits for some.
     async fn advance(&mut self, ctx: &Ctx) -> Result<(), End> {
-        let grant = &self.sight.caller.grant;
+        let grant = &self.visibility.caller.grant;
         match &mut self.source {
-            Source::IntentLog { follower, intent, .. } => match follower.glance() {
-                Glance::Frames(frames) => self.unseen.extend(frames),
-                Glance::UpToDate => news(follower, grant).await,
-                Glance::Behind => {
+            Source::IntentLog { follower, intent, .. } => match follower.read() {
+                FollowerRead::Frames(frames) => self.unseen.extend(frames),
+                FollowerRead::UpToDate => news(follower, grant).await,
+                FollowerRead::Behind => {
                     let stretch = Box::pin(reader::line(ctx, *intent, follower.position)).await?;
                     let LogPage { records, reached } = stretch;
                     caught_up(ctx, &records);
@@ -214,10 +218,10 @@ impl Stream {
                     follower.topic().start_at(reached);
                 }
             },
-            Source::Global { follower, .. } => match follower.glance() {
-                Glance::Frames(frames) => self.unseen.extend(frames),
-                Glance::UpToDate => news(follower, grant).await,
-                Glance::Behind => {
+            Source::Global { follower, .. } => match follower.read() {
+                FollowerRead::Frames(frames) => self.unseen.extend(frames),
+                FollowerRead::UpToDate => news(follower, grant).await,
+                FollowerRead::Behind => {
                     let stretch = Box::pin(reader::global(ctx, follower.position)).await?;
                     let LogPage { records, reached } = stretch;
                     caught_up(ctx, &records);
@@ -241,7 +245,7 @@ impl Stream {
         {
             return Ok(false);
         }
-        self.sight.shows(ctx, &frame.record).await
+        self.visibility.shows(ctx, &frame.record).await
     }
 }
 

@@ -12,11 +12,11 @@ use super::Frame;
 const RING: usize = 2_048;
 
 /// Maximum number of frames per read, so that one follower does not hold the ring's lock for long.
-const GLANCE: usize = 128;
+const READ_FRAMES: usize = 128;
 
 /// The result of a follower's read.
 #[derive(Debug)]
-pub enum Glance {
+pub enum FollowerRead {
     /// Frames after its position.
     Frames(Vec<Arc<Frame>>),
     /// Nothing new.
@@ -131,26 +131,26 @@ pub struct Follower<P> {
 impl<P: Copy + Ord> Follower<P> {
     /// Reads the frames after the position, and moves the position past them; later publications resolve
     /// [`Self::changed`].
-    pub fn glance(&mut self) -> Glance {
+    pub fn read(&mut self) -> FollowerRead {
         self.changed.mark_unchanged();
         let ring = self.topic.ring.lock().unwrap_or_else(PoisonError::into_inner);
         match ring.span {
-            None => Glance::Behind,
-            Some((floor, _)) if self.position < floor => Glance::Behind,
-            Some((_, head)) if self.position >= head => Glance::UpToDate,
+            None => FollowerRead::Behind,
+            Some((floor, _)) if self.position < floor => FollowerRead::Behind,
+            Some((_, head)) if self.position >= head => FollowerRead::UpToDate,
             Some((_, head)) => {
                 let start = ring.frames.partition_point(|(position, _)| *position <= self.position);
-                let frames: Vec<_> = ring.frames.range(start..).take(GLANCE).cloned().collect();
+                let frames: Vec<_> = ring.frames.range(start..).take(READ_FRAMES).cloned().collect();
                 self.position = match frames.last() {
-                    Some((position, _)) if frames.len() == GLANCE => *position,
+                    Some((position, _)) if frames.len() == READ_FRAMES => *position,
                     _ => head,
                 };
-                Glance::Frames(frames.into_iter().map(|(_, frame)| frame).collect())
+                FollowerRead::Frames(frames.into_iter().map(|(_, frame)| frame).collect())
             }
         }
     }
 
-    /// Resolves at a publication since the last glance.
+    /// Resolves at a publication since the last read.
     pub async fn changed(&mut self) {
         // The follower keeps its topic alive, and with it the sender.
         let _open = self.changed.changed().await;

@@ -1,5 +1,5 @@
 //! Authentication by key. A key is looked up by its public part, compared by its SHA-256, and then cached
-//! (`caller.rs`); a malformed key or one with a wrong checksum costs no look-up.
+//! (`grants.rs`); a malformed key or one with a wrong checksum costs no look-up.
 //!
 //! Slow hashes are for people's passwords, and once for keys of earlier releases; each has its own queue, so
 //! that neither waits for the other.
@@ -16,7 +16,8 @@ use entente_domain::identity::keys::{Key, Presented, Scope};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
 
-use crate::identity::caller::{Memory, unauthenticated};
+use crate::identity::caller::unauthenticated;
+use crate::identity::grants::Memory;
 use crate::identity::keys;
 use crate::identity::keys::{Found, find_by_public_ids};
 use crate::refused::Refused;
@@ -36,13 +37,13 @@ impl std::fmt::Debug for TokenSecret {
 const SEEDED: &str = "seed:";
 
 /// Why a key was rejected: written to the log and never sent to the client.
-struct Shut {
+struct Rejection {
     reason: &'static str,
     /// The key's id and principal, if the key exists.
     key: Option<(KeyId, String)>,
 }
 
-impl Shut {
+impl Rejection {
     fn unknown(reason: &'static str) -> Self {
         Self { reason, key: None }
     }
@@ -63,7 +64,7 @@ impl Shut {
 pub async fn authenticate(ctx: &Ctx, presented: &str, from: Option<IpAddr>) -> Outcome<Arc<Grant>> {
     match look(ctx, presented).await? {
         Ok(grant) => Ok(grant),
-        Err(Shut { reason, key }) => {
+        Err(Rejection { reason, key }) => {
             let (key, principal) = key.unzip();
             let key = key.map(|id| id.to_string());
             let refused = Refused {
@@ -79,16 +80,16 @@ pub async fn authenticate(ctx: &Ctx, presented: &str, from: Option<IpAddr>) -> O
     }
 }
 
-async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Shut>> {
+async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Rejection>> {
     let digest = sha256(presented);
     match ctx.grants.recall(&digest) {
         Some(Memory::Verified(grant)) if grant.in_force(ctx.now()) => return Ok(Ok(grant)),
-        Some(Memory::Verified(grant)) => return Ok(Err(Shut::over(&grant.key))),
-        Some(Memory::Refused) => return Ok(Err(Shut::unknown("refused a moment ago"))),
+        Some(Memory::Verified(grant)) => return Ok(Err(Rejection::over(&grant.key))),
+        Some(Memory::Refused) => return Ok(Err(Rejection::unknown("refused a moment ago"))),
         None => {}
     }
     let Some(public_id) = public_id(ctx, presented, &digest) else {
-        return Ok(Err(Shut::unknown("no key of this server")));
+        return Ok(Err(Rejection::unknown("no key of this server")));
     };
     let seen = ctx.grants.seen();
     let mut connection = ctx.pool.acquire().await?;
@@ -96,20 +97,20 @@ async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Shut>> {
     drop(connection);
     let Some(found) = found else {
         ctx.grants.refuse(digest);
-        return Ok(Err(Shut::unknown("unknown")));
+        return Ok(Err(Rejection::unknown("unknown")));
     };
     if !found.key.in_force(ctx.now()) {
         ctx.grants.refuse(digest);
-        return Ok(Err(Shut::over(&found.key)));
+        return Ok(Err(Rejection::over(&found.key)));
     }
     if !is_secret_of(ctx, presented, &digest, &found).await? {
         ctx.grants.refuse(digest);
-        return Ok(Err(Shut::known("wrong secret", &found.key)));
+        return Ok(Err(Rejection::known("wrong secret", &found.key)));
     }
     let grant = Arc::new(Grant::new(found.key, found.kind, found.changed_seq));
     let grant = ctx.grants.remember(digest, grant);
     check_again(ctx, &public_id, seen).await?;
-    Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Shut::over(&grant.key)) })
+    Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Rejection::over(&grant.key)) })
 }
 
 /// Voids the grants of a key if it changed since the latest change was `seen`.

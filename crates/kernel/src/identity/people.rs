@@ -2,7 +2,7 @@
 //!
 //! Logging in creates an ordinary API key of the person, for a browser or for a terminal; logging out revokes it. All
 //! rules for keys therefore hold for logins, and the reader of a page is a [`Caller`] like any other. The API limits
-//! the rate of attempts (`api/src/http/login_throttle.rs`).
+//! the rate of attempts (`http/src/login_throttle.rs`).
 //!
 //! The basis of such a key is stored with it (`entente_domain::identity::authority`). A login that somebody else set up for a
 //! person cannot decide anything until that person takes it over, by opening the link or by choosing a password of
@@ -199,7 +199,7 @@ pub async fn redeem(ctx: &Ctx, ticket: &str) -> Outcome<(NewKey, String)> {
 
 /// Purpose of a key that a logged-in person creates for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum KeyPurpose {
     /// A terminal, for a few minutes.
     Terminal,
     /// A program of theirs that answers over the API.
@@ -210,7 +210,7 @@ pub enum For {
 ///
 /// # Errors
 /// Fails if the caller is not a person, or uses another key than a browser's.
-pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
+pub async fn own_key(ctx: &Ctx, caller: &Caller, purpose: KeyPurpose) -> Outcome<NewKey> {
     let key = &caller.grant.key;
     if caller.grant.kind != PrincipalKind::Human || key.label.as_deref() != Some(BROWSER) {
         return Err(Refusal::new(
@@ -222,9 +222,9 @@ pub async fn own_key(ctx: &Ctx, caller: &Caller, what: For) -> Outcome<NewKey> {
     let presented = Presented::mint(&*ctx.chance);
     let hashed = hash(&presented.reveal())?;
     let mut work = IntentTx::begin(ctx, caller, IntentId::SYSTEM, None).await?;
-    let (label, seconds) = match what {
-        For::Terminal => (TERMINAL, TERMINAL_SECONDS),
-        For::Program => (PROGRAM, PROGRAM_SECONDS),
+    let (label, seconds) = match purpose {
+        KeyPurpose::Terminal => (TERMINAL, TERMINAL_SECONDS),
+        KeyPurpose::Program => (PROGRAM, PROGRAM_SECONDS),
     };
     // The key may decide, but not administer.
     let ask = ask(&scopes(false), label, seconds, work.now());

@@ -105,7 +105,7 @@ pub struct Receiver {
 
 /// Body of a progress event.
 #[derive(Deserialize)]
-struct Said {
+struct Progress {
     current: Option<f64>,
     total: Option<f64>,
     message: Option<String>,
@@ -137,7 +137,7 @@ pub async fn works(ctx: &Ctx, caller: &Caller) -> Outcome<(Vec<Work>, Vec<Spend>
     .fetch_all(&ctx.pool)
     .await?;
     let works = rows.into_iter().map(|row| {
-        let said: Option<Said> = row.progress.and_then(|body| serde_json::from_str(&body).ok());
+        let progress: Option<Progress> = row.progress.and_then(|body| serde_json::from_str(&body).ok());
         Work {
             id: row.id.into(),
             agent: row.agent,
@@ -147,8 +147,8 @@ pub async fn works(ctx: &Ctx, caller: &Caller) -> Outcome<(Vec<Work>, Vec<Spend>
             created_at: row.created_at,
             expires_at: row.expires_at,
             ended_at: row.ended_at,
-            progress: said.as_ref().and_then(|said| Some((said.current?, said.total))),
-            note: said.and_then(|said| said.message),
+            progress: progress.as_ref().and_then(|progress| Some((progress.current?, progress.total))),
+            note: progress.and_then(|progress| progress.message),
             gauges: gauges.get(&row.id).map(|job| job.gauges.clone()).unwrap_or_default(),
         }
     });

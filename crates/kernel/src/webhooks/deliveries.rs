@@ -21,7 +21,7 @@ use entente_domain::webhooks::{DeliveryStatus, DisabledReason};
 
 use crate::channels;
 use crate::feed::reader;
-use crate::feed::streams::Sight;
+use crate::feed::streams::VisibilityFilter;
 use crate::log::Record;
 use crate::webhooks::endpoints;
 use crate::webhooks::endpoints::Stored;
@@ -148,9 +148,9 @@ pub async fn load(ctx: &Ctx, lease: &EndpointLease) -> Outcome<Option<Batch>> {
         return Ok(None);
     }
     let waiting = rows::due(&mut conn, lease.endpoint_id, now).await?;
-    let sight = endpoints::powers(&mut conn, &stored, now).await?;
+    let visibility = endpoints::powers(&mut conn, &stored, now).await?;
     drop(conn);
-    let seen = judge(ctx, &stored, sight, &waiting).await?;
+    let seen = judge(ctx, &stored, visibility, &waiting).await?;
     let (due, lost): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|one| seen.contains(&one.id));
     if !lost.is_empty() {
         let ids: Vec<i64> = lost.iter().map(|one| one.id).collect();
@@ -168,10 +168,10 @@ pub async fn load(ctx: &Ctx, lease: &EndpointLease) -> Outcome<Option<Batch>> {
 async fn judge(
     ctx: &Ctx,
     stored: &Stored,
-    sight: Option<Sight>,
+    visibility: Option<VisibilityFilter>,
     waiting: &[rows::Waiting],
 ) -> Outcome<Vec<i64>> {
-    let Some(mut sight) = sight else { return Ok(Vec::new()) };
+    let Some(mut visibility) = visibility else { return Ok(Vec::new()) };
     let told: Vec<(IntentId, i64)> = waiting.iter().filter_map(rows::Waiting::told).collect();
     let records: HashMap<(IntentId, i64), Record> = reader::at(ctx, &told).await?;
     let mut seen = Vec::new();
@@ -181,8 +181,8 @@ async fn judge(
             continue;
         };
         let sees = match records.get(&told) {
-            Some(record) => stored.endpoint.wants(&one.kind) && sight.sees(ctx, record).await?,
-            None => sees_channel(ctx, &mut sight, told.0, one).await?,
+            Some(record) => stored.endpoint.wants(&one.kind) && visibility.sees(ctx, record).await?,
+            None => sees_channel(ctx, &mut visibility, told.0, one).await?,
         };
         if sees {
             seen.push(one.id);
@@ -191,14 +191,19 @@ async fn judge(
     Ok(seen)
 }
 
-async fn sees_channel(ctx: &Ctx, sight: &mut Sight, intent: IntentId, one: &rows::Waiting) -> Outcome<bool> {
+async fn sees_channel(
+    ctx: &Ctx,
+    visibility: &mut VisibilityFilter,
+    intent: IntentId,
+    one: &rows::Waiting,
+) -> Outcome<bool> {
     let Some(channel) = one.channel_id else { return Ok(false) };
-    if !sight.reads(ctx, intent).await? {
+    if !visibility.reads(ctx, intent).await? {
         return Ok(false);
     }
     let mut conn = ctx.pool.acquire().await?;
     let found = channels::load_all(&mut conn, &[channel.into()]).await?;
-    Ok(found.first().is_some_and(|channel| channel.admits(&sight.caller.agent)))
+    Ok(found.first().is_some_and(|channel| channel.admits(&visibility.caller.agent)))
 }
 
 /// Records the results of attempts, in order, and extends the lease.

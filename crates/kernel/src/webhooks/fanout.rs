@@ -92,7 +92,7 @@ async fn matched(
         // A record that a listener does not receive may still change its view.
         let mut moved = false;
         for one in &mut audience.listeners {
-            moved |= one.sight.notice(&record);
+            moved |= one.visibility.notice(&record);
         }
         if moved {
             audience.load_memberships(ctx, conn, std::iter::once(&record)).await?;

@@ -69,11 +69,11 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     let id = replay.endpoint_id;
     let now = ctx.now();
     let stored = endpoints::find(&mut tx, id).await?.filter(|stored| stored.endpoint.live(now));
-    let sight = match &stored {
+    let visibility = match &stored {
         Some(stored) => endpoints::powers(&mut tx, stored, now).await?,
         None => None,
     };
-    let (Some(stored), Some(mut sight)) = (stored, sight) else {
+    let (Some(stored), Some(mut visibility)) = (stored, visibility) else {
         forget(&mut tx, id).await?;
         tx.commit().await?;
         return Ok(true);
@@ -92,7 +92,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
         if asked
             && at.xid < replay.until_xid
             && told_at(record) >= replay.since
-            && sight.sees(ctx, record).await?
+            && visibility.sees(ctx, record).await?
         {
             queue.pairs.push((queue.posts.len(), id));
             queue.posts.push(post);

@@ -12,7 +12,7 @@ use entente_domain::openintent::messages::{Message, MessageType};
 use entente_kernel::channels::access::visit;
 use entente_kernel::feed::reader;
 use entente_kernel::feed::streams::news;
-use entente_kernel::feed::{Follower, Glance};
+use entente_kernel::feed::{Follower, FollowerRead};
 use entente_kernel::log::Record;
 use entente_kernel::{AppError, Caller, Outcome};
 use tokio::time::{Instant, timeout_at};
@@ -127,10 +127,10 @@ impl Waiting<'_> {
     async fn collect(&mut self, follower: &mut Follower<i64>) -> Outcome<()> {
         while !self.has_enough() && !self.expired {
             self.caller.require_key(self.ctx.now())?;
-            match follower.glance() {
-                Glance::Frames(frames) => frames.iter().for_each(|frame| self.hear(&frame.record)),
-                Glance::UpToDate => news(follower, &self.caller.grant).await,
-                Glance::Behind => {
+            match follower.read() {
+                FollowerRead::Frames(frames) => frames.iter().for_each(|frame| self.hear(&frame.record)),
+                FollowerRead::UpToDate => news(follower, &self.caller.grant).await,
+                FollowerRead::Behind => {
                     let stretch = reader::line(self.ctx, self.request.intent_id, follower.position).await?;
                     stretch.records.iter().for_each(|(_, record)| self.hear(record));
                     follower.position = stretch.reached;

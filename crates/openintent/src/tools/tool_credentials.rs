@@ -18,7 +18,7 @@ use entente_domain::openintent::tools::tool_calls::Connection;
 use entente_domain::openintent::tools::tool_credentials as domain;
 use entente_domain::openintent::tools::tool_credentials::{CredentialAsk, CredentialChange, ToolCredential};
 use entente_domain::openintent::tools::tool_secrets::ToolSecret;
-use entente_domain::openintent::tools::vault_keys::{Place, Sealed, Shut};
+use entente_domain::openintent::tools::vault_keys::{OpenError, Place, Sealed};
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::{AppError, Caller, Outcome, idempotency, not_found};
@@ -277,13 +277,13 @@ fn unseal(ctx: &Ctx, credential: &ToolCredential, sealed: &Sealed) -> Outcome<To
     match ctx.state.vaults.keys.open(sealed, place(credential)) {
         Ok(bytes) => ToolSecret::from_bytes(&bytes)
             .ok_or_else(|| AppError::Inconsistent(format!("the secret of {id} opened and is none"))),
-        Err(Shut::KeyMissing) => Err(Refusal::new(
+        Err(OpenError::KeyMissing) => Err(Refusal::new(
             Code::Unprocessable,
             "The credential is sealed with a key that this server has not. Its operator can add it to \
              ENTENTE_VAULT_OLD_KEYS, or its owner give it a new secret.",
         )
         .into()),
-        Err(Shut::Broken) => {
+        Err(OpenError::Broken) => {
             Err(AppError::Inconsistent(format!("the secret of {id} was not sealed for where it is stored")))
         }
     }

@@ -13,7 +13,7 @@ use entente_domain::log::events::{Event, Kind};
 use entente_domain::openintent::triggers::{Cause, SkipReason, filter};
 use entente_kernel::access::membership;
 use entente_kernel::feed::reader;
-use entente_kernel::feed::streams::{Sight, View};
+use entente_kernel::feed::streams::{View, VisibilityFilter};
 use entente_kernel::log::{GlobalPosition, Record};
 use entente_kernel::{Outcome, try_locks};
 use serde_json::{Map, Value};
@@ -163,9 +163,9 @@ async fn visible<'a, 'e>(
         if intent != IntentId::SYSTEM && !readable {
             continue;
         }
-        let mut sight = Sight::new(owner.clone(), View::All);
-        sight.learn(intent, membership);
-        if sight.sees(ctx, &Record::Event { event: one.event.clone(), change: None }).await? {
+        let mut visibility = VisibilityFilter::new(owner.clone(), View::All);
+        visibility.learn(intent, membership);
+        if visibility.sees(ctx, &Record::Event { event: one.event.clone(), change: None }).await? {
             seen.push((listener, one));
         }
     }

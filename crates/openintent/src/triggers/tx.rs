@@ -10,14 +10,14 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::identity::principals::SYSTEM;
 use entente_domain::ids::{IntentId, KeyId, TriggerId};
 use entente_domain::log::events::{Draft, Event, Kind};
-use entente_domain::openintent::triggers::making::{Made, Occasion};
+use entente_domain::openintent::triggers::making::{FiringContext, Made};
 use entente_domain::openintent::triggers::{
     Circumstances, DisabledReason, Lineage, SkipReason, Trigger, Verdict, filter, source,
 };
 use entente_domain::traces::Trace;
 use entente_kernel::access::{assignments, membership};
 use entente_kernel::audit::events;
-use entente_kernel::feed::streams::{Sight, View};
+use entente_kernel::feed::streams::{View, VisibilityFilter};
 use entente_kernel::log::Record;
 use entente_kernel::log::writer::IntentLog;
 use entente_kernel::webhooks::endpoints;
@@ -230,7 +230,7 @@ impl FiringTx {
             Verdict::Wait => return Ok(End::Waits),
             Verdict::Fire => {}
         }
-        let occasion = Occasion {
+        let context = FiringContext {
             firing: firing.id,
             cause: firing.cause,
             at: now,
@@ -238,7 +238,7 @@ impl FiringTx {
             brought: &brought,
             lineage: &lineage,
         };
-        match trigger.make(&occasion) {
+        match trigger.make(&context) {
             Ok(made) => self.make(ctx, trigger, made, lineage).await,
             Err(why) => Ok(End::Failed("template", format!("Its template {}.", why.0))),
         }
@@ -301,7 +301,7 @@ async fn sees(
     if event.intent_id != IntentId::SYSTEM && !readable {
         return Ok(false);
     }
-    let mut sight = Sight::new(owner, View::All);
-    sight.learn(event.intent_id, membership);
-    sight.sees(ctx, &Record::Event { event: event.clone(), change: None }).await
+    let mut visibility = VisibilityFilter::new(owner, View::All);
+    visibility.learn(event.intent_id, membership);
+    visibility.sees(ctx, &Record::Event { event: event.clone(), change: None }).await
 }

@@ -4,7 +4,7 @@
 use entente_domain::aee::envelopes::signing::{Scope, encode, input};
 use serde_json::Map;
 
-use super::{letter, mail, two, with};
+use super::{mail, task_envelope, two, with};
 use crate::harness::{Client, Receiver, Setup, Value, World, json, subscribe};
 use crate::kernel::identities::key;
 use crate::kernel::keys;
@@ -27,7 +27,8 @@ async fn consent_that_nobody_can_read_is_sent_back_at_every_door() {
     ];
     for (n, value) in odd.into_iter().enumerate() {
         let requires = json!({ "requires": { "human_approval": value, "timeout_ms": 1000 } });
-        let asked = with(letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")), requires);
+        let asked =
+            with(task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")), requires);
         let refused = ada.post("/aee/envelopes", asked.clone()).await.refused(422, "invalid_envelope");
         assert_eq!(refused["errors"][0]["loc"], json!(["body", "requires", "human_approval"]), "{refused}");
         let batch = ada.post("/aee/envelopes/batch", json!([asked])).await.is(207);
@@ -37,15 +38,15 @@ async fn consent_that_nobody_can_read_is_sent_back_at_every_door() {
     assert_eq!(mail(&bob, "agent.bob").await, [], "nothing of it was handed out");
     // Members that are not about consent are ignored as before (§6.10).
     let soon = json!({ "requires": { "timeout_ms": "soon", "Human_Approval": "yes" } });
-    let receipt =
-        ada.post("/aee/envelopes", with(letter(&world, "envelope-x", ("agent.ada", "agent.bob")), soon));
+    let receipt = ada
+        .post("/aee/envelopes", with(task_envelope(&world, "envelope-x", ("agent.ada", "agent.bob")), soon));
     assert_eq!(receipt.await.is(202)["warnings"], json!(["id_not_ulid_or_uuid", "requires_type"]));
     world.end().await;
 }
 
 /// Asserts that a key can neither send nor read for a person, through any endpoint.
 async fn no_proxy(world: &World, client: &Client, person: &str) {
-    let from = letter(world, &format!("forged-{person}"), (person, "agent.bob"));
+    let from = task_envelope(world, &format!("forged-{person}"), (person, "agent.bob"));
     client.post("/aee/envelopes", from.clone()).await.refused(403, "from_mismatch");
     let batch = client.post("/aee/envelopes/batch", json!([from])).await.is(207);
     assert_eq!(batch["results"][0]["error"]["code"], "from_mismatch");
@@ -80,7 +81,7 @@ async fn no_key_but_a_persons_own_speaks_or_reads_for_that_person() {
         let own = if person == "dan" { &dan } else { &eve };
         for id in ["one", "two"] {
             let id = format!("envelope-{id}-{person}");
-            ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", person))).await.is(202);
+            ada.post("/aee/envelopes", task_envelope(&world, &id, ("agent.ada", person))).await.is(202);
         }
         for client in [&any, &any.acting_as(person), &narrow, &narrow.acting_as(person)] {
             no_proxy(&world, client, person).await;
@@ -89,16 +90,21 @@ async fn no_key_but_a_persons_own_speaks_or_reads_for_that_person() {
         assert_eq!(mail(own, person).await.len(), 2, "it lies there as it did");
         own.post(&format!("/aee/mailboxes/{person}/ack"), json!({ "up_to": 1 })).await.ok();
         own.get(&format!("/aee/envelopes/envelope-one-{person}")).await.ok();
-        own.post("/aee/envelopes", letter(&world, &format!("envelope-own-{person}"), (person, "agent.bob")))
-            .await
-            .is(202);
+        own.post(
+            "/aee/envelopes",
+            task_envelope(&world, &format!("envelope-own-{person}"), (person, "agent.bob")),
+        )
+        .await
+        .is(202);
     }
     narrow.get("/aee/threads/thread-00000001").await.refused(404, "not_found");
     // A name of the form of a person's is reserved too, even if nobody has it.
     no_proxy(&world, &any, "human.nobody").await;
     // A principal known not to be a person follows the ordinary act-as rules.
     world.agent("human.robot").await;
-    any.post("/aee/envelopes", letter(&world, "envelope-robot", ("human.robot", "agent.bob"))).await.is(202);
+    any.post("/aee/envelopes", task_envelope(&world, "envelope-robot", ("human.robot", "agent.bob")))
+        .await
+        .is(202);
     any.get("/aee/mailboxes/human.robot").await.ok();
     world.end().await;
 }
@@ -110,11 +116,11 @@ async fn a_mailbox_is_its_persons_alone_from_when_it_is_a_persons() {
     let any = world.any().acting_as("mia");
     any.send("PUT", "/aee/mailboxes/mia", None).await.ok();
     subscribe(&any, &receiver.url(), json!({ "mailbox": "mia" })).await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "mia"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "mia"))).await.is(202);
     world.hooks().await;
     assert_eq!(receiver.got().len(), 1, "nobody says that it is a person's");
     let mia = world.human("mia").await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-2", ("agent.ada", "mia"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-2", ("agent.ada", "mia"))).await.is(202);
     world.hooks().await;
     assert_eq!(receiver.got().len(), 1, "what was set up before sends on no more");
     any.get("/aee/mailboxes/mia").await.refused(404, "not_found");
@@ -140,7 +146,7 @@ async fn what_a_signature_does_not_bind_is_not_believed() {
     let eve = world.human("human.eve").await;
     let made = json!({ "entity": "partner.a", "kid": "one", "algorithm": "ed25519", "public_key": key(1).public_key() });
     world.any().post("/aee/keys", made).await.is(201);
-    let said = |id: &str, more: Value| with(letter(&world, id, ("partner.a", "agent.bob")), more);
+    let said = |id: &str, more: Value| with(task_envelope(&world, id, ("partner.a", "agent.bob")), more);
     let send = async |envelope: Value| gateway.post("/aee/envelopes", envelope).await.is(202);
     // A relay may have added these unsigned members, so they get their defaults.
     let pressing = json!({ "priority": "urgent", "requires": { "timeout_ms": 5, "evidence": true } });
@@ -186,7 +192,7 @@ async fn the_gateway_does_not_vouch_for_what_nobody_signed() {
     admin.put("/aee/rules/private", json!({ "from": "partner.**", "redact": ["/n"] })).await.ok();
     let made = json!({ "entity": "partner.a", "kid": "one", "algorithm": "ed25519", "public_key": key(1).public_key() });
     world.any().post("/aee/keys", made).await.is(201);
-    let signed = core_signed(letter(&world, "envelope-1", ("partner.a", "agent.bob")), 1);
+    let signed = core_signed(task_envelope(&world, "envelope-1", ("partner.a", "agent.bob")), 1);
     let carried = with(signed, json!({ "priority": "urgent", "requires": { "timeout_ms": 5 } }));
     gateway.post("/aee/envelopes", carried).await.is(202);
     let (_, instead) = mail(&bob, "agent.bob").await.remove(0);
@@ -203,7 +209,7 @@ async fn what_waits_for_a_person_is_between_who_asked_and_who_decides() {
     let watch = keys::key(&world, &admin, "agent.watch", watching).await.client;
     let held = |id: &str| {
         let more = json!({ "requires": { "human_approval": true, "timeout_ms": 60_000 }, "payload": { "secret": id } });
-        with(letter(&world, id, ("agent.ada", "agent.bob")), more)
+        with(task_envelope(&world, id, ("agent.ada", "agent.bob")), more)
     };
     for id in ["envelope-1", "envelope-2"] {
         ada.post("/aee/envelopes", held(id)).await.is(202);
@@ -231,7 +237,7 @@ async fn a_trace_needs_no_member() {
     let traces = [json!({}), json!({ "trace_id": "9f3c" }), json!({ "span_id": "a1", "x": 1 }), json!(null)];
     for (n, trace) in traces.into_iter().enumerate() {
         let said = with(
-            letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")),
+            task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")),
             json!({ "trace": trace }),
         );
         ada.post("/aee/envelopes", said).await.is(202);
@@ -239,7 +245,7 @@ async fn a_trace_needs_no_member() {
     assert_eq!(mail(&bob, "agent.bob").await.len(), 4);
     for (n, trace) in [json!({ "trace_id": 1 }), json!("9f3c"), json!([])].into_iter().enumerate() {
         let said = with(
-            letter(&world, &format!("envelope-x{n}"), ("agent.ada", "agent.bob")),
+            task_envelope(&world, &format!("envelope-x{n}"), ("agent.ada", "agent.bob")),
             json!({ "trace": trace }),
         );
         ada.post("/aee/envelopes", said).await.refused(422, "invalid_envelope");

@@ -4,7 +4,7 @@ use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
 use super::trust::signed;
-use super::{answer, letter, mail, two, with};
+use super::{answer, mail, task_envelope, two, with};
 use crate::harness::{Client, Value, World, json};
 use crate::kernel::identities::key;
 
@@ -45,8 +45,8 @@ async fn partners() -> (World, Partners) {
 /// Returns an envelope to the channel with a payload that not everyone may see in full.
 fn said(world: &World, id: &str, more: Value) -> Value {
     let payload = json!({ "customer": { "email": "dan@secret.example", "n": 1 } });
-    let letter = letter(world, id, ("agent.ada", "bus.ops"));
-    with(with(letter, json!({ "type": "event", "priority": "urgent", "payload": payload })), more)
+    let envelope = task_envelope(world, id, ("agent.ada", "bus.ops"));
+    with(with(envelope, json!({ "type": "event", "priority": "urgent", "payload": payload })), more)
 }
 
 impl Partners {

@@ -3,7 +3,7 @@
 use entente_domain::identity::principals::PrincipalKind;
 use entente_kernel::identity::seeds;
 
-use super::{answer, letter, mail, two, with};
+use super::{answer, mail, task_envelope, two, with};
 use crate::harness::{Client, Value, World, json};
 
 /// Returns a client with its own key for a principal of this kind.
@@ -16,7 +16,7 @@ async fn client(world: &World, kind: PrincipalKind, id: &str) -> Client {
 #[tokio::test]
 async fn a_task_is_over_with_its_first_result_or_error() {
     let (world, ada, bob) = two().await;
-    let task = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let task = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let reply = |id: &str, kind: &str, more: Value| with(answer(&world, id, &task, kind), more);
     let wrong = [
@@ -24,8 +24,8 @@ async fn a_task_is_over_with_its_first_result_or_error() {
         (reply("envelope-w2", "result", json!({ "to": "agent.bob" })), 422, "reply_mismatch"),
         (reply("envelope-w3", "result", json!({ "reply_to": null })), 422, "invalid_envelope"),
     ];
-    for (letter, status, code) in wrong {
-        bob.post("/aee/envelopes", letter).await.refused(status, code);
+    for (envelope, status, code) in wrong {
+        bob.post("/aee/envelopes", envelope).await.refused(status, code);
     }
     let eve = world.agent("agent.eve").await;
     let forged = with(reply("envelope-w4", "result", json!({})), json!({ "from": "agent.eve" }));
@@ -38,9 +38,10 @@ async fn a_task_is_over_with_its_first_result_or_error() {
     let late = bob.post("/aee/envelopes", reply("envelope-s3", "stream", json!({}))).await.is(202);
     assert!(late["warnings"].as_array().unwrap().contains(&json!("stream_after_terminal")));
     let ids: Vec<Value> =
-        mail(&ada, "agent.ada").await.into_iter().map(|(_, letter)| letter["id"].clone()).collect();
+        mail(&ada, "agent.ada").await.into_iter().map(|(_, envelope)| envelope["id"].clone()).collect();
     assert_eq!(ids, ["envelope-s0", "envelope-s1", "envelope-s2", "envelope-r1", "envelope-s3"]);
-    let event = with(letter(&world, "envelope-e1", ("agent.ada", "agent.bob")), json!({ "type": "event" }));
+    let event =
+        with(task_envelope(&world, "envelope-e1", ("agent.ada", "agent.bob")), json!({ "type": "event" }));
     ada.post("/aee/envelopes", event.clone()).await.is(202);
     let to_event = answer(&world, "envelope-r3", &event, "result");
     bob.post("/aee/envelopes", to_event).await.refused(422, "reply_mismatch");
@@ -53,10 +54,12 @@ async fn a_task_is_over_with_its_first_result_or_error() {
 #[tokio::test]
 async fn a_thread_is_a_tree_of_what_answers_what() {
     let (world, ada, bob) = two().await;
-    let task = letter(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let task = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
     ada.post("/aee/envelopes", task.clone()).await.is(202);
-    let hop =
-        with(letter(&world, "envelope-2", ("agent.bob", "agent.eve")), json!({ "reply_to": "envelope-1" }));
+    let hop = with(
+        task_envelope(&world, "envelope-2", ("agent.bob", "agent.eve")),
+        json!({ "reply_to": "envelope-1" }),
+    );
     let eve = world.agent("agent.eve").await;
     bob.post("/aee/envelopes", hop.clone()).await.is(202);
     eve.post("/aee/envelopes", answer(&world, "envelope-3", &hop, "result")).await.is(202);
@@ -92,7 +95,8 @@ async fn from_a_person_over_agents_to_a_service_and_back() {
     let mut tasks = Vec::new();
     for (n, (from, client, to)) in hops.into_iter().enumerate() {
         let above = n.checked_sub(1).map(|n| format!("envelope-{n}"));
-        let task = with(letter(&world, &format!("envelope-{n}"), (from, to)), json!({ "reply_to": above }));
+        let task =
+            with(task_envelope(&world, &format!("envelope-{n}"), (from, to)), json!({ "reply_to": above }));
         client.post("/aee/envelopes", task.clone()).await.is(202);
         tasks.push(task);
     }
@@ -127,7 +131,7 @@ async fn from_a_person_over_agents_to_a_service_and_back() {
 async fn a_task_whose_time_runs_out_is_ended_by_the_gateway() {
     let (world, ada, bob) = two().await;
     let hasty = json!({ "requires": { "timeout_ms": 30_000 } });
-    let task = with(letter(&world, "envelope-1", ("agent.ada", "agent.bob")), hasty);
+    let task = with(task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob")), hasty);
     let receipt = ada.post("/aee/envelopes", task.clone()).await.is(202);
     assert_eq!(receipt["deadline"], "2026-11-21T08:00:30.000000Z");
     world.pass(29).await;
@@ -151,7 +155,7 @@ async fn a_task_whose_time_runs_out_is_ended_by_the_gateway() {
         (Some("E_TIMEOUT"), Some(true))
     );
     let year = with(
-        letter(&world, "envelope-3", ("agent.ada", "agent.bob")),
+        task_envelope(&world, "envelope-3", ("agent.ada", "agent.bob")),
         json!({ "requires": { "timeout_ms": 4e11 } }),
     );
     let capped = ada.post("/aee/envelopes", year).await.is(202);
@@ -170,14 +174,15 @@ async fn a_channel_reaches_all_who_listen_but_the_sender() {
     }
     ada.put("/aee/buses/bus.ops/subscriptions/agent.bob", json!({})).await.refused(404, "not_found");
     ada.put("/aee/buses/nobus/subscriptions/agent.ada", json!({})).await.refused(422, "invalid_parameter");
-    let event = with(letter(&world, "envelope-1", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
+    let event =
+        with(task_envelope(&world, "envelope-1", ("agent.ada", "bus.ops")), json!({ "type": "event" }));
     let receipt = ada.post("/aee/envelopes", event).await.is(202);
     assert_eq!((receipt["delivered"].as_i64(), &receipt["seq"]), (Some(2), &Value::Null));
     assert_eq!(mail(&ada, "agent.ada").await, []);
     assert_eq!(mail(&eve, "agent.eve").await[0].1["id"], "envelope-1");
     eve.get("/aee/envelopes/envelope-1").await.ok();
     // A task to a channel has one exchange with each subscriber, and each ends separately.
-    let task = letter(&world, "envelope-2", ("agent.ada", "bus.ops"));
+    let task = task_envelope(&world, "envelope-2", ("agent.ada", "bus.ops"));
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let from = |who: &str, id: &str| with(answer(&world, id, &task, "result"), json!({ "from": who }));
     bob.post("/aee/envelopes", from("agent.bob", "envelope-3")).await.is(202);
@@ -186,7 +191,8 @@ async fn a_channel_reaches_all_who_listen_but_the_sender() {
     assert_eq!(mail(&ada, "agent.ada").await.len(), 2);
     eve.delete("/aee/buses/bus.ops/subscriptions/agent.eve").await.is(204);
     assert_eq!(eve.get("/aee/subscriptions").await.ok(), json!([]));
-    let event = with(letter(&world, "envelope-6", ("agent.bob", "bus.quiet")), json!({ "type": "event" }));
+    let event =
+        with(task_envelope(&world, "envelope-6", ("agent.bob", "bus.quiet")), json!({ "type": "event" }));
     let quiet = bob.post("/aee/envelopes", event).await.is(202);
     assert!(quiet["warnings"].as_array().unwrap().contains(&json!("no_subscribers")));
     world.end().await;
@@ -226,7 +232,7 @@ async fn a_batch_to_many_is_taken_in_as_several() {
     sqlx::query(many).execute(&world.ctx().pool).await.unwrap();
     let task = |n: u32| {
         let more = json!({ "requires": { "timeout_ms": 1_000 } });
-        with(letter(&world, &format!("envelope-{n}"), ("agent.ada", "bus.ops")), more)
+        with(task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "bus.ops")), more)
     };
     let batch: Vec<Value> = (0..6).map(task).collect();
     let taken = ada.post("/aee/envelopes/batch", json!(batch)).await.is(202);

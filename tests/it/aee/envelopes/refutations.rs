@@ -1,7 +1,7 @@
 //! Refutations (`aee.context.refute`, AEE §9.2): stored, shown in the thread and sent to the envelope's sender
 //! exactly when the refuting task was accepted.
 
-use super::{letter, mail, two, with};
+use super::{mail, task_envelope, two, with};
 use crate::harness::{Client, Value, World, json};
 
 const REFUTED: &str = "entente.context.refuted";
@@ -9,7 +9,7 @@ const REFUTED: &str = "entente.context.refuted";
 /// Returns a task to the server that refutes an envelope.
 fn refute(world: &World, id: &str, (of, reason): (&str, &str)) -> Value {
     let more = json!({ "intent": "aee.context.refute", "payload": { "id": of, "reason": reason }, "corr": "thread-refutes" });
-    with(letter(world, id, ("agent.bob", "service.entente")), more)
+    with(task_envelope(world, id, ("agent.bob", "service.entente")), more)
 }
 
 /// Returns the thread's refutations as `(envelope, entity, reason)`.
@@ -38,7 +38,7 @@ async fn heard(client: &Client, entity: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_refutation_is_kept_and_its_sender_hears_of_it() {
     let (world, ada, bob) = two().await;
-    ada.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
     assert_eq!(shown(&ada).await, []);
     world.clock.advance(1);
     bob.post("/aee/envelopes", refute(&world, "envelope-2", ("envelope-1", "it is not so"))).await.is(200);
@@ -67,7 +67,7 @@ async fn a_refutation_is_kept_and_its_sender_hears_of_it() {
 async fn a_task_that_is_refused_rejects_nothing() {
     let (world, ada, bob) = two().await;
     for id in ["envelope-1", "envelope-2"] {
-        ada.post("/aee/envelopes", letter(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
+        ada.post("/aee/envelopes", task_envelope(&world, id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     bob.post("/aee/envelopes", refute(&world, "envelope-3", ("envelope-1", "it is not so"))).await.is(200);
     // With the id of an earlier envelope.
@@ -95,7 +95,7 @@ async fn when_a_batch_is_done_one_by_one_no_refutation_is_lost_and_none_is_too_m
     let (world, ada, bob) = two().await;
     for n in 1..=9 {
         let id = format!("envelope-{n}");
-        ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
+        ada.post("/aee/envelopes", task_envelope(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     // The fifth insert fails, and with it its batch.
     let trap = "CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS

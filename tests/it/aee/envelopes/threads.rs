@@ -1,6 +1,6 @@
 //! Threads with strangers' envelopes, paging, and visibility of exchanges (AEE §5.3).
 
-use super::{answer, letter, two, with};
+use super::{answer, task_envelope, two, with};
 use crate::harness::{Value, json};
 use crate::kernel::people::logged_in;
 use crate::pages::Browser;
@@ -18,7 +18,7 @@ async fn what_a_stranger_writes_under_a_threads_name_hides_nothing() {
     for round in 0..11 {
         let own = |n: usize| {
             let id = format!("envelope-eve-{round}-{n}");
-            with(letter(&world, &id, ("agent.eve", "agent.eve")), event.clone())
+            with(task_envelope(&world, &id, ("agent.eve", "agent.eve")), event.clone())
         };
         let batch: Vec<Value> = (0..100).map(own).collect();
         eve.post("/aee/envelopes/batch", Value::from(batch)).await.is(202);
@@ -26,7 +26,7 @@ async fn what_a_stranger_writes_under_a_threads_name_hides_nothing() {
     world.clock.advance(1);
     for n in 1..=3 {
         let id = format!("envelope-{n}");
-        ada.post("/aee/envelopes", letter(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
+        ada.post("/aee/envelopes", task_envelope(&world, &id, ("agent.ada", "agent.bob"))).await.is(202);
     }
     let all = bob.get("/aee/threads/thread-00000001").await.ok();
     assert_eq!(
@@ -52,7 +52,7 @@ async fn who_is_asked_over_a_channel_sees_its_own_pair_only() {
     for (client, who) in [(&ada, "agent.ada"), (&bob, "agent.bob")] {
         client.put(&format!("/aee/buses/bus.ops/subscriptions/{who}"), json!({})).await.ok();
     }
-    eve.post("/aee/envelopes", letter(&world, "envelope-1", ("agent.eve", "bus.ops"))).await.is(202);
+    eve.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.eve", "bus.ops"))).await.is(202);
     let pair = |who: &str| json!({ "respondent": who, "status": "open" });
     let asker = eve.get("/aee/threads/thread-00000001").await.ok();
     assert_eq!(asker["envelopes"][0]["pairs"], json!([pair("agent.ada"), pair("agent.bob")]));
@@ -72,7 +72,7 @@ async fn a_person_sees_a_thread_of_their_own_as_a_page() {
     let adam = world.human("human.adam").await;
     let mut browser = logged_in(&world, "human.adam", false).await;
     let task = with(
-        letter(&world, "envelope-1", ("human.adam", "agent.bob")),
+        task_envelope(&world, "envelope-1", ("human.adam", "agent.bob")),
         json!({ "payload": { "text": "<b>hello</b>" } }),
     );
     adam.post("/aee/envelopes", task.clone()).await.is(202);
@@ -85,8 +85,8 @@ async fn a_person_sees_a_thread_of_their_own_as_a_page() {
     assert!(!tree.contains("<b>") && tree.contains("hello"), "what others wrote is shown, not run: {tree}");
     // Another agent's thread looks like an unknown one.
     let theirs = json!({ "corr": "thread-of-others" });
-    let letter = with(letter(&world, "envelope-2", ("agent.ada", "agent.bob")), theirs);
-    ada.post("/aee/envelopes", letter).await.is(202);
+    let envelope = with(task_envelope(&world, "envelope-2", ("agent.ada", "agent.bob")), theirs);
+    ada.post("/aee/envelopes", envelope).await.is(202);
     assert_eq!(browser.get("/threads?corr=thread-of-others").await.status, 404);
     assert_eq!(browser.get("/threads?corr=thread-00000001&cursor=x").await.status, 422);
     let empty = browser.get("/threads").await;

@@ -3,7 +3,7 @@
 
 use entente_domain::aee::envelopes::signing::{SigningKey, sign};
 
-use super::{letter, mail, two, with};
+use super::{mail, task_envelope, two, with};
 use crate::harness::{Client, Setup, Value, World, json};
 use crate::kernel::identities::key;
 
@@ -38,7 +38,7 @@ async fn a_relay_hands_in_what_its_own_entities_have_signed_and_nothing_else() {
     {
         register(&any, entity, n).await;
     }
-    let said = |id: &str, from: &str| letter(&world, id, (from, "agent.bob"));
+    let said = |id: &str, from: &str| task_envelope(&world, id, (from, "agent.bob"));
     let taken = gateway.post("/aee/envelopes", signed(said("envelope-1", "partner.acme"), 1)).await.is(202);
     assert_eq!(taken["verified"], json!({ "by": "sig", "kid": "one" }));
     gateway.post("/aee/envelopes", signed(said("envelope-2", "partner.acme.shop"), 2)).await.is(202);
@@ -76,7 +76,7 @@ async fn a_relay_hands_in_what_its_own_entities_have_signed_and_nothing_else() {
 async fn without_a_word_nobody_hands_in_what_others_have_signed() {
     let (world, ada, _bob) = two().await;
     register(&world.any(), "partner.acme", 1).await;
-    let theirs = signed(letter(&world, "envelope-1", ("partner.acme", "agent.bob")), 1);
+    let theirs = signed(task_envelope(&world, "envelope-1", ("partner.acme", "agent.bob")), 1);
     ada.post("/aee/envelopes", theirs.clone()).await.refused(403, "from_mismatch");
     // A principal that may act as the entity needs no relay.
     world.any().post("/aee/envelopes", theirs).await.is(202);
@@ -92,17 +92,17 @@ async fn signatures_are_required_where_the_operator_says_so() {
         world.agent("agent.eve").await;
         register(&ada, "agent.ada", 1).await;
         for (to, status) in [("agent.bob", plain), ("agent.eve", at_boundary)] {
-            let unsigned = letter(&world, &format!("plain-to-{to}"), ("agent.ada", to));
+            let unsigned = task_envelope(&world, &format!("plain-to-{to}"), ("agent.ada", to));
             let reply = ada.post("/aee/envelopes", unsigned).await;
             assert_eq!(reply.status, status, "{setting}, to {to}: {}", reply.text);
             if status == 403 {
                 reply.refused(403, "signature_required");
             }
-            let signed = signed(letter(&world, &format!("signed-to-{to}"), ("agent.ada", to)), 1);
+            let signed = signed(task_envelope(&world, &format!("signed-to-{to}"), ("agent.ada", to)), 1);
             ada.post("/aee/envelopes", signed).await.is(202);
         }
         // A signature is always verified if present, and an envelope with an invalid one is not stored.
-        let wrong = signed(letter(&world, "envelope-w", ("agent.ada", "agent.bob")), 2);
+        let wrong = signed(task_envelope(&world, "envelope-w", ("agent.ada", "agent.bob")), 2);
         ada.post("/aee/envelopes", wrong).await.refused(403, "bad_signature");
         ada.get("/aee/envelopes/envelope-w").await.refused(404, "not_found");
         assert_eq!(mail(&bob, "agent.bob").await.len(), if plain == 202 { 2 } else { 1 });
@@ -116,7 +116,9 @@ async fn a_flood_of_urgent_does_not_hold_up_what_others_send() {
     let eve = world.agent("agent.eve").await;
     let urgent = json!({ "priority": "urgent" });
     let flood: Vec<Value> = (0..6)
-        .map(|n| with(letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")), urgent.clone()))
+        .map(|n| {
+            with(task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")), urgent.clone())
+        })
         .collect();
     let reply = ada.post("/aee/envelopes/batch", json!(flood)).await.is(202);
     let effective: Vec<&Value> = reply["results"]
@@ -129,7 +131,7 @@ async fn a_flood_of_urgent_does_not_hold_up_what_others_send() {
     assert!(reply["results"][2]["accepted"]["warnings"].to_string().contains("priority_lowered"));
     // The first urgent envelope of another sender stays urgent, and the stored envelope keeps its original
     // priority.
-    let other = with(letter(&world, "envelope-e", ("agent.eve", "agent.bob")), urgent);
+    let other = with(task_envelope(&world, "envelope-e", ("agent.eve", "agent.bob")), urgent);
     assert_eq!(eve.post("/aee/envelopes", other).await.is(202)["effective_priority"], "urgent");
     let lies = mail(&bob, "agent.bob").await;
     assert!(lies.iter().all(|(_, one)| one["priority"] == "urgent"), "{lies:?}");

@@ -1,6 +1,6 @@
 //! Mailbox webhooks (AEE §5): each envelope in a mailbox is sent unchanged and in order to those who may read it.
 
-use crate::aee::envelopes::{letter, mail, two, with};
+use crate::aee::envelopes::{mail, task_envelope, two, with};
 use crate::harness::{Act, Client, Receiver, Value, World, json, subscribe};
 use crate::kernel::keys::key;
 
@@ -10,8 +10,8 @@ async fn watch(client: &Client, entity: &str, receiver: &Receiver) -> Value {
 }
 
 async fn event(world: &World, client: &Client, id: &str, link: (&str, &str)) {
-    let letter = with(letter(world, id, link), json!({ "type": "event" }));
-    client.post("/aee/envelopes", letter).await.is(202);
+    let envelope = with(task_envelope(world, id, link), json!({ "type": "event" }));
+    client.post("/aee/envelopes", envelope).await.is(202);
 }
 
 /// Returns the number of deliveries, in any state.
@@ -36,8 +36,9 @@ async fn what_lies_in_a_mailbox_is_sent_signed_and_in_its_order() {
     let made = watch(&bob, "agent.bob", &receiver).await;
     assert_eq!((made["kind"].as_str(), made["mailbox"].as_str()), (Some("mailbox"), Some("agent.bob")));
     let secret = made["secret"].as_str().unwrap();
-    let batch: Vec<Value> =
-        (1..=5).map(|n| letter(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"))).collect();
+    let batch: Vec<Value> = (1..=5)
+        .map(|n| task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob")))
+        .collect();
     ada.post("/aee/envelopes/batch", json!(batch)).await.is(202);
     // Blanks and unusual member order: the webhook's body equals the envelope byte for byte.
     let text = batch[0].to_string().replace("envelope-1", "envelope-6").replace(':', " : ");
@@ -106,7 +107,7 @@ async fn what_was_rolled_back_is_not_sent() {
     let receiver = Receiver::start().await;
     watch(&bob, "agent.bob", &receiver).await;
     trap(&world).await;
-    let sent = |id: &str| letter(&world, id, ("agent.ada", "agent.bob"));
+    let sent = |id: &str| task_envelope(&world, id, ("agent.ada", "agent.bob"));
     let poison = ada.post("/aee/envelopes", sent("envelope-poison")).await;
     assert!(poison.status >= 500, "{poison:?}");
     assert_eq!(queued(&world).await, 0);

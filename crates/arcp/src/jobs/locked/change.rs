@@ -31,7 +31,7 @@ pub(in crate::jobs) struct JobChange {
     /// Open reservations of the job.
     pub(super) reserved: Vec<Reservation>,
     /// Spending of the job's intent, if that has a limit.
-    pub(super) purse: Option<CostLimit>,
+    pub(super) cost_limit: Option<CostLimit>,
     /// Costs to record on the intent.
     pub(super) bills: Budget,
     /// Whether the job's row is written.
@@ -134,7 +134,7 @@ impl JobChange {
         may::operate(&self.job, &self.payers(), capability, target, self.now)?;
         // A check of one counter concerns only that counter (ARCP-W-10.3).
         let unit = (capability == BUDGET).then_some(target);
-        self.purse.as_ref().map_or(Ok(()), |purse| purse.require_left(unit))
+        self.cost_limit.as_ref().map_or(Ok(()), |cost_limit| cost_limit.require_left(unit))
     }
 
     /// Records a refused operation as an event; if the lease has ended, the job ends as well (§9.5).

@@ -75,26 +75,28 @@ pub(in crate::jobs) async fn load(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut purses = BTreeMap::new();
+    let mut cost_limits = BTreeMap::new();
     for row in policies {
         let policy = GovernancePolicy::kept(&serde_json::from_str::<Map<String, Value>>(&row.policy)?);
         if policy.max_cost.is_some() {
-            let purse = CostLimit { policy, spent: Budget::default(), reserved: Budget::default() };
-            purses.insert(IntentId::from(row.id), purse);
+            let cost_limit = CostLimit { policy, spent: Budget::default(), reserved: Budget::default() };
+            cost_limits.insert(IntentId::from(row.id), cost_limit);
         }
     }
-    let capped: Vec<IntentId> = purses.keys().copied().collect();
+    let capped: Vec<IntentId> = cost_limits.keys().copied().collect();
     if capped.is_empty() {
-        return Ok(purses);
+        return Ok(cost_limits);
     }
     for (intent, unit, amount) in costs::spent_on(conn, &capped).await? {
-        purses.entry(intent).and_modify(|purse| CostLimit::add(&mut purse.spent, &unit, amount));
+        cost_limits
+            .entry(intent)
+            .and_modify(|cost_limit| CostLimit::add(&mut cost_limit.spent, &unit, amount));
     }
     for (intent, amounts) in set_aside(conn, &capped).await? {
-        let Some(purse) = purses.get_mut(&intent) else { continue };
-        amounts.0.iter().for_each(|(unit, amount)| CostLimit::add(&mut purse.reserved, unit, *amount));
+        let Some(cost_limit) = cost_limits.get_mut(&intent) else { continue };
+        amounts.0.iter().for_each(|(unit, amount)| CostLimit::add(&mut cost_limit.reserved, unit, *amount));
     }
-    Ok(purses)
+    Ok(cost_limits)
 }
 
 /// Reserved amounts of the jobs of these intents.
@@ -120,25 +122,25 @@ impl JobChange {
         if self.job.intent_id.is_none() || cost == Amount::ZERO {
             return;
         }
-        if let Some(purse) = self.purse.as_mut() {
-            CostLimit::add(&mut purse.spent, unit, cost);
+        if let Some(cost_limit) = self.cost_limit.as_mut() {
+            CostLimit::add(&mut cost_limit.spent, unit, cost);
         }
         CostLimit::add(&mut self.bills, unit, cost);
     }
 
     /// Reserves amounts of the intent as well.
     pub(super) fn earmark(&mut self, amounts: &Budget) -> Result<(), Refusal> {
-        let Some(purse) = self.purse.as_mut() else { return Ok(()) };
-        purse.require_room(amounts)?;
-        amounts.0.iter().for_each(|(unit, amount)| CostLimit::add(&mut purse.reserved, unit, *amount));
+        let Some(cost_limit) = self.cost_limit.as_mut() else { return Ok(()) };
+        cost_limit.require_room(amounts)?;
+        amounts.0.iter().for_each(|(unit, amount)| CostLimit::add(&mut cost_limit.reserved, unit, *amount));
         Ok(())
     }
 
     /// Releases reserved amounts of the intent.
     pub(super) fn unmark(&mut self, amounts: &Budget) {
-        let Some(purse) = self.purse.as_mut() else { return };
+        let Some(cost_limit) = self.cost_limit.as_mut() else { return };
         for (unit, amount) in &amounts.0 {
-            if let Some(sum) = purse.reserved.0.get_mut(unit) {
+            if let Some(sum) = cost_limit.reserved.0.get_mut(unit) {
                 *sum = *sum - *amount;
             }
         }

@@ -87,7 +87,9 @@ impl JobChange {
         }
         for currency in amounts.0.keys() {
             // For a job without a budget of its own, the intent's limit applies.
-            if self.purse.is_none() && !self.payers().iter().any(|budget| budget.0.contains_key(currency)) {
+            if self.cost_limit.is_none()
+                && !self.payers().iter().any(|budget| budget.0.contains_key(currency))
+            {
                 return Err(may::spent(currency));
             }
         }

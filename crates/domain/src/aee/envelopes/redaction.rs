@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 
 /// An envelope to be delivered in place of another one.
 #[derive(Debug, Clone)]
-pub struct Instead<'a> {
+pub struct RedactedEnvelope<'a> {
     /// The original.
     pub original: &'a Envelope,
     /// The sender: the gateway's own name.
@@ -24,7 +24,7 @@ pub struct Instead<'a> {
     pub without: &'a [String],
 }
 
-impl Instead<'_> {
+impl RedactedEnvelope<'_> {
     /// Writes the envelope; members unknown to AEE are left out, because no rule covers their contents.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Instead<'_> {
         };
         let parts = [
             ("v", json!(VERSION)),
-            ("id", json!(crate::ids::letter(at, chance))),
+            ("id", json!(crate::ids::envelope_id(at, chance))),
             ("ts", json!(rfc3339(at))),
             ("type", json!(original.kind)),
             ("from", json!(self.sender)),

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::What;
-use super::envelope::{Envelope, Said};
+use super::envelope::{ClientMessage, Envelope};
 use super::legacy::Legacy;
 
 /// Dialect of a session.
@@ -50,10 +50,10 @@ impl Dialect {
     /// Recognises a client by its first frame (ARCP-W-6.1).
     #[must_use]
     pub fn recognise(first: &Envelope) -> Self {
-        match &first.said {
-            Said::Legacy(Legacy::Open(_)) => Self::Legacy,
-            Said::Hello(hello) if hello.no_agents => Self::Python,
-            Said::Hello(_) if is_uuid_v7(&first.id) => Self::Go,
+        match &first.content {
+            ClientMessage::Legacy(Legacy::Open(_)) => Self::Legacy,
+            ClientMessage::Hello(hello) if hello.no_agents => Self::Python,
+            ClientMessage::Hello(_) if is_uuid_v7(&first.id) => Self::Go,
             _ => Self::Strict,
         }
     }

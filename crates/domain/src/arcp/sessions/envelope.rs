@@ -27,12 +27,12 @@ pub struct Envelope {
     /// Trace id, if valid: 32 hexadecimal digits.
     pub trace_id: Option<String>,
     /// Content of the message.
-    pub said: Said,
+    pub content: ClientMessage,
 }
 
 /// Messages of clients.
 #[derive(Debug)]
-pub enum Said {
+pub enum ClientMessage {
     /// `session.hello`, which may be a resume.
     Hello(Box<Hello>),
     /// `session.resume`, the specification's own form of a resume.
@@ -165,9 +165,9 @@ pub fn read(text: &str) -> Result<Envelope, Malformed> {
     let Some(word) = raw.word.as_ref().and_then(Value::as_str) else {
         return Err(wrong("`type` must be a text.".to_owned()));
     };
-    let said = said(word, &raw).map_err(&wrong)?;
+    let content = content(word, &raw).map_err(&wrong)?;
     let trace = raw.trace_id.as_ref().and_then(Value::as_str);
-    Ok(Envelope { id, trace_id: trace.filter(|id| is_trace(id)).map(str::to_owned), said })
+    Ok(Envelope { id, trace_id: trace.filter(|id| is_trace(id)).map(str::to_owned), content })
 }
 
 /// Returns whether a text is a trace id; invalid ones are ignored, as W3C Trace Context asks.
@@ -210,24 +210,24 @@ struct Of {
     from_event_seq: Option<i64>,
 }
 
-fn said(word: &str, raw: &Raw<'_>) -> Result<Said, String> {
+fn content(word: &str, raw: &Raw<'_>) -> Result<ClientMessage, String> {
     let payload = raw.payload;
     Ok(match word {
-        "session.hello" => Said::Hello(Box::new(hello(payload)?)),
-        "session.resume" => Said::Resume(Box::new(resume(payload)?)),
-        "session.ping" => Said::Ping(nonce(payload)?),
-        "session.pong" => Said::Pong(nonce(payload)?),
+        "session.hello" => ClientMessage::Hello(Box::new(hello(payload)?)),
+        "session.resume" => ClientMessage::Resume(Box::new(resume(payload)?)),
+        "session.ping" => ClientMessage::Ping(nonce(payload)?),
+        "session.pong" => ClientMessage::Pong(nonce(payload)?),
         "session.ack" => match shaped::<Acked>(payload)?.last_processed_seq {
-            seq if seq >= 0 => Said::Ack(seq),
+            seq if seq >= 0 => ClientMessage::Ack(seq),
             _ => return Err("`last_processed_seq` must not be below 0.".to_owned()),
         },
-        "session.list_jobs" => Said::List(Box::new(list(payload)?)),
-        "session.close" => Said::Close,
-        "session.bye" => Said::Bye,
-        "job.submit" => Said::Submit(Box::new(shaped(payload)?)),
+        "session.list_jobs" => ClientMessage::List(Box::new(list(payload)?)),
+        "session.close" => ClientMessage::Close,
+        "session.bye" => ClientMessage::Bye,
+        "job.submit" => ClientMessage::Submit(Box::new(shaped(payload)?)),
         "job.cancel" => {
             let of: Of = shaped(payload)?;
-            Said::Cancel { job_id: job_id(raw, of.job_id)?, reason: of.reason }
+            ClientMessage::Cancel { job_id: job_id(raw, of.job_id)?, reason: of.reason }
         }
         "job.subscribe" => {
             let of: Of = shaped(payload)?;
@@ -235,12 +235,18 @@ fn said(word: &str, raw: &Raw<'_>) -> Result<Said, String> {
             if from < 0 {
                 return Err("`from_event_seq` must not be below 0.".to_owned());
             }
-            Said::Subscribe { job_id: job_id(raw, of.job_id)?, history: of.history.unwrap_or(false), from }
+            ClientMessage::Subscribe {
+                job_id: job_id(raw, of.job_id)?,
+                history: of.history.unwrap_or(false),
+                from,
+            }
         }
-        "job.unsubscribe" => Said::Unsubscribe { job_id: job_id(raw, shaped::<Of>(payload)?.job_id)? },
+        "job.unsubscribe" => {
+            ClientMessage::Unsubscribe { job_id: job_id(raw, shaped::<Of>(payload)?.job_id)? }
+        }
         _ => match Legacy::read(word, payload)? {
-            Some(legacy) => Said::Legacy(legacy),
-            None => Said::Unknown,
+            Some(legacy) => ClientMessage::Legacy(legacy),
+            None => ClientMessage::Unknown,
         },
     })
 }
@@ -307,7 +313,7 @@ fn resume(payload: Option<&RawValue>) -> Result<Hello, String> {
 }
 
 #[derive(Deserialize)]
-struct ListSaid {
+struct ListPayload {
     filter: Option<Filter>,
     limit: Option<i64>,
     cursor: Option<String>,
@@ -330,7 +336,7 @@ enum Statuses {
 }
 
 fn list(payload: Option<&RawValue>) -> Result<List, String> {
-    let said: ListSaid = shaped(payload)?;
+    let said: ListPayload = shaped(payload)?;
     let filter = said.filter.unwrap_or_default();
     let words = match filter.status {
         None => Vec::new(),

@@ -105,7 +105,7 @@ impl VaultKey {
 
 /// Reason why a sealed secret did not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shut {
+pub enum OpenError {
     /// This server lacks the sealing key.
     KeyMissing,
     /// The secret was modified, or sealed for another location.
@@ -158,9 +158,9 @@ impl Keyring {
     ///
     /// # Errors
     /// The key is missing, or the data was not sealed for this location.
-    pub fn open(&self, sealed: &Sealed, place: Place) -> Result<Zeroizing<Vec<u8>>, Shut> {
+    pub fn open(&self, sealed: &Sealed, place: Place) -> Result<Zeroizing<Vec<u8>>, OpenError> {
         let mut keys = self.current.iter().chain(&self.old);
-        let key = keys.find(|key| key.id == sealed.key_id).ok_or(Shut::KeyMissing)?;
-        key.open(&sealed.bytes, place).ok_or(Shut::Broken)
+        let key = keys.find(|key| key.id == sealed.key_id).ok_or(OpenError::KeyMissing)?;
+        key.open(&sealed.bytes, place).ok_or(OpenError::Broken)
     }
 }

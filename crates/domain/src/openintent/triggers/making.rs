@@ -67,7 +67,7 @@ pub struct Made {
 
 /// Context of a firing.
 #[derive(Debug, Clone)]
-pub struct Occasion<'a> {
+pub struct FiringContext<'a> {
     /// Identifier.
     pub firing: FiringId,
     /// Cause.
@@ -133,12 +133,12 @@ fn parse_parent(text: &str) -> Result<crate::ids::IntentId, Unfilled> {
 }
 
 impl Trigger {
-    /// Creates the request for an intent on this occasion.
+    /// Creates the request for an intent for this firing.
     ///
     /// # Errors
     /// A value that the template refers to is missing, or does not fit.
-    pub fn make(&self, occasion: &Occasion<'_>) -> Result<Made, Unfilled> {
-        let known = self.known(occasion);
+    pub fn make(&self, context: &FiringContext<'_>) -> Result<Made, Unfilled> {
+        let known = self.known(context);
         let mut filling = Filling::new(&known);
         let nothing = IntentTemplate::default();
         let template = self.template.as_ref().unwrap_or(&nothing);
@@ -148,16 +148,16 @@ impl Trigger {
         let mut state = filling.object(&template.context)?;
         state.extend(filling.object(&template.state)?);
         let transform = self.condition.as_ref().and_then(|condition| condition.transform.as_ref());
-        if let Some(transform) = transform.filter(|_| occasion.cause == Cause::Webhook) {
+        if let Some(transform) = transform.filter(|_| context.cause == Cause::Webhook) {
             state.extend(filling.object(transform)?);
         }
         let tags: Result<Vec<String>, Unfilled> = template.tags.iter().map(|tag| filling.text(tag)).collect();
         let mut optional = |text: &Option<String>| text.as_deref().map(|text| filling.text(text)).transpose();
         let (priority, graph_id) = (optional(&template.priority)?, optional(&template.graph_id)?);
         let parent = optional(&template.parent_intent_id)?;
-        let mut mark = occasion.lineage.shown(self);
+        let mut mark = context.lineage.shown(self);
         mark.extend(Map::from_iter([
-            ("firing_id".to_owned(), json!(occasion.firing)),
+            ("firing_id".to_owned(), json!(context.firing)),
             ("type".to_owned(), json!(template.r#type)),
             ("priority".to_owned(), json!(priority.as_deref().unwrap_or("medium"))),
             ("graph_id".to_owned(), json!(graph_id)),
@@ -188,15 +188,15 @@ impl Trigger {
         Ok(Made { ask, assignments: assignments? })
     }
 
-    /// Returns the values that templates may refer to on this occasion.
-    fn known(&self, occasion: &Occasion<'_>) -> Map<String, Value> {
-        let mut known = occasion.brought.clone();
-        let at = rfc3339(occasion.at);
+    /// Returns the values that templates may refer to for this firing.
+    fn known(&self, context: &FiringContext<'_>) -> Map<String, Value> {
+        let mut known = context.brought.clone();
+        let at = rfc3339(context.at);
         let trigger = json!({
             "trigger_id": self.id, "id": self.id, "name": self.name, "type": self.kind,
             "namespace": self.namespace, "fire_count": self.fire_count + 1, "fired_at": at,
-            "scheduled_at": occasion.due_at.map_or_else(|| at.clone(), rfc3339), "firing_id": occasion.firing,
-            "depth": occasion.lineage.depth(),
+            "scheduled_at": context.due_at.map_or_else(|| at.clone(), rfc3339), "firing_id": context.firing,
+            "depth": context.lineage.depth(),
         });
         known.insert("trigger".to_owned(), trigger);
         known.insert("today".to_owned(), json!(at.get(..10).unwrap_or_default()));

@@ -2,9 +2,9 @@
 //! of `entente_domain::aee::envelopes`; their shared helpers are here.
 
 mod approvals;
+mod drafts;
 mod examples;
 mod fields;
-mod letters;
 mod logs;
 mod pairing;
 mod policy;

@@ -71,7 +71,7 @@ pub async fn tail(ctx: &Ctx) -> Outcome<bool> {
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn look_at_wakeups(ctx: &Ctx) -> Outcome<()> {
+pub async fn poll_wakeups(ctx: &Ctx) -> Outcome<()> {
     if ctx.feed.has_peers() {
         let wakeups = ctx.feed.wakeups();
         wakeups.look(ctx.hooks.versions(ctx, &wakeups.listened()).await?);
@@ -83,7 +83,7 @@ pub async fn look_at_wakeups(ctx: &Ctx) -> Outcome<()> {
 ///
 /// # Errors
 /// Returns database errors.
-pub async fn look_around(ctx: &Ctx) -> Outcome<()> {
+pub async fn poll_topics(ctx: &Ctx) -> Outcome<()> {
     let followed = ctx.feed.followed();
     if followed.is_empty() {
         return Ok(());

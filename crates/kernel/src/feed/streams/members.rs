@@ -10,7 +10,7 @@ use entente_domain::log::events::{Event, Kind};
 use sqlx::PgConnection;
 
 use super::End;
-use super::sight::{Sight, View};
+use super::visibility::{View, VisibilityFilter};
 use crate::access::portfolios::{Onlooker, members};
 use crate::log::Record;
 use crate::{AppError, Ctx, Outcome};
@@ -33,7 +33,7 @@ impl From<Option<HashSet<IntentId>>> for Members {
     }
 }
 
-impl Sight {
+impl VisibilityFilter {
     /// Returns the followed portfolio, if there is one.
     fn portfolio(&self) -> Option<PortfolioId> {
         if let View::Portfolio(portfolio) = self.view { Some(portfolio) } else { None }
@@ -126,20 +126,20 @@ fn is_about(event: &Event, portfolio: PortfolioId) -> bool {
 /// Loads the members of the portfolios that these views need, all at once.
 pub(crate) async fn know_members(
     conn: &mut PgConnection,
-    sights: impl Iterator<Item = &mut Sight>,
+    filters: impl Iterator<Item = &mut VisibilityFilter>,
 ) -> Outcome<()> {
-    let mut asking: Vec<(PortfolioId, &mut Sight)> = sights
-        .filter(|sight| matches!(sight.members, Members::Unknown))
-        .filter_map(|sight| Some((sight.portfolio()?, sight)))
+    let mut asking: Vec<(PortfolioId, &mut VisibilityFilter)> = filters
+        .filter(|visibility| matches!(visibility.members, Members::Unknown))
+        .filter_map(|visibility| Some((visibility.portfolio()?, visibility)))
         .collect();
     if asking.is_empty() {
         return Ok(());
     }
     let asked: Vec<Onlooker<'_>> =
-        asking.iter().map(|(portfolio, sight)| sight.onlooker(*portfolio)).collect();
+        asking.iter().map(|(portfolio, visibility)| visibility.onlooker(*portfolio)).collect();
     let found = members(conn, &asked).await?;
-    for ((_, sight), members) in asking.iter_mut().zip(found) {
-        sight.members = members.into();
+    for ((_, visibility), members) in asking.iter_mut().zip(found) {
+        visibility.members = members.into();
     }
     Ok(())
 }

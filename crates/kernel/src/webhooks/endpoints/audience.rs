@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use super::rows::{self, Stored};
 use crate::access::membership;
-use crate::feed::streams::{Sight, View, know_members};
+use crate::feed::streams::{View, VisibilityFilter, know_members};
 use crate::identity::keys::find_by_public_ids;
 use crate::log::writer;
 use crate::log::{GlobalPosition, Record};
@@ -26,7 +26,7 @@ pub(crate) struct Listener {
     /// It receives records of transactions after this one.
     pub hears_after: i64,
     /// The view of its owner.
-    pub sight: Sight,
+    pub visibility: VisibilityFilter,
 }
 
 /// The receiving endpoints, as cached by this server.
@@ -47,7 +47,7 @@ impl Audience {
         let tail = writer::tails(conn, &[IntentId::SYSTEM]).await?;
         let seen = tail.first().map_or(0, |(_, tail)| tail.seq);
         let now = ctx.now();
-        let spent = |one: &Listener| !one.endpoint.live(now) || !one.sight.caller.grant.in_force(now);
+        let spent = |one: &Listener| !one.endpoint.live(now) || !one.visibility.caller.grant.in_force(now);
         if self.seen == Some(seen) {
             self.listeners.retain(|one| !spent(one));
             return Ok(());
@@ -60,8 +60,8 @@ impl Audience {
             .filter_map(|stored| {
                 let grant = grants.get(&stored.key_id)?;
                 let (caller, view) = view(&stored.endpoint, Arc::clone(grant), now)?;
-                let sight = Sight::lasting(caller, view, &ctx.metrics);
-                Some(Listener { endpoint: stored.endpoint, hears_after: stored.hears_after, sight })
+                let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
+                Some(Listener { endpoint: stored.endpoint, hears_after: stored.hears_after, visibility })
             })
             .collect();
         self.seen = Some(seen);
@@ -70,7 +70,7 @@ impl Audience {
 
     /// Clears the cached access levels.
     pub fn forget_memberships(&mut self) {
-        self.listeners.iter_mut().for_each(|one| one.sight.forget());
+        self.listeners.iter_mut().for_each(|one| one.visibility.forget());
     }
 
     /// Loads the access levels of all listeners for the intents of these records, in one query.
@@ -80,16 +80,16 @@ impl Audience {
         conn: &mut PgConnection,
         records: impl Iterator<Item = &'a Record>,
     ) -> Outcome<()> {
-        know_members(conn, self.listeners.iter_mut().map(|one| &mut one.sight)).await?;
+        know_members(conn, self.listeners.iter_mut().map(|one| &mut one.visibility)).await?;
         let mut intents: Vec<IntentId> = records.map(Record::intent_id).collect();
         intents.sort_unstable();
         intents.dedup();
         let mut asked: Vec<(IntentId, String)> = Vec::new();
         for one in &self.listeners {
-            let agent = &one.sight.caller.agent;
+            let agent = &one.visibility.caller.agent;
             let new = intents
                 .iter()
-                .filter(|intent| in_scope(&one.endpoint, **intent) && one.sight.asks_for(**intent));
+                .filter(|intent| in_scope(&one.endpoint, **intent) && one.visibility.asks_for(**intent));
             asked.extend(new.map(|intent| (*intent, agent.clone())));
         }
         asked.sort_unstable();
@@ -103,10 +103,10 @@ impl Audience {
             membership::find_all(conn, &pairs, ctx.now()).await?.into_iter().collect();
         for one in &mut self.listeners {
             for intent in intents.iter().filter(|intent| in_scope(&one.endpoint, **intent)) {
-                let pair = (*intent, one.sight.caller.agent.clone());
+                let pair = (*intent, one.visibility.caller.agent.clone());
                 // Learning one may have dropped another from a full cache; only what was asked has an answer here.
-                if one.sight.asks_for(*intent) && asked.binary_search(&pair).is_ok() {
-                    one.sight.learn(*intent, found.get(&pair).cloned());
+                if one.visibility.asks_for(*intent) && asked.binary_search(&pair).is_ok() {
+                    one.visibility.learn(*intent, found.get(&pair).cloned());
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Listener {
     /// Whether the endpoint receives this record, written as `kind`.
     pub async fn hears(&mut self, ctx: &Ctx, record: &Record, kind: &str) -> Outcome<bool> {
         let asked = in_scope(&self.endpoint, record.intent_id()) && self.endpoint.wants(kind);
-        Ok(asked && self.sight.sees(ctx, record).await?)
+        Ok(asked && self.visibility.sees(ctx, record).await?)
     }
 }
 
@@ -146,10 +146,10 @@ pub(crate) async fn powers(
     conn: &mut PgConnection,
     stored: &Stored,
     now: Timestamp,
-) -> Outcome<Option<Sight>> {
+) -> Outcome<Option<VisibilityFilter>> {
     let mut grants = grants(conn, &[stored.key_id], now).await?;
     let owner = grants.remove(&stored.key_id).and_then(|grant| view(&stored.endpoint, grant, now));
-    Ok(owner.map(|(caller, view)| Sight::new(caller, view)))
+    Ok(owner.map(|(caller, view)| VisibilityFilter::new(caller, view)))
 }
 
 /// Returns the grants of these keys, or of the newest keys in force that they were rotated to.

@@ -2,7 +2,7 @@
 
 use super::super::dialects::Dialect;
 use super::super::dialogue::{Ask, Closing, Do};
-use super::super::envelope::{Envelope, Hello, Said, read};
+use super::super::envelope::{ClientMessage, Envelope, Hello, read};
 use super::super::features::{Feature, Features};
 use super::super::legacy::Legacy;
 use super::super::{LAG, Moment};
@@ -52,11 +52,11 @@ impl Machine {
     fn open(&mut self, moment: Moment<'_>, envelope: Envelope) -> Doing {
         let dialect = self.terms.dialect.unwrap_or_else(|| Dialect::recognise(&envelope));
         self.pen.dialect = dialect;
-        match envelope.said {
-            Said::Hello(hello) => self.enter(moment, envelope.id, hello, dialect, true),
+        match envelope.content {
+            ClientMessage::Hello(hello) => self.enter(moment, envelope.id, hello, dialect, true),
             // The specification's own form of a resume needs no token besides the resume token.
-            Said::Resume(hello) => self.enter(moment, envelope.id, hello, dialect, false),
-            Said::Legacy(Legacy::Open(hello)) => {
+            ClientMessage::Resume(hello) => self.enter(moment, envelope.id, hello, dialect, false),
+            ClientMessage::Legacy(Legacy::Open(hello)) => {
                 self.pen.dialect = Dialect::Legacy;
                 self.enter(moment, envelope.id, hello, Dialect::Legacy, true)
             }
@@ -91,44 +91,46 @@ impl Machine {
     }
 
     fn converse(&mut self, moment: Moment<'_>, envelope: Envelope) -> Doing {
-        let Envelope { id, trace_id, said } = envelope;
-        match said {
-            Said::Hello(_) | Said::Resume(_) | Said::Legacy(Legacy::Open(_)) => {
+        let Envelope { id, trace_id, content } = envelope;
+        match content {
+            ClientMessage::Hello(_) | ClientMessage::Resume(_) | ClientMessage::Legacy(Legacy::Open(_)) => {
                 let message = "The session is open already. Open another connection for another session.";
                 self.refuse(moment, Some(&id), None, Fault::InvalidRequest, message)
             }
-            Said::Ping(nonce) => {
+            ClientMessage::Ping(nonce) => {
                 let frame = self.pen.pong(moment, &nonce);
                 vec![self.send(moment, frame)]
             }
-            Said::Pong(nonce) => {
+            ClientMessage::Pong(nonce) => {
                 self.fences.retain(|fence| fence.nonce != nonce);
                 Vec::new()
             }
-            Said::Ack(seq) => self.ack(seq),
-            Said::List(list) => match self.lacks(moment, &id, Feature::ListJobs) {
+            ClientMessage::Ack(seq) => self.ack(seq),
+            ClientMessage::List(list) => match self.lacks(moment, &id, Feature::ListJobs) {
                 Some(refused) => refused,
                 None => vec![Do::Ask(Ask::List { request: self.request(id), list })],
             },
-            Said::Close => {
+            ClientMessage::Close => {
                 self.closing = Some(id);
                 self.go()
             }
-            Said::Bye => self.go(),
-            Said::Submit(submit) => self.submit(id, submit, trace_id),
-            Said::Cancel { job_id, reason } => self.cancel(moment, id, &job_id, reason),
-            Said::Subscribe { job_id, history, from } => {
+            ClientMessage::Bye => self.go(),
+            ClientMessage::Submit(submit) => self.submit(id, submit, trace_id),
+            ClientMessage::Cancel { job_id, reason } => self.cancel(moment, id, &job_id, reason),
+            ClientMessage::Subscribe { job_id, history, from } => {
                 self.subscribe(moment, id, &job_id, history.then_some(from))
             }
-            Said::Unsubscribe { job_id } => match self.lacks(moment, &id, Feature::Subscribe) {
+            ClientMessage::Unsubscribe { job_id } => match self.lacks(moment, &id, Feature::Subscribe) {
                 Some(refused) => refused,
                 // Unsubscribing succeeds even without a subscription; there is no answer.
                 None => {
                     job_id.parse().into_iter().map(|job_id| Do::Ask(Ask::Unsubscribe { job_id })).collect()
                 }
             },
-            Said::Legacy(legacy) if self.pen.dialect == Dialect::Legacy => self.old(moment, id, legacy),
-            Said::Legacy(_) | Said::Unknown => Vec::new(),
+            ClientMessage::Legacy(legacy) if self.pen.dialect == Dialect::Legacy => {
+                self.old(moment, id, legacy)
+            }
+            ClientMessage::Legacy(_) | ClientMessage::Unknown => Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The redacted copy that the gateway delivers instead of an envelope.
 
-use entente_domain::aee::envelopes::redaction::Instead;
+use entente_domain::aee::envelopes::redaction::RedactedEnvelope;
 use entente_domain::aee::envelopes::{Envelope, check, hash};
 use serde_json::{Value, json};
 
@@ -17,8 +17,13 @@ fn original(payload: &Value, sig: &Value) -> Envelope {
 
 fn instead(original: &Envelope, without: &[&str]) -> Envelope {
     let without: Vec<String> = without.iter().map(|one| (*one).to_owned()).collect();
-    let one =
-        Instead { original, sender: "service.g", recipient: "agent.b", reply_to: None, without: &without };
+    let one = RedactedEnvelope {
+        original,
+        sender: "service.g",
+        recipient: "agent.b",
+        reply_to: None,
+        without: &without,
+    };
     one.write(at(1), &Dice(7)).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Vault encryption: a value decrypts only with its key and in its place.
 
 use entente_domain::ids::{ToolCredentialId, VaultId};
-use entente_domain::openintent::tools::vault_keys::{Keyring, Place, Sealed, Shut, VaultKey};
+use entente_domain::openintent::tools::vault_keys::{Keyring, OpenError, Place, Sealed, VaultKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -39,13 +39,13 @@ proptest! {
         let ring = Keyring::new(Some(VaultKey::new(bytes)), Vec::new());
         let sealed = ring.seal(&plain, here, &Dice(dice)).unwrap();
         prop_assert!(ring.open(&sealed, here).unwrap().as_slice() == plain);
-        prop_assert_eq!(ring.open(&sealed, there).unwrap_err(), Shut::Broken);
+        prop_assert_eq!(ring.open(&sealed, there).unwrap_err(), OpenError::Broken);
         if plain.len() > 8 {
             prop_assert!(!sealed.bytes.windows(plain.len()).any(|part| part == plain));
         }
         // Not with another key; with both keys as before. An old key decrypts, but does not encrypt.
         let stranger = Keyring::new(Some(VaultKey::new(other)), Vec::new());
-        prop_assert_eq!(stranger.open(&sealed, here).unwrap_err(), Shut::KeyMissing);
+        prop_assert_eq!(stranger.open(&sealed, here).unwrap_err(), OpenError::KeyMissing);
         let both = Keyring::new(Some(VaultKey::new(other)), vec![VaultKey::new(bytes)]);
         prop_assert!(both.open(&sealed, here).unwrap().as_slice() == plain);
         prop_assert_eq!(both.retired(), vec![sealed.key_id.clone()]);
@@ -60,8 +60,8 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
         let changed = Sealed { bytes, ..sealed.clone() };
-        prop_assert_eq!(ring.open(&changed, place(1, 2, 3)).unwrap_err(), Shut::Broken);
+        prop_assert_eq!(ring.open(&changed, place(1, 2, 3)).unwrap_err(), OpenError::Broken);
         let short = Sealed { bytes: sealed.bytes[..at].to_vec(), ..sealed };
-        prop_assert_eq!(ring.open(&short, place(1, 2, 3)).unwrap_err(), Shut::Broken);
+        prop_assert_eq!(ring.open(&short, place(1, 2, 3)).unwrap_err(), OpenError::Broken);
     }
 }

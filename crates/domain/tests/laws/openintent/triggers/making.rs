@@ -1,7 +1,7 @@
 //! The intents of triggers: placeholders in braces, lineage, and that a template does nothing else.
 
 use entente_domain::ids::FiringId;
-use entente_domain::openintent::triggers::making::{Assigned, IntentTemplate, Made, Occasion};
+use entente_domain::openintent::triggers::making::{Assigned, FiringContext, IntentTemplate, Made};
 use entente_domain::openintent::triggers::template::{Filling, Unfilled};
 use entente_domain::openintent::triggers::{Cause, Condition, Lineage, Trigger, TriggerKind};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn object(value: Value) -> Map<String, Value> {
 fn made(one: &Trigger, cause: Cause, brought: Value) -> Result<Made, Unfilled> {
     let (brought, lineage) = (object(brought), Lineage::default().with(one.id));
     let firing = FiringId::mint(at(0), &Dice(2));
-    one.make(&Occasion { firing, cause, at: at(0), due_at: None, brought: &brought, lineage: &lineage })
+    one.make(&FiringContext { firing, cause, at: at(0), due_at: None, brought: &brought, lineage: &lineage })
 }
 
 fn with(template: IntentTemplate) -> Trigger {

@@ -1,0 +1,258 @@
+//! Job routes for the clients that submit and follow jobs (ARCP §7, ARCP-W-11.1). Job events are served by
+//! `job_events.rs`; the worker routes are in `claims.rs` and `reports.rs`.
+
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::{HttpRequest, HttpResponse, get, post, web};
+use bytes::Bytes;
+use entente_arcp::jobs;
+use entente_arcp::jobs::{Canceller, Description, JobFilter, Origin, Stored};
+use entente_domain::arcp::jobs::JobStatus;
+use entente_domain::arcp::jobs::ask::{Submit, no_job};
+use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed};
+use entente_domain::arcp::versions::AgentRef;
+use entente_domain::clock;
+use entente_domain::identity::keys::Scope;
+use entente_domain::ids::{JobId, MomentId, SessionId};
+use entente_domain::limits::PAGE;
+use entente_domain::refusal::{Code, Refusal};
+use entente_http::body::{Body, OptionalBody, Query};
+use entente_http::caller::Asker;
+use entente_http::error::{Problem, ProblemBody, Reply};
+use entente_http::routes::Routes;
+use entente_http::{created, json, ok};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::ApiState;
+
+pub(crate) fn routes(config: &mut Routes<'_>) {
+    config.service(submit).service(list).service(get).service(cancel).service(result);
+}
+
+/// Parses a job id from a path; a malformed id is reported like an unknown job.
+///
+/// # Errors
+/// `JOB_NOT_FOUND`.
+pub fn job_id(text: &str) -> Result<JobId, Problem> {
+    text.parse().map_err(|_no_id| no_job().into())
+}
+
+/// Submit a job
+///
+/// Accepts the job immediately, whether or not a worker is connected. Repeating the same `idempotency_key`
+/// (or `Idempotency-Key` header) with the same parameters returns the same job, with status 200. Cancelling
+/// the job requires its `session_id` or a key with the scope `admin`.
+#[utoipa::path(operation_id = "submit_job", tag = "jobs", request_body = Submit,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Same as `idempotency_key` in the body"),
+           ("traceparent" = Option<String>, Header, description = "Trace that the job belongs to (W3C Trace Context)")),
+    responses((status = 201, description = "The job was accepted", body = Accepted), (status = 200, description = "The job was already accepted", body = Accepted)))]
+#[post("/jobs")]
+async fn submit(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, body: Body<Submit>) -> Reply {
+    let mut said = body.value;
+    if let Some(key) = request.headers().get("idempotency-key") {
+        let key = key.to_str().unwrap_or_default().to_owned();
+        if said.idempotency_key.as_ref().is_some_and(|known| *known != key) {
+            let message = "The header `Idempotency-Key` and `idempotency_key` differ. Send one of them.";
+            return Err(Refusal::field(Code::InvalidRequest, "idempotency_key", "value", message).into());
+        }
+        said.idempotency_key = Some(key);
+    }
+    let submitted = api.job_writer.submit(&asker.caller, said, Origin::Rest).await?;
+    // A job accepted over a socket can be cancelled only there (ARCP-W-9.6): its session id is
+    // not returned.
+    let session_id = (!submitted.job.counted).then_some(submitted.job.session_id);
+    let accepted = Accepted { session_id, ..submitted.accepted };
+    if submitted.repeated { ok(&accepted) } else { created(&accepted) }
+}
+
+/// A page of jobs.
+#[derive(Debug, Serialize, ToSchema)]
+struct JobList {
+    /// The jobs, newest first.
+    jobs: Vec<Listed>,
+    /// Cursor of the next page; null on the last page.
+    next_cursor: Option<String>,
+}
+
+/// List jobs
+#[utoipa::path(operation_id = "list_jobs", tag = "jobs",
+    params(("status" = Option<String>, Query, description = "Only jobs in this status; several are separated by commas"),
+           ("agent" = Option<String>, Query, description = "Only jobs of this agent: `name` or `name@version`"),
+           ("created_after" = Option<String>, Query, description = "Only jobs accepted after this time, RFC 3339"),
+           ("created_before" = Option<String>, Query, description = "Only jobs accepted before this time, RFC 3339"),
+           ("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100"),
+           ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page")),
+    responses((status = 200, description = "The jobs", body = JobList)))]
+#[get("/jobs")]
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let read =
+        |text: &str| text.split(',').map(|word| JobStatus::parse(word.trim())).collect::<Option<Vec<_>>>();
+    let filter = JobFilter {
+        statuses: query.parsed("status", "a job's status", read)?.unwrap_or_default(),
+        agent: query.parsed("agent", "`name` or `name@version`", AgentRef::parse)?,
+        created_after: query.parsed("created_after", "an RFC 3339 time", clock::parse)?,
+        created_before: query.parsed("created_before", "an RFC 3339 time", clock::parse)?,
+        limit: query.number("limit", 100, 1, PAGE)?,
+        cursor: query.text("cursor").map(str::to_owned),
+    };
+    let (found, next_cursor) = jobs::list(&api.ctx, &asker.caller, &filter).await?;
+    ok(&JobList { jobs: found.iter().map(Listed::new).collect(), next_cursor })
+}
+
+/// A job, with its terminal payload once it has ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobBody {
+    /// The fields that every observer of the job sees: agent, lease, remaining budget.
+    #[serde(flatten)]
+    described: Described,
+    /// The same as `current_status`.
+    status: JobStatus,
+    /// Agent that submitted the job.
+    principal: String,
+    /// When the job was accepted.
+    created_at: String,
+    /// Number of the job's last event; numbering is per job.
+    last_event_seq: i64,
+    /// How many times the job has been claimed.
+    attempt: u32,
+    /// Whether cancellation has been requested.
+    cancel_requested: bool,
+    /// When the job times out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    /// The intent that the job works on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intent_id: Option<String>,
+    /// Questions to people that the job waits for, as `moments/{moment_id}` ids; the job is
+    /// `awaiting_decision` while there is one.
+    awaiting_decision: Vec<MomentId>,
+    /// Payload of the job's `job.result` or `job.error`, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    terminal: Option<Box<RawValue>>,
+}
+
+impl JobBody {
+    /// Builds the body, with the questions that an unfinished job waits for.
+    ///
+    /// # Errors
+    /// The questions cannot be read.
+    pub async fn load(moments: &entente_moments::Ctx, found: &Description) -> Result<Self, Problem> {
+        let job = &found.job;
+        let over = job.status.is_terminal();
+        let awaiting = if over { Vec::new() } else { entente_moments::awaited(moments, job.id).await? };
+        Ok(Self {
+            described: Described::new(job, &found.remaining),
+            status: job.status,
+            principal: job.principal.clone(),
+            created_at: clock::rfc3339(job.created_at),
+            last_event_seq: job.last_seq,
+            attempt: job.attempt,
+            cancel_requested: job.cancel.is_some(),
+            deadline: job.deadline.map(clock::rfc3339),
+            intent_id: job.intent_id.map(|id| id.to_string()),
+            awaiting_decision: awaiting,
+            terminal: found.terminal.as_ref().map(Stored::payload).transpose()?,
+        })
+    }
+}
+
+/// Get a job
+///
+/// Returns the job's status, lease, remaining budget and, once it has ended, its result or error.
+#[utoipa::path(operation_id = "get_job", tag = "jobs",
+    responses((status = 200, description = "The job", body = JobBody)))]
+#[get("/jobs/{job_id}")]
+async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let found = jobs::describe(&api.ctx, &asker.caller, job_id(&path)?).await?;
+    ok(&JobBody::load(&api.moments, &found).await?)
+}
+
+/// The session that cancels a job, and the reason.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = JobCancel, example = json!({ "session_id": "sess_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "reason": "no longer needed" }))]
+struct CancelBody {
+    /// The session that submitted the job; optional for a key with the scope `admin`.
+    session_id: Option<String>,
+    /// Reason for the cancellation.
+    reason: Option<String>,
+}
+
+/// A cancelled job.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobCancelled)]
+struct CancelledBody {
+    /// Job id.
+    job_id: JobId,
+    /// Status of the job: `running` until its worker has stopped.
+    status: JobStatus,
+    /// Reason for the cancellation.
+    reason: String,
+}
+
+/// Cancel a job
+///
+/// Allowed for the session that submitted the job and for keys with the scope `admin`. A pending job ends
+/// immediately. A running job is asked to stop, and is ended after the grace period whether or not its worker
+/// reacts.
+#[utoipa::path(operation_id = "cancel_job", tag = "jobs", request_body = Option<CancelBody>,
+    responses((status = 202, description = "The job has ended, or has been asked to stop", body = CancelledBody)))]
+#[post("/jobs/{job_id}/cancel")]
+async fn cancel(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<CancelBody>,
+) -> Reply {
+    let id = job_id(&path)?;
+    let said = body.0.value;
+    let session = said.session_id.as_deref().map(str::parse::<SessionId>).transpose();
+    let by = match session {
+        Ok(Some(session)) => Canceller::Session(session),
+        Ok(None) if asker.caller.has(Scope::Admin) => Canceller::Operator,
+        // No session has the nil id: `jobs::cancel` decides whether the job is unknown or the caller is
+        // refused.
+        Ok(None) | Err(_) => Canceller::Session(uuid::Uuid::nil().into()),
+    };
+    let job = jobs::cancel(&api.ctx, &asker.caller, id, by, said.reason.clone()).await?;
+    let reason = job.cancel.map_or_else(|| said.reason.unwrap_or_default(), |cancel| cancel.reason);
+    json(actix_web::http::StatusCode::ACCEPTED, &CancelledBody { job_id: id, status: job.status, reason })
+}
+
+/// Get a job's result
+///
+/// Returns an inline result as JSON and a streamed result as its assembled bytes.
+#[utoipa::path(operation_id = "get_job_result", tag = "jobs",
+    responses((status = 200, description = "The result", content(
+                  (serde_json::Value = "application/json"), (String = "text/plain"), (String = "application/octet-stream"))),
+              (status = 409, description = "The job has no result, or none yet", body = ProblemBody)))]
+#[get("/jobs/{job_id}/result")]
+async fn result(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let id = job_id(&path)?;
+    match jobs::result(&api.ctx, &asker.caller, id).await? {
+        jobs::Result::Inline(text) => Ok(HttpResponse::Ok().content_type("application/json").body(text)),
+        jobs::Result::Streamed { result_id, size, text } => {
+            let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+            let body = stream::unfold(Some(0), move |place| {
+                let (api, result_id) = (api.clone(), result_id.clone());
+                async move {
+                    let place = place?;
+                    match jobs::pieces(&api.ctx, id, &result_id, place).await {
+                        Ok(piece) => Some((Ok(Bytes::from(piece.bytes)), piece.next)),
+                        Err(failure) => {
+                            tracing::error!(error = %failure, job = %id, "a result could not be read");
+                            Some((Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)), None))
+                        }
+                    }
+                }
+            });
+            Ok(HttpResponse::Ok()
+                .content_type(kind)
+                .insert_header((CONTENT_LENGTH, size))
+                .no_chunking(size)
+                .streaming(body))
+        }
+    }
+}

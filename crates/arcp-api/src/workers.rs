@@ -1,0 +1,248 @@
+//! Worker routes (ARCP-W-11.2): registration, heartbeats and directives.
+
+use actix_web::{get, post, web};
+use entente_arcp::jobs::{BeatAsk, Held};
+use entente_arcp::workers::{Directive, Worker, WorkerAsk};
+use entente_arcp::{jobs, workers};
+use entente_domain::clock::rfc3339;
+use entente_domain::ids::{JobId, WorkerId};
+use entente_domain::limits::PAGE;
+use entente_http::body::{Body, OptionalBody, Query, id};
+use entente_http::caller::Asker;
+use entente_http::error::{Problem, Reply};
+use entente_http::presence::Presence;
+use entente_http::routes::Routes;
+use entente_http::{created, ok};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::ApiState;
+use crate::claims::wait;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(register).service(list).service(beat).service(direct).service(leave);
+}
+
+/// A worker to register.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewWorker, example = json!({ "name": "build-7", "agents": ["echo@1.0.0"], "slots": 4 }))]
+struct RegisterBody {
+    /// Name of the worker, for people.
+    name: String,
+    /// Agents whose jobs the worker runs: `name@version`, or `name` for all versions.
+    agents: Vec<String>,
+    /// How many jobs the worker runs at once; defaults to 1.
+    slots: Option<i64>,
+    /// Labels, for people.
+    #[serde(default)]
+    labels: Map<String, Value>,
+}
+
+/// A worker.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Worker)]
+struct WorkerBody {
+    /// Worker id.
+    worker_id: WorkerId,
+    /// Name of the worker.
+    name: String,
+    /// Principal that registered the worker.
+    principal: String,
+    /// Agents whose jobs the worker runs.
+    agents: Vec<String>,
+    /// How many jobs the worker runs at once.
+    slots: u32,
+    /// Labels, for people.
+    #[schema(value_type = Object)]
+    labels: Box<RawValue>,
+    /// Current directive to the worker.
+    directive: Directive,
+    /// State that the worker last reported.
+    state: String,
+    /// When the worker registered.
+    registered_at: String,
+    /// When the worker was last seen.
+    last_seen_at: String,
+    /// Recommended heartbeat interval in seconds.
+    heartbeat_interval_sec: u64,
+}
+
+impl WorkerBody {
+    fn new(api: &ApiState, worker: Worker) -> Result<Self, Problem> {
+        let labels = RawValue::from_string(worker.labels);
+        Ok(Self {
+            worker_id: worker.id,
+            name: worker.name,
+            principal: worker.principal,
+            agents: worker.agents,
+            slots: worker.slots,
+            labels: labels.map_err(|e| Problem::internal(&format!("stored labels are no JSON: {e}")))?,
+            directive: worker.directive,
+            state: worker.state,
+            registered_at: rfc3339(worker.registered_at),
+            last_seen_at: rfc3339(worker.last_seen_at),
+            // Several heartbeats fit into one claim, so that a lost one does no harm.
+            heartbeat_interval_sec: (api.ctx.state.jobs.claim.as_secs() / 6).max(1),
+        })
+    }
+}
+
+/// Register a worker
+#[utoipa::path(operation_id = "register_worker", tag = "workers", request_body = RegisterBody,
+    responses((status = 201, description = "The worker", body = WorkerBody)))]
+#[post("/workers")]
+async fn register(api: web::Data<ApiState>, asker: Asker, body: Body<RegisterBody>) -> Reply {
+    let said = body.value;
+    let labels = Value::Object(said.labels).to_string();
+    let ask = WorkerAsk { name: said.name, agents: said.agents, slots: said.slots.unwrap_or(1), labels };
+    let worker = workers::register(&api.ctx, &asker.caller, ask).await?;
+    created(&WorkerBody::new(&api, worker)?)
+}
+
+/// A page of workers.
+#[derive(Debug, Serialize, ToSchema)]
+struct WorkerList {
+    /// The workers, last seen first.
+    workers: Vec<WorkerBody>,
+}
+
+/// List workers
+///
+/// Returns the caller's own workers; with the scope `admin`, everyone's.
+#[utoipa::path(operation_id = "list_workers", tag = "workers",
+    params(("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100")),
+    responses((status = 200, description = "The workers", body = WorkerList)))]
+#[get("/workers")]
+async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
+    let found = workers::list(&api.ctx, &asker.caller, query.number("limit", 100, 1, PAGE)?).await?;
+    let workers = found.into_iter().map(|worker| WorkerBody::new(&api, worker)).collect::<Result<_, _>>()?;
+    ok(&WorkerList { workers })
+}
+
+/// A job that a worker holds.
+#[derive(Debug, Deserialize, ToSchema)]
+struct HeldBody {
+    /// The job.
+    job_id: String,
+    /// Token of the claim.
+    claim_token: String,
+    /// Whether the worker already knows that the job must stop, so that the request does not return early for
+    /// it.
+    #[serde(default)]
+    stopping: bool,
+}
+
+/// A heartbeat of a worker.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = WorkerBeat, example = json!({ "jobs": [{ "job_id": "job_01J9ZK4T6Q8R2V5X7Y9B1C3D5F", "claim_token": "ct_…" }], "wait_sec": 10 }))]
+struct BeatBody {
+    /// State of the worker, as it reports it.
+    state: Option<String>,
+    /// The jobs that the worker holds; their claims are extended.
+    #[serde(default)]
+    jobs: Vec<HeldBody>,
+    /// The directive that the worker already follows; defaults to `run`.
+    directive: Option<Directive>,
+    /// Seconds for which the response may wait; it returns immediately if the directive changes, or a job
+    /// must stop or is lost.
+    wait_sec: Option<f64>,
+}
+
+/// The response to a heartbeat.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkerDirectives)]
+struct DirectivesBody {
+    /// Whether to continue, to claim no more jobs, or to terminate.
+    directive: Directive,
+    /// Jobs to stop and to report as ended.
+    cancel: Vec<JobId>,
+    /// Jobs that the worker no longer holds: drop them without a report.
+    lost: Vec<String>,
+    /// When the claims on the other jobs expire.
+    claim_expires_at: String,
+}
+
+/// Send a heartbeat
+#[utoipa::path(operation_id = "worker_heartbeat", tag = "workers", request_body = Option<BeatBody>,
+    responses((status = 200, description = "Instructions for the worker", body = DirectivesBody)))]
+#[post("/workers/{worker_id}/heartbeat")]
+async fn beat(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    presence: Presence,
+    path: web::Path<String>,
+    body: OptionalBody<BeatBody>,
+) -> Reply {
+    let worker: WorkerId = id("worker", &path)?;
+    let said = body.0.value;
+    let wait = wait(said.wait_sec)?;
+    // A malformed job id is a job that the worker does not hold.
+    let mut lost: Vec<String> = Vec::new();
+    let mut held: Vec<Held> = Vec::new();
+    for one in said.jobs {
+        match one.job_id.parse() {
+            Ok(job_id) => held.push(Held { job_id, token: one.claim_token, stopping: one.stopping }),
+            Err(_no_id) => lost.push(one.job_id),
+        }
+    }
+    let _place =
+        if wait.is_zero() { None } else { Some(asker.caller.waits(api.limits.max_streams_per_key)?) };
+    let state: Option<String> = said.state.map(|state| state.chars().take(200).collect());
+    let obeyed = said.directive.unwrap_or(Directive::Run);
+    let ask = BeatAsk { worker, state, held, obeyed, wait };
+    let beat = jobs::beat(&api.ctx, &asker.caller, &ask, presence.over()).await?;
+    lost.extend(beat.lost.iter().map(JobId::to_string));
+    ok(&DirectivesBody {
+        directive: beat.directive,
+        cancel: beat.cancel,
+        lost,
+        claim_expires_at: rfc3339(beat.claim_expires_at),
+    })
+}
+
+/// A directive to a worker.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = WorkerDirective, example = json!({ "directive": "quiet" }))]
+struct DirectiveBody {
+    /// `run`, `quiet` or `terminate`.
+    directive: Directive,
+}
+
+/// Send a directive to a worker
+///
+/// The worker receives it with its next heartbeat: `quiet` to claim no more jobs, `terminate` to end.
+#[utoipa::path(operation_id = "direct_worker", tag = "workers", request_body = DirectiveBody,
+    responses((status = 200, description = "The worker", body = WorkerBody)))]
+#[post("/workers/{worker_id}/directive")]
+async fn direct(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<DirectiveBody>,
+) -> Reply {
+    let directive = body.value.directive;
+    let worker = workers::direct(&api.ctx, &asker.caller, id("worker", &path)?, directive).await?;
+    ok(&WorkerBody::new(&api, worker)?)
+}
+
+/// The response to a worker's departure.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkerLeft)]
+struct LeftBody {
+    /// The worker.
+    worker_id: WorkerId,
+}
+
+/// Deregister a worker
+///
+/// The jobs that the worker still holds become available to others immediately.
+#[utoipa::path(operation_id = "worker_leave", tag = "workers",
+    responses((status = 200, description = "The worker has left", body = LeftBody)))]
+#[post("/workers/{worker_id}/leave")]
+async fn leave(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
+    let worker_id: WorkerId = id("worker", &path)?;
+    jobs::leave(&api.ctx, &asker.caller, worker_id).await?;
+    ok(&LeftBody { worker_id })
+}

@@ -1,0 +1,386 @@
+//! Extracts JSON bodies, path ids and query parameters from requests; each error names the place and the fault.
+
+mod params;
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::pin::Pin;
+
+use actix_web::dev::Payload as Incoming;
+use actix_web::{FromRequest, HttpRequest, web};
+use bytes::Bytes;
+use entente_domain::idempotency::Idempotency;
+use entente_domain::ids::IntentId;
+use entente_domain::limits::PAGE;
+use entente_domain::payload::scan;
+use entente_domain::refusal::{Code, FieldError, Refusal};
+use entente_runtime::deadlines::reading;
+use serde::de::DeserializeOwned;
+
+pub use self::params::{IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, Limit100, Limit1000};
+use super::error::Problem;
+
+/// A parsed JSON body together with its raw bytes.
+#[derive(Debug)]
+pub struct Body<T> {
+    /// The parsed value.
+    pub value: T,
+    bytes: Bytes,
+}
+
+impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = all(bytes).await?;
+            let value = parse(&bytes)?;
+            Ok(Self { value, bytes })
+        })
+    }
+}
+
+impl<T> Body<T> {
+    /// Returns the request's idempotency key, if it has one, with a fingerprint of its method, path and body.
+    ///
+    /// # Errors
+    /// The key is invalid.
+    pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+        once(request, &self.bytes)
+    }
+}
+
+fn once(request: &HttpRequest, bytes: &[u8]) -> Result<Option<Idempotency>, Problem> {
+    let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
+    // A non-text key gets the same refusal as one with invalid characters.
+    let key = key.to_str().unwrap_or("\u{0}");
+    let operation = format!("{} {}", request.method(), request.path());
+    Ok(Some(Idempotency::new(key, &operation, bytes)?))
+}
+
+/// As [`Body::once`], but without the body in the fingerprint: requests with the same key count as the same, whatever
+/// their bodies.
+///
+/// # Errors
+/// The key is invalid.
+pub fn once_of(request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+    once(request, &[])
+}
+
+/// As [`once_of`], with only `about` in the fingerprint: the part of the body that can be hashed without making a
+/// secret guessable.
+///
+/// # Errors
+/// The key is invalid.
+pub fn once_about(request: &HttpRequest, about: &str) -> Result<Option<Idempotency>, Problem> {
+    once(request, about.as_bytes())
+}
+
+/// A request body as raw bytes.
+#[derive(Debug)]
+pub struct Raw(pub Bytes);
+
+impl Raw {
+    /// As [`Body::once`].
+    ///
+    /// # Errors
+    /// The key is invalid.
+    pub fn once(&self, request: &HttpRequest) -> Result<Option<Idempotency>, Problem> {
+        once(request, &self.0)
+    }
+}
+
+impl FromRequest for Raw {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move { all(bytes).await.map(Self) })
+    }
+}
+
+/// An optional JSON body; if it is missing, every member has its default (OI-3.2.2).
+#[derive(Debug)]
+pub struct OptionalBody<T>(pub Body<T>);
+
+impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
+    type Error = Problem;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Problem>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
+        let bytes = Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = all(bytes).await?;
+            let value = if bytes.trim_ascii().is_empty() { T::default() } else { parse(&bytes)? };
+            Ok(Self(Body { value, bytes }))
+        })
+    }
+}
+
+/// Reads a whole body; the request's deadline does not run meanwhile.
+async fn all(bytes: impl Future<Output = Result<Bytes, actix_web::Error>>) -> Result<Bytes, Problem> {
+    let _reading = reading();
+    bytes.await.map_err(|e| unreadable(&e))
+}
+
+fn unreadable(error: &actix_web::Error) -> Problem {
+    use actix_web::error::PayloadError;
+    match error.as_error::<PayloadError>() {
+        Some(PayloadError::Overflow) => Refusal::new(
+            Code::TooLarge,
+            "The body is larger than this server takes (ENTENTE_MAX_BODY_BYTES). Send less at once.",
+        )
+        .into(),
+        Some(PayloadError::Io(late)) if late.kind() == ErrorKind::TimedOut => Refusal::new(
+            Code::RequestTimeout,
+            "The body did not come in time (ENTENTE_BODY_SECONDS), and nothing was done. Send it again.",
+        )
+        .into(),
+        _ => Refusal::new(Code::InvalidJson, format!("The body could not be read: {error}.")).into(),
+    }
+}
+
+/// Parses a body.
+///
+/// Input that cannot be stored or safely parsed is refused before the parser sees it.
+///
+/// # Errors
+/// [`Code::InvalidJson`] if it is not JSON, [`Code::InvalidRequest`] with the location if it has the wrong shape, and
+/// the refusals of [`scan`].
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    scan(bytes)?;
+    serde_json::from_slice(bytes).map_err(|e| explain::<T>(bytes, &e).into())
+}
+
+/// Describes the fault in a body and its location. Parses again with path tracking, which valid bodies never pay for.
+fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Refusal {
+    // The parser also reports a number in place of a string as bad syntax, so check that the body is not JSON at all.
+    if !error.is_data() && serde_json::from_slice::<serde_json::Value>(bytes).is_err() {
+        return Refusal::new(Code::InvalidJson, format!("The body is not valid JSON: {error}."));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let Err(faulty) = serde_path_to_error::deserialize::<_, T>(&mut deserializer) else {
+        return Refusal::new(Code::InvalidRequest, format!("The body has the wrong shape: {error}."));
+    };
+    let mut loc = vec!["body".to_owned()];
+    loc.extend(faulty.path().iter().filter_map(|segment| match segment {
+        serde_path_to_error::Segment::Seq { index } => Some(index.to_string()),
+        serde_path_to_error::Segment::Map { key } => Some(key.clone()),
+        serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
+    }));
+    let text = faulty.inner().to_string();
+    let text = match text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text) {
+        "expected value" => "it must be a string",
+        text => text,
+    };
+    let kind = if let Some(rest) = text.strip_prefix("missing field `") {
+        loc.extend(rest.split('`').next().map(str::to_owned));
+        "missing"
+    } else if text.starts_with("unknown variant") {
+        "enum"
+    } else {
+        "type"
+    };
+    let place = loc[1..].join(".");
+    let message = if place.is_empty() {
+        format!("The body has the wrong shape: {text}.")
+    } else {
+        format!("`{place}` in the body is wrong: {text}.")
+    };
+    let errors = vec![FieldError { kind: kind.to_owned(), loc, msg: text.to_owned() }];
+    Refusal { errors, ..Refusal::new(Code::InvalidRequest, message) }
+}
+
+/// Parses an id from a path.
+///
+/// A malformed id is reported as not found, like an unknown one.
+///
+/// # Errors
+/// [`Code::NotFound`].
+pub fn id<T: std::str::FromStr>(noun: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|_no_id| Refusal::not_found(noun).into())
+}
+
+/// Parses ids in a body.
+///
+/// A malformed id is refused like one that names nothing on this intent.
+///
+/// # Errors
+/// [`Code::Unprocessable`].
+pub fn named<T: std::str::FromStr>(member: &str, texts: &[String]) -> Result<Vec<T>, Refusal> {
+    let read = |text: &String| {
+        text.parse().map_err(|_no_id| {
+            let message = format!("`{member}` names `{text}`, which is nothing of this intent.");
+            Refusal::field(Code::Unprocessable, member, "unknown", message)
+        })
+    };
+    texts.iter().map(read).collect()
+}
+
+/// As [`named`], for a single optional id.
+///
+/// # Errors
+/// As [`named`].
+pub fn one<T: std::str::FromStr>(member: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
+    let texts: Vec<String> = text.filter(|text| !text.is_empty()).into_iter().collect();
+    Ok(named(member, &texts)?.pop())
+}
+
+/// Parses the `intent_id` of a body.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] if it is missing, [`Code::NotFound`] if it is malformed.
+pub fn intent_of(body: Option<&String>) -> Result<IntentId, Problem> {
+    let Some(text) = body else {
+        let message = "`intent_id` is missing: the intent that this is to belong to.";
+        return Err(Refusal::field(Code::InvalidRequest, "intent_id", "missing", message).into());
+    };
+    id("intent", text)
+}
+
+/// Query parameters, parsed by hand so that errors have the usual form.
+#[derive(Debug)]
+pub struct Query(Vec<(String, String)>);
+
+impl FromRequest for Query {
+    type Error = Problem;
+    type Future = std::future::Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Incoming) -> Self::Future {
+        std::future::ready(Self::of(request))
+    }
+}
+
+fn parameter(name: &str, what: &str) -> Refusal {
+    let mut refusal =
+        Refusal::new(Code::InvalidParameter, format!("The parameter `{name}` is wrong: {what}."));
+    refusal.errors = vec![FieldError {
+        kind: "value".to_owned(),
+        loc: vec!["query".to_owned(), name.to_owned()],
+        msg: what.to_owned(),
+    }];
+    refusal
+}
+
+impl Query {
+    /// Parses the parameters of a request.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`] if they cannot be decoded.
+    pub fn of(request: &HttpRequest) -> Result<Self, Problem> {
+        let parsed = web::Query::<Vec<(String, String)>>::from_query(request.query_string());
+        let pairs = parsed.map_err(|e| parameter("query", &e.to_string()))?.into_inner();
+        // As in bodies: values that cannot be stored cannot be searched for either.
+        match pairs.iter().find(|(_, value)| value.contains('\0')) {
+            Some((name, _)) => Err(parameter(name, "it has a NUL character").into()),
+            None => Ok(Self(pairs)),
+        }
+    }
+
+    /// Returns a parameter's text, if it is present and not empty.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Returns all parameters; the last value of a repeated one wins.
+    #[must_use]
+    pub fn all(self) -> serde_json::Map<String, serde_json::Value> {
+        self.0.into_iter().map(|(name, value)| (name, value.into())).collect()
+    }
+
+    /// Parses a parameter with `read`; `what` names the expected form in the error.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        self.text(name)
+            .map(|text| read(text).ok_or_else(|| parameter(name, &format!("`{text}` is not {what}")).into()))
+            .transpose()
+    }
+
+    /// Parses an integer from `least` to `most`; returns `default` if it is absent.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn number(&self, name: &str, default: u32, least: u32, most: u32) -> Result<u32, Problem> {
+        let what = format!("a whole number from {least} to {most}");
+        let read = |text: &str| text.parse().ok().filter(|n| (least..=most).contains(n));
+        Ok(self.parsed(name, &what, read)?.unwrap_or(default))
+    }
+
+    /// Parses the `limit` of a list.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn limit(&self, default: u32) -> Result<u32, Problem> {
+        self.number("limit", default, 1, PAGE)
+    }
+
+    /// Parses the `after` cursor of a list over an intent's log: a position in the log, defaulting to its beginning.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn place(&self) -> Result<i64, Problem> {
+        let read = |text: &str| text.parse().ok().filter(|place: &i64| *place >= 0);
+        Ok(self.parsed("after", "the cursor of a page before", read)?.unwrap_or(0))
+    }
+
+    /// Parses the `offset` of a list.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn offset(&self) -> Result<u32, Problem> {
+        self.number("offset", 0, 0, 1_000_000)
+    }
+}
+
+/// Parses the version in `If-Match`: an integer, quoted or not (OI-5.3.4).
+///
+/// # Errors
+/// [`Code::IfMatchRequired`] if it is missing or not an integer.
+pub fn if_match(request: &HttpRequest) -> Result<i64, Problem> {
+    version(request).ok_or_else(|| if_match_required(Code::IfMatchRequired, "intent").into())
+}
+
+/// As [`if_match`], for resources such as tasks and plans that answer 428 if it is missing (OI-15.11).
+///
+/// # Errors
+/// [`Code::PreconditionRequired`] if it is missing or not an integer.
+pub fn if_match_of(noun: &str, request: &HttpRequest) -> Result<i64, Problem> {
+    version(request).ok_or_else(|| if_match_required(Code::PreconditionRequired, noun).into())
+}
+
+/// As [`if_match_of`], but the header may be absent.
+///
+/// # Errors
+/// [`Code::PreconditionRequired`] if it is present and not an integer.
+pub fn if_match_maybe(noun: &str, request: &HttpRequest) -> Result<Option<i64>, Problem> {
+    if request.headers().contains_key("if-match") { if_match_of(noun, request).map(Some) } else { Ok(None) }
+}
+
+fn version(request: &HttpRequest) -> Option<i64> {
+    let text = request.headers().get("if-match").and_then(|value| value.to_str().ok());
+    text.and_then(|text| text.trim().trim_start_matches("W/").trim_matches('"').parse().ok())
+}
+
+fn if_match_required(code: Code, noun: &str) -> Refusal {
+    // Clients of the reference server match on the first four words.
+    let message = format!(
+        "If-Match header required: the version that you last read, as a whole number. It is the `version` of the \
+         {noun} and its ETag."
+    );
+    Refusal::new(code, message)
+}

@@ -1,0 +1,36 @@
+//! Resources that all protocols share: principals, keys, the log, streams and webhooks.
+
+mod access;
+mod access_requests;
+mod assignments;
+mod audit;
+mod checkpoints;
+mod deliveries;
+mod events;
+mod identities;
+mod keys;
+mod people;
+mod principals;
+pub mod streams;
+mod subscriptions;
+mod traces;
+
+use crate::routes::Routes;
+
+/// Registers the routes of the kernel's resources.
+pub fn routes(config: &mut Routes<'_>) {
+    events::routes(config);
+    traces::routes(config);
+    assignments::routes(config);
+    access::routes(config);
+    access_requests::routes(config);
+    identities::routes(config);
+    checkpoints::routes(config);
+    streams::routes(config);
+    subscriptions::routes(config);
+    deliveries::routes(config);
+    principals::routes(config);
+    keys::routes(config);
+    audit::routes(config);
+    people::routes(config);
+}

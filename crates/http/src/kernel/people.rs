@@ -1,0 +1,122 @@
+//! Routes that give people access: passwords and one-time links. People then work on the web pages
+//! (`api/src/web`).
+
+use actix_web::{HttpRequest, post, put, web};
+use entente_domain::identity::people::{LINK_SECONDS, LINK_SECONDS_MAX};
+use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::identity::people;
+use entente_kernel::identity::people::LinkAsk;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::body::{Body, IdempotencyKey, OptionalBody};
+use crate::caller::Asker;
+use crate::error::Reply;
+use crate::routes::Routes;
+use crate::wire::WireTime;
+use crate::{HttpState, created, ok};
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(password).service(link);
+}
+
+/// A password to set.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Password, example = json!({ "password": "four words are enough" }))]
+struct PasswordBody {
+    /// The password: 12 characters or more.
+    password: String,
+    /// Whether a login with this password also covers operations that need the scope `admin`.
+    #[serde(default)]
+    admin: bool,
+}
+
+/// The response to setting a password.
+#[derive(Debug, Serialize, ToSchema)]
+struct PasswordSet {
+    /// The person.
+    principal_id: String,
+    /// Whether the password covers operations that need the scope `admin`.
+    admin: bool,
+    /// When the password was set.
+    set_at: WireTime,
+}
+
+/// Set a person's password
+///
+/// Needs the scope `admin` and the power to act as that person; an agent's key never has it. Logs out every
+/// browser that is logged in as that person. The person can decide nothing with this password until they have
+/// logged in with it and chosen another. Only its argon2id hash is stored.
+#[utoipa::path(operation_id = "set_password", tag = "people", request_body = PasswordBody,
+    params(("principal_id" = String, Path, description = "Person, by principal id")),
+    responses((status = 200, description = "The password was set", body = PasswordSet)))]
+#[put("/people/{principal_id}/password")]
+async fn password(
+    api: web::Data<HttpState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<PasswordBody>,
+) -> Reply {
+    let PasswordBody { password, admin } = body.value;
+    let set_at = people::set_password(&api.ctx, &asker.caller, &path, password, admin).await?;
+    let principal_id = path.into_inner();
+    ok(&PasswordSet { principal_id, admin, set_at: WireTime::new(set_at, asker.dialect) })
+}
+
+/// A one-time link to create.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = Link, example = json!({ "expires_in": 3600 }))]
+struct LinkBody {
+    /// Whether a login with this link also covers operations that need the scope `admin`.
+    #[serde(default)]
+    admin: bool,
+    /// Seconds until the unopened link expires: up to a week; defaults to one day.
+    expires_in: Option<u32>,
+    /// The page that the link opens; defaults to the inbox.
+    leads_to: Option<String>,
+}
+
+/// A newly created link.
+#[derive(Debug, Serialize, ToSchema)]
+struct NewLinkBody {
+    /// The person whom the link logs in.
+    principal_id: String,
+    /// Path of the link on this server, returned only this once; null when a repeated request finds the link
+    /// already created.
+    #[schema(example = "/l/…")]
+    path: Option<String>,
+    /// When the link expires.
+    expires_at: WireTime,
+}
+
+/// Create a one-time login link for a person
+///
+/// Requires the same rights as setting the password. The link opens a page with a button; the first visitor
+/// to press it is logged in and decides as that person. The person's answers name the principal that created
+/// the link. Revoking the key that created the link voids it.
+#[utoipa::path(operation_id = "make_link", tag = "people", request_body = Option<LinkBody>,
+    params(("principal_id" = String, Path, description = "Person that the link logs in"), IdempotencyKey),
+    responses((status = 201, description = "The link", body = NewLinkBody)))]
+#[post("/people/{principal_id}/links")]
+async fn link(
+    request: HttpRequest,
+    api: web::Data<HttpState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<LinkBody>,
+) -> Reply {
+    let once = body.0.once(&request)?;
+    let LinkBody { admin, expires_in, leads_to } = body.0.value;
+    let seconds = expires_in.unwrap_or(LINK_SECONDS);
+    if !(1..=LINK_SECONDS_MAX).contains(&seconds) {
+        let message = format!("`expires_in` must be a number of seconds from 1 to {LINK_SECONDS_MAX}.");
+        return Err(Refusal::field(Code::InvalidRequest, "expires_in", "range", message).into());
+    }
+    let ask = LinkAsk { admin, leads_to: leads_to.unwrap_or_else(|| "/inbox".to_owned()), seconds };
+    let made = people::link(&api.ctx, &asker.caller, &path, ask, once.as_ref()).await?;
+    created(&NewLinkBody {
+        principal_id: path.into_inner(),
+        path: made.path.map(|path| path.0),
+        expires_at: WireTime::new(made.expires_at, asker.dialect),
+    })
+}

@@ -1,0 +1,146 @@
+//! Lease routes (RFC-0003, OI-6).
+
+use actix_web::{HttpRequest, delete, get, patch, post, web};
+use entente_domain::ids::{IntentId, LeaseId};
+use entente_domain::openintent::leases::{DEFAULT_SECONDS, LeaseAsk, LeaseStatus};
+use entente_http::body::{Body, IdempotencyKey, OptionalBody, Query, id};
+use entente_http::caller::Asker;
+use entente_http::error::{Problem, ProblemBody, Reply};
+use entente_http::lease::LeaseBody;
+use entente_http::ok;
+use entente_http::routes::Routes;
+use entente_openintent::leases;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::ApiState;
+
+pub fn routes(config: &mut Routes<'_>) {
+    config.service(acquire).service(list).service(renew).service(release);
+}
+
+/// A lease to acquire.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewLease)]
+#[schema(example = json!({ "scope": "research", "duration_seconds": 300 }))]
+struct AcquireBody {
+    /// A part of the intent's state, such as `research` or `research/sources`, including everything below it;
+    /// `*` for the whole state.
+    scope: String,
+    /// Duration: 1 to 604,800 seconds; defaults to 300.
+    duration_seconds: Option<i64>,
+    /// Agent that will hold the lease; defaults to the acting agent.
+    agent_id: Option<String>,
+}
+
+/// Acquire a lease
+///
+/// Until the lease ends, no other agent can acquire its scope or an overlapping one, or patch that part of
+/// the state. A lease never outlives its holder's access to the intent.
+#[utoipa::path(operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody, params(IdempotencyKey),
+    responses((status = 200, description = "The lease", body = LeaseBody),
+              (status = 409, description = "`lease_held`, with `existing_lease`; `intent_resolved`", body = ProblemBody)))]
+#[post("/intents/{intent_id}/leases")]
+async fn acquire(
+    request: HttpRequest,
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: Body<AcquireBody>,
+) -> Reply {
+    let intent_id: IntentId = id("intent", &path)?;
+    let once = body.once(&request)?;
+    let said = body.value;
+    let strict = api.ctx.settings.strict;
+    let holder = asker.caller.speaker("agent_id", said.agent_id.as_deref(), strict)?;
+    let ask =
+        LeaseAsk { scope: said.scope, duration_seconds: said.duration_seconds.unwrap_or(DEFAULT_SECONDS) };
+    let caller = asker.caller.acting_as(holder);
+    let lease = leases::acquire(&api.ctx, &caller, intent_id, ask, once.as_ref()).await?;
+    ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
+}
+
+/// The leases on an intent.
+#[derive(Debug, Serialize, ToSchema)]
+struct LeaseList {
+    /// The leases, oldest first.
+    leases: Vec<LeaseBody>,
+}
+
+/// List the leases on an intent
+///
+/// Returns the active leases, oldest first; at most the last 1,000.
+#[utoipa::path(operation_id = "list_leases", tag = "leases",
+    params(("status" = Option<String>, Query, description = "Status: `active`, `released`, `expired`, `revoked` or `all`; defaults to `active`"),
+           ("format" = Option<String>, Query, description = "`array` returns a bare array; defaults to an object")),
+    responses((status = 200, description = "The leases", body = LeaseList)))]
+#[get("/intents/{intent_id}/leases")]
+async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
+    let status = match query.text("status") {
+        None => Some(LeaseStatus::Active),
+        Some("all") => None,
+        Some(_) => query.parsed("status", "a lease's status or `all`", LeaseStatus::parse)?,
+    };
+    let bare = query.parsed("format", "`array`", |text| (text == "array").then_some(()))?.is_some();
+    let found = leases::list(&api.ctx, &asker.caller, id("intent", &path)?, status).await?;
+    let now = api.ctx.now();
+    let leases: Vec<LeaseBody> =
+        found.iter().map(|lease| LeaseBody::new(lease, now, asker.dialect)).collect();
+    if bare { ok(&leases) } else { ok(&LeaseList { leases }) }
+}
+
+/// Options of a lease renewal.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = LeaseRenewal)]
+#[schema(example = json!({ "duration_seconds": 300 }))]
+struct RenewBody {
+    /// Duration from now: 1 to 604,800 seconds; defaults to 300.
+    duration_seconds: Option<i64>,
+}
+
+/// Renew a lease
+///
+/// Allowed for the holder while the lease is active. A lease that has ended must be acquired anew.
+#[utoipa::path(operation_id = "renew_lease", tag = "leases", request_body = Option<RenewBody>,
+    responses((status = 200, description = "The lease", body = LeaseBody),
+              (status = 409, description = "`lease_ended`", body = ProblemBody)))]
+#[patch("/intents/{intent_id}/leases/{lease_id}")]
+async fn renew(
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<(String, String)>,
+    body: OptionalBody<RenewBody>,
+) -> Reply {
+    let (intent_id, lease_id) = ids(&path)?;
+    let seconds = body.0.value.duration_seconds.unwrap_or(DEFAULT_SECONDS);
+    let lease = leases::renew(&api.ctx, &asker.caller, intent_id, lease_id, seconds).await?;
+    ok(&LeaseBody::new(&lease, api.ctx.now(), asker.dialect))
+}
+
+fn ids(path: &(String, String)) -> Result<(IntentId, LeaseId), Problem> {
+    Ok((id("intent", &path.0)?, id("lease", &path.1)?))
+}
+
+/// The response to a release.
+#[derive(Debug, Serialize, ToSchema)]
+struct LeaseEnd {
+    /// Message for people.
+    #[schema(example = "Lease released")]
+    message: &'static str,
+    /// The lease.
+    lease: LeaseBody,
+}
+
+/// Release a lease
+///
+/// Its holder releases the lease; a creator or admin of the intent revokes it. Repeating the request changes
+/// nothing.
+#[utoipa::path(operation_id = "release_lease", tag = "leases",
+    responses((status = 200, description = "The ended lease", body = LeaseEnd)))]
+#[delete("/intents/{intent_id}/leases/{lease_id}")]
+async fn release(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
+    let (intent_id, lease_id) = ids(&path)?;
+    let lease = leases::release(&api.ctx, &asker.caller, intent_id, lease_id).await?;
+    let message = "Lease released";
+    ok(&LeaseEnd { message, lease: LeaseBody::new(&lease, api.ctx.now(), asker.dialect) })
+}
