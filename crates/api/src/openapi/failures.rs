@@ -5,9 +5,9 @@
 use actix_web::http::Method;
 use entente_domain::refusal::Code;
 use entente_http::error::{Family, ProblemBody, job_words, status};
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{Operation, Parameter, PathItem};
 use utoipa::openapi::schema::{Schema, Type};
-use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 /// Media type of every failure (RFC 9457).
@@ -114,6 +114,13 @@ fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
     }
     if writes {
         codes.push(Code::IdempotencyMismatch);
+    }
+    // Handlers that require `If-Match` declare the status for its absence; where it is optional, only its form can fail.
+    let optional = |parameter: &RefOr<Parameter>| {
+        matches!(parameter, RefOr::T(header) if header.name == "If-Match" && header.required == Required::False)
+    };
+    if parameters.iter().any(optional) {
+        codes.push(Code::PreconditionRequired);
     }
     codes
 }

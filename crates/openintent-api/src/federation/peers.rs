@@ -67,7 +67,8 @@ struct ReceivedBody {
 /// Signed with the peer's key, or sent with an API key of the principal whose id is the peer's DID. A repeated
 /// delivery is processed once and gets the same response.
 #[utoipa::path(operation_id = "federation_receive", tag = "federation", security(()), request_body = Delivery,
-    responses((status = 200, description = "Whether the intent was accepted", body = ReceivedBody)))]
+    responses((status = 200, description = "Whether the intent was accepted", body = ReceivedBody),
+              (status = 404, description = "`not_found`: federation is off", body = entente_http::error::ProblemBody)))]
 #[post("/federation/receive")]
 async fn receive(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (delivery, members) = signed::<Delivery>(&raw)?;
@@ -98,7 +99,8 @@ struct HeardBody {
 /// Signed or authenticated like a delivery. A repeated callback is processed once; it becomes an event on the
 /// intent's log.
 #[utoipa::path(operation_id = "federation_callback", tag = "federation", security(()), request_body = Callback,
-    responses((status = 200, description = "The callback was recorded", body = HeardBody)))]
+    responses((status = 200, description = "The callback was recorded", body = HeardBody),
+              (status = 404, description = "`not_found`: federation is off, or the server has no such dispatch", body = entente_http::error::ProblemBody)))]
 #[post("/federation/callbacks")]
 async fn hear(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (callback, members) = signed::<Callback>(&raw)?;

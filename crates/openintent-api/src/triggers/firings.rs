@@ -274,7 +274,8 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
            ("webhook-timestamp" = Option<String>, Header, description = "When the webhook was sent, in seconds since 1970"),
            ("webhook-signature" = Option<String>, Header, description = "`v1,` followed by the HMAC-SHA256 of id, time and body")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
-              (status = 200, description = "No intent is created", body = TakenBody)))]
+              (status = 200, description = "No intent is created", body = TakenBody),
+              (status = 401, description = "`unauthenticated`: the signature or the token is missing or wrong", body = entente_http::error::ProblemBody)))]
 #[post("/hooks/{trigger_id}")]
 async fn receive(request: HttpRequest, path: web::Path<String>, body: Raw) -> Reply {
     take(&request, &path, None, body).await
@@ -288,7 +289,8 @@ async fn receive(request: HttpRequest, path: web::Path<String>, body: Raw) -> Re
     params(("token" = String, Path, description = "Token at the end of the URL"),
            ("webhook-id" = Option<String>, Header, description = "Id of the delivery")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
-              (status = 200, description = "No intent is created", body = TakenBody)))]
+              (status = 200, description = "No intent is created", body = TakenBody),
+              (status = 401, description = "`unauthenticated`: the signature or the token is missing or wrong", body = entente_http::error::ProblemBody)))]
 #[post("/hooks/{trigger_id}/{token}")]
 async fn receive_by_token(request: HttpRequest, path: web::Path<(String, String)>, body: Raw) -> Reply {
     take(&request, &path.0, Some(&path.1), body).await
