@@ -36,7 +36,7 @@ impl Site<'_> {
                 Ok(assigned) => {
                     self.assign(id, agent, assigned.as_array().map(Vec::as_slice).unwrap_or_default()).await
                 }
-                Err(failure) => Ok(Told::skipped(failure.to_string())),
+                Err(failure) => Ok(Told::skipped(failure.full())),
             };
             self.report.note("assignment", id, told);
         }
