@@ -43,7 +43,7 @@ impl Site<'_> {
     }
 
     /// Registers an agent. Other members of its record stay, because the agent itself may have set them.
-    async fn register(&self, id: &str, wanted: Map<String, Value>) -> Result<Told, Failure> {
+    pub(super) async fn register(&self, id: &str, wanted: Map<String, Value>) -> Result<Told, Failure> {
         let found = match self.api.get(&format!("/agents/{}", segment(id)), &[]).await {
             Ok(found) => Some(found),
             Err(failure) if failure.code() == Some("not_found") => None,
@@ -83,7 +83,12 @@ impl Site<'_> {
         Ok(Told::new(outcome, &made).detail(detail))
     }
 
-    async fn assign(&self, id: &str, agent: &AgentForm, assigned: &[Value]) -> Result<Told, Failure> {
+    pub(super) async fn assign(
+        &self,
+        id: &str,
+        agent: &AgentForm,
+        assigned: &[Value],
+    ) -> Result<Told, Failure> {
         let found = assigned.iter().find(|one| one["agent_id"] == id);
         let role = agent.role.as_deref();
         if let Some(found) = found.filter(|found| role.is_none_or(|role| found["role"] == role)) {

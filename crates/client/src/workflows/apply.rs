@@ -106,7 +106,7 @@ impl Site<'_> {
         }
     }
 
-    async fn intent(&mut self, again: bool) -> Result<(), Stopped> {
+    pub(super) async fn intent(&mut self, again: bool) -> Result<(), Stopped> {
         let (title, intent) = (&self.form.intent.title.value, &self.form.intent);
         let (found, over, count) = self.find_intent().await?;
         let mut constraints = intent.constraints.clone();
@@ -229,7 +229,7 @@ impl Site<'_> {
         Ok(Told::new(outcome, found).detail(both(&names(&change), &fixed)))
     }
 
-    async fn channels(&mut self, tasks: &Map<String, Value>) {
+    pub(super) async fn channels(&mut self, tasks: &Map<String, Value>) {
         let form = self.form;
         let silent = ChannelForm::default();
         let found = match self.path("/channels") {
@@ -305,7 +305,7 @@ impl Site<'_> {
         self.report.note("retry policy", form.name(), told);
     }
 
-    async fn retry_policy(&self, wanted: &Value) -> Result<Told, Failure> {
+    pub(super) async fn retry_policy(&self, wanted: &Value) -> Result<Told, Failure> {
         let wanted = wanted.as_object().cloned().unwrap_or_default();
         let Some(path) = self.path("/retry-policy") else {
             return Ok(Told::new(Outcome::Created, &Value::Null));

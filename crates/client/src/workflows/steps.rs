@@ -95,6 +95,16 @@ impl Report {
         id
     }
 
+    /// Creates an empty report on an intent.
+    pub(super) fn of(intent: Option<String>) -> Self {
+        Self { steps: Vec::new(), intent }
+    }
+
+    /// Adds the steps of a part.
+    pub(super) fn absorb(&mut self, part: Self) {
+        self.steps.extend(part.steps);
+    }
+
     fn count(&self, outcome: Outcome) -> usize {
         self.steps.iter().filter(|step| step.outcome == outcome).count()
     }
