@@ -39,6 +39,7 @@ pub(super) fn read(tree: &Node) -> Result<SdkForm, Vec<Fault>> {
     if !reader.faults.is_empty() {
         return Err(reader.faults);
     }
+    reader.notes.sort_by_key(|note| note.place);
     let root = Form::of_intent(name, description, channels);
     Ok(SdkForm { root, policy: governance.policy, agents, phases, notes: reader.notes })
 }

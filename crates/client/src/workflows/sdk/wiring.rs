@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Map, Value, json};
+
 use super::super::faults::Place;
 use super::super::tree::Node;
 use super::reader::Reader;
@@ -25,6 +27,12 @@ pub(super) fn check(reader: &mut Reader, tree: &Node, phases: &mut Vec<Phase>) {
                     reader.fault(place, &path, message);
                 }
             }
+        }
+        if !resolved.is_empty() {
+            // The SDK's agents find the outputs of a dependency by the title of its intent.
+            let titles = known.iter().filter(|(key, _)| resolved.contains(key));
+            let titles: Map<String, Value> = titles.map(|(key, title)| (title.clone(), json!(key))).collect();
+            phase.state.insert("_io_dep_title_to_name".to_owned(), Value::Object(titles));
         }
         phase.depends_on = resolved;
     }
@@ -72,7 +80,7 @@ fn inputs(reader: &mut Reader, tree: &Node, phase: &Phase, phases: &[Phase]) {
             let message = format!("`{from}` must be completed first: add it to `depends_on`");
             reader.fault(input.place, &path, message);
         }
-        let declared = source.state.get("_io_outputs").and_then(serde_json::Value::as_object);
+        let declared = source.state.get("_io_outputs").and_then(Value::as_object);
         if declared.is_some_and(|outputs| !outputs.is_empty() && !outputs.contains_key(output)) {
             let message =
                 format!("the phase `{from}` declares no output `{output}`; add it to its `outputs`");
