@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::Parser as _;
-use entente::cli::{Arguments, Ended, run};
+use entente::cli::{Parsed, Report, parse, run};
 use mimalloc::MiMalloc;
 
 /// Allocator of the process.
@@ -20,7 +19,7 @@ fn renamed(given: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsStri
 }
 
 fn main() -> std::process::ExitCode {
-    let arguments = Arguments::parse_from(renamed(std::env::args_os()));
+    let Parsed { arguments, json } = parse(renamed(std::env::args_os()));
     // For writers and background tasks; requests have their own threads. Waking a task on the thread that
     // waited for it is faster than sharing between two threads.
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
@@ -36,10 +35,10 @@ fn main() -> std::process::ExitCode {
     };
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("entente: {e}");
-            let code = e.downcast_ref::<Ended>().map(|ended| ended.code);
-            code.map_or(std::process::ExitCode::FAILURE, std::process::ExitCode::from)
+        Err(failure) => {
+            let report = Report::of(&failure);
+            report.print(json);
+            report.exit.status().into()
         }
     }
 }

@@ -8,16 +8,20 @@ mod stdio;
 mod vault_key;
 mod welcome;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::Shell;
 use entente_api::app::document;
 
-pub use entente_client::{Done, Ended, Failure};
+pub use entente_client::failures::Report;
+use entente_client::failures::STATUSES;
+pub use entente_client::{Done, Failure};
 
 /// The coordination server for AI agents.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true)]
+#[command(version, about, propagate_version = true, after_long_help = STATUSES)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +45,48 @@ enum Command {
     Client(Box<entente_client::Command>),
     /// Print the OpenAPI document
     Openapi,
+    /// Print a script that completes the commands in a shell, such as `source <(entente completions bash)`
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// A parsed command line.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The command with its arguments.
+    pub arguments: Arguments,
+    /// Whether `--json` was given: failures are then written as JSON.
+    pub json: bool,
+}
+
+/// Parses the command line. A wrong one, `--help` and `--version` end the process.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Parsed {
+    let words: Vec<OsString> = words.collect();
+    let matches = match Arguments::command().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => refuse(&error, &words),
+    };
+    match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => Parsed { arguments, json: wants_json(&matches) },
+        Err(error) => refuse(&error.format(&mut Arguments::command()), &words),
+    }
+}
+
+/// Ends the process with clap's message, or with the same as JSON if that was asked for.
+fn refuse(error: &clap::Error, words: &[OsString]) -> ! {
+    if error.use_stderr() && words.iter().any(|word| word == "--json") {
+        Report::usage(&error.to_string()).print(true);
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// Whether this command or the one below it has the flag `--json`.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    here || matches.subcommand().is_some_and(|(_name, below)| wants_json(below))
 }
 
 /// Runs the command given by the arguments.
@@ -57,11 +103,22 @@ pub async fn run(arguments: Arguments) -> Done {
         Command::Doctor => database::doctor().await,
         Command::Client(command) => command.run().await,
         Command::Openapi => openapi(),
+        Command::Completions { shell } => completions(shell),
     }
 }
 
 /// Prints the OpenAPI document.
 fn openapi() -> Done {
     std::io::stdout().lock().write_all(document().json.as_bytes())?;
+    Ok(())
+}
+
+/// Prints the completions of a shell.
+fn completions(shell: Shell) -> Done {
+    let mut command = Arguments::command();
+    // Into memory first: the generator panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "entente", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
     Ok(())
 }

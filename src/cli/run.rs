@@ -1,5 +1,6 @@
 //! `entente serve` and `entente dev`: run a server until a stop signal.
 
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -88,15 +89,16 @@ pub async fn serve() -> Done {
     telemetry::init(&config);
     let mut signals = Signals::listen()?;
     let (server, private) = start(config, Vec::new(), &mut signals).await?;
-    if let Some(new) = seeds::bootstrap(&server.ctx).await? {
-        announce_operator(
+    let first = seeds::bootstrap(&server.ctx).await?.and_then(|new| {
+        operator_key(
             "This is the first start. The operator's key, shown only now, makes principals, keys and links. Agents get keys of their \
              own (`entente key create`); give them none that does everything:",
             &new,
-        );
-    }
-    println!("Entente listens on http://{}", server.address);
-    run(server, private, signals).await
+        )
+    });
+    let listens = format!("Entente listens on http://{}", server.address);
+    let lines: Vec<String> = first.into_iter().chain([listens]).collect();
+    run_announced(server, private, signals, &lines).await
 }
 
 /// Returns the server's address for a browser on this machine: an unspecified address cannot be opened, and
@@ -120,18 +122,20 @@ pub async fn dev(arguments: Dev) -> Done {
     let operator = patiently(async || seeds::development(&server.ctx).await).await?;
     let agents = patiently(async || seeds::development_agents(&server.ctx).await).await?;
     let login = patiently(async || people::development(&server.ctx).await).await?;
+    let mut lines = Vec::new();
     if let Some(secret) = agents.as_ref().and_then(|new| new.secret.as_ref()) {
-        println!("For agents of this run: a key that acts as any `agent.…`, and administers nothing\n");
-        println!("  export ENTENTE_API_KEY={}", secret.0);
-    }
-    println!("  export ENTENTE_URL=http://{}", near(server.address));
-    if let Some(operator) = &operator {
-        println!();
-        announce_operator(
-            "For you as the operator: the key that makes principals, keys and links. Give it to no agent, and export it nowhere:",
-            operator,
+        lines.push(
+            "For agents of this run: a key that acts as any `agent.…`, and administers nothing\n".to_owned(),
         );
+        lines.push(format!("  export ENTENTE_API_KEY={}", secret.0));
     }
+    lines.push(format!("  export ENTENTE_URL=http://{}", near(server.address)));
+    lines.extend(operator.as_ref().and_then(|operator| {
+        operator_key(
+            "\nFor you as the operator: the key that makes principals, keys and links. Give it to no agent, and export it nowhere:",
+            operator,
+        )
+    }));
     if let Some(secret) = agents.and_then(|new| new.secret)
         && let Err(failure) = Box::pin(welcome::ask(&server.ctx, &secret.0)).await
     {
@@ -139,17 +143,34 @@ pub async fn dev(arguments: Dev) -> Done {
     }
     if let Some(path) = login.path {
         let link = format!("http://{}{}", near(server.address), path.0);
-        println!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}");
+        lines.push(format!("\nDecide and watch as human.dev; this link logs you in, once:\n\n  {link}"));
     }
-    println!("\nThe API is documented at http://{}/docs. Ctrl-C stops the server.", near(server.address));
-    run(server, private, signals).await
+    lines.push(format!(
+        "\nThe API is documented at http://{}/docs. Ctrl-C stops the server.",
+        near(server.address)
+    ));
+    run_announced(server, private, signals, &lines).await
 }
 
-/// Prints the operator's key under another name than agents' keys, and without `export`: programs started
-/// afterwards do not inherit it.
-fn announce_operator(what: &str, new: &NewKey) {
-    if let Some(secret) = &new.secret {
-        println!("{what}\n\n  ENTENTE_OPERATOR_KEY={}", secret.0);
+/// Returns the text that shows the operator's key, under another name than agents' keys, and without `export`:
+/// programs started afterwards do not inherit it.
+fn operator_key(what: &str, new: &NewKey) -> Option<String> {
+    new.secret.as_ref().map(|secret| format!("{what}\n\n  ENTENTE_OPERATOR_KEY={}", secret.0))
+}
+
+/// Prints lines for the operator, then runs the server; if nobody reads them, stops it in order.
+async fn run_announced(server: Server, private: Option<Private>, signals: Signals, lines: &[String]) -> Done {
+    let text = lines.join("\n") + "\n";
+    let printed = {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    match printed {
+        Ok(()) => run(server, private, signals).await,
+        Err(failure) => {
+            run_until(server, private, signals, std::future::ready(())).await?;
+            Err(failure.into())
+        }
     }
 }
 

@@ -3,7 +3,10 @@
 mod decide;
 mod doctor;
 mod envelopes;
+mod failures;
 mod moments;
+mod sdk_workflows;
+mod tail;
 mod workflows;
 
 use std::path::PathBuf;
@@ -229,7 +232,7 @@ async fn verify_finds_what_was_changed_without_a_server() {
 #[test]
 fn errors_say_what_to_do() {
     let away = run(None, "", &["whoami", "--url", "http://127.0.0.1:9"]);
-    assert_eq!(away.status.code(), Some(1));
+    assert_eq!(away.status.code(), Some(8));
     assert!(complaint(&away).contains("Is the server running?"), "{}", complaint(&away));
     let guess = run(None, "", &["serve"]);
     assert_eq!(guess.status.code(), Some(1));

@@ -12,6 +12,7 @@ use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::display::print_live_record;
 use super::output::{print_json, print_record};
 use super::remote::{Api, Remote, segment};
 use super::{Done, Failure};
@@ -20,7 +21,7 @@ use super::{Done, Failure};
 /// the excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
-/// Jobs: submit, list, get, events, cancel, result
+/// Jobs: submit, list, show, events, cancel, result
 #[derive(Debug, Args)]
 pub(super) struct Jobs {
     #[command(flatten)]
@@ -50,8 +51,9 @@ enum Verb {
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// Show a job
-    Get {
+    /// Show a job: its state, the worker that runs it, and until when
+    #[command(alias = "get")]
+    Show {
         /// The job's id
         id: String,
     },
@@ -208,7 +210,10 @@ impl Jobs {
                 }
                 Ok(())
             }
-            Verb::Get { id } => self.remote.show(&api.get(&path(&id, ""), &[]).await?, &[]),
+            Verb::Show { id } => {
+                let job = api.get(&path(&id, ""), &[]).await?;
+                if self.remote.json { print_json(&job) } else { print_live_record(&job) }
+            }
             Verb::Events { id, after, follow: true } => {
                 let job = api.get(&path(&id, ""), &[]).await?;
                 follow::follow(&api, &id, after, self.remote.json, &job["budget"]).await

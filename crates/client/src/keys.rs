@@ -1,9 +1,12 @@
 //! `entente key`: API keys.
 
+use std::io::{self, Write as _};
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::Done;
+use super::output::note;
 use super::remote::{Remote, segment};
 
 /// Columns of a list of keys.
@@ -82,8 +85,8 @@ impl Keys {
             Verb::Revoke { id } => api.delete(&format!("/keys/{}", segment(&id))).await?,
         };
         if let (Some(key), false) = (answer["key"].as_str(), self.remote.json) {
-            eprintln!("The key, shown only now:\n");
-            println!("{key}");
+            note("The key, shown only now:\n");
+            writeln!(io::stdout(), "{key}")?;
             return Ok(());
         }
         self.remote.show(&answer, &KEY_COLUMNS)

@@ -5,7 +5,9 @@ mod agents;
 mod channels;
 mod checkpoints;
 mod decide;
+mod display;
 mod envelopes;
+pub mod failures;
 mod intents;
 mod jobs;
 mod keys;
@@ -79,16 +81,6 @@ enum Verb {
 
 /// Error with a message for people.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// Outcome of a followed job that did not succeed: its exit status tells the kind (`jobs/follow.rs`).
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Ended {
-    /// Exit status.
-    pub code: u8,
-    /// Message that describes the outcome.
-    pub message: String,
-}
 
 /// Result of every command.
 pub type Done = Result<(), Failure>;

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Done;
+use super::failures::{Ended, Exit};
 use super::output::print_json;
 use super::remote::{Remote, segment};
 
@@ -24,7 +25,7 @@ fn payload(text: &str) -> Result<Value, io::Error> {
 const MOST: u64 = 8 * 1024 * 1024;
 
 /// Renders a message in one line.
-pub(super) fn line(message: &Value) -> String {
+fn line(message: &Value) -> String {
     let text = |member: &str| message[member].as_str().unwrap_or("-").to_owned();
     format!(
         "{}  {:<9}  {} → {}  {}  {}",
@@ -128,11 +129,12 @@ impl Ask {
         }
         match answer["outcome"].as_str() {
             Some("complete") => Ok(()),
-            _ => Err(format!(
-                "not everybody answered in {} seconds (outcome: {})",
-                self.timeout, answer["outcome"]
-            )
-            .into()),
+            outcome => {
+                let outcome = outcome.unwrap_or("unknown");
+                let message =
+                    format!("not everybody answered in {} seconds (outcome: {outcome})", self.timeout);
+                Err(Ended { exit: Exit::TimedOut, message }.into())
+            }
         }
     }
 }

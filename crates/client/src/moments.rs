@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::Done;
+use super::output::note;
 use super::remote::{Api, Failure, Remote, segment};
 
 /// Questions to people: list, show, ask, wait, render
@@ -116,7 +117,7 @@ impl Moments {
                 });
                 let asked = remote.api()?.post("/moments", &body).await?;
                 for lint in asked["lints"].as_array().into_iter().flatten() {
-                    eprintln!("remarked: {}", lint["note"].as_str().unwrap_or_default());
+                    note(&format!("remarked: {}", plain(lint["note"].as_str().unwrap_or_default())));
                 }
                 print(&remote, &asked)
             }
@@ -210,9 +211,9 @@ fn print(remote: &Remote, moment: &Value) -> Done {
 
 fn diagnose(fault: Option<&Malformed>) {
     if let Some(fault) = fault {
-        eprintln!(
+        note(&format!(
             "This is no question that can be shown: {fault}. It is left out; do not answer it elsewhere."
-        );
+        ));
     }
 }
 
@@ -370,5 +371,5 @@ fn conventional(result: &Value) -> String {
 
 /// Returns a refusal's message without control characters; others may have written it.
 pub(super) fn complaint(failure: &Failure) -> String {
-    plain(&failure.to_string())
+    plain(&failure.full())
 }

@@ -29,6 +29,11 @@ pub(super) fn cell(value: &Value) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// Writes a line to standard error, where it does not mix with the answer; a closed standard error is ignored.
+pub(super) fn note(text: &str) {
+    let _written = writeln!(io::stderr(), "{text}");
+}
+
 /// Prints rows under headings, with each column as wide as its widest cell.
 ///
 /// # Errors

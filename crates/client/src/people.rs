@@ -1,11 +1,12 @@
 //! `entente person`: logins for people.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::Done;
+use super::output::note;
 use super::remote::{Remote, segment};
 
 /// People: create them, and give them access with a one-time link or a password
@@ -62,8 +63,8 @@ impl People {
                 let body = json!({ "expires_in": expires_in, "admin": admin, "leads_to": leads_to });
                 let made = api.post(&format!("/people/{}/links", segment(&id)), &body).await?;
                 if let (Some(path), false) = (made["path"].as_str(), self.remote.json) {
-                    eprintln!("A link that logs {id} in, once, shown only now:\n");
-                    println!("{}{path}", self.remote.url());
+                    note(&format!("A link that logs {id} in, once, shown only now:\n"));
+                    writeln!(io::stdout(), "{}{path}", self.remote.url())?;
                     return Ok(());
                 }
                 made
@@ -81,7 +82,7 @@ impl People {
 /// Reads a password from standard input: its first line.
 fn read() -> io::Result<String> {
     if io::stdin().is_terminal() {
-        eprintln!("The password (it is shown while you type), then Enter:");
+        note("The password (it is shown while you type), then Enter:");
     }
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;

@@ -61,6 +61,8 @@ pub enum Failure {
         message: String,
         /// The request's id in the server's log.
         request_id: String,
+        /// The whole answer: an object in the form of `application/problem+json`.
+        problem: Box<Value>,
     },
     /// Something other than Entente answered.
     #[error("{url} answered {status} with what is no answer of Entente. Check --url or ENTENTE_URL")]
@@ -83,6 +85,29 @@ impl Failure {
             Self::Refused { code, .. } => Some(code),
             Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
         }
+    }
+
+    /// Returns the faults that a refusal lists in `errors`: objects with `type`, `loc`, `msg` and, for a member of the
+    /// body, `pointer`.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &Value> {
+        let problem = match self {
+            Self::Refused { problem, .. } => Some(problem),
+            Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
+        };
+        problem.and_then(|problem| problem["errors"].as_array()).into_iter().flatten()
+    }
+
+    /// Returns the message with all faults, in one line.
+    pub(crate) fn full(&self) -> String {
+        let message = match self {
+            Self::Refused { message, .. } => message.as_str(),
+            Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => "",
+        };
+        // A single fault is often the message itself.
+        let others = self.errors().filter(|error| error["msg"].as_str() != Some(message));
+        others.fold(self.to_string(), |text, error| {
+            format!("{text}; {}: {}", place(error), error["msg"].as_str().unwrap_or_default())
+        })
     }
 
     /// Returns whether a retry may succeed: the server is unreachable or overloaded.
@@ -195,7 +220,13 @@ impl Api {
             message.push_str(" Put your key in ENTENTE_API_KEY.");
         }
         let request_id = text("request_id").unwrap_or_default();
-        Err(Failure::Refused { status: status.as_u16(), code, message, request_id })
+        Err(Failure::Refused {
+            status: status.as_u16(),
+            code,
+            message,
+            request_id,
+            problem: Box::new(problem),
+        })
     }
 
     async fn body<T: DeserializeOwned + Default>(&self, request: RequestBuilder) -> Result<T, Failure> {
@@ -275,6 +306,16 @@ impl Api {
         self.body(self.request(Method::PUT, path).json(body)).await
     }
 
+    /// Sends a PUT request conditional on a version.
+    pub(crate) async fn put_versioned(
+        &self,
+        path: &str,
+        body: &Value,
+        version: &Value,
+    ) -> Result<Value, Failure> {
+        self.body(self.request(Method::PUT, path).header("If-Match", version.to_string()).json(body)).await
+    }
+
     /// Sends a DELETE request.
     ///
     /// # Errors
@@ -327,6 +368,18 @@ impl Api {
     }
 }
 
+/// Returns the place of a fault in a request: the path of a member of the body, or the part of the request with its name.
+pub(crate) fn place(error: &Value) -> String {
+    if let Some(pointer) = error["pointer"].as_str().filter(|pointer| !pointer.is_empty()) {
+        return pointer.trim_start_matches('/').to_owned();
+    }
+    let parts = error["loc"].as_array().into_iter().flatten();
+    parts
+        .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
 /// Encodes a path segment: reserved characters are escaped.
 pub(crate) fn segment(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
@@ -343,7 +396,17 @@ pub(crate) fn segment(text: &str) -> String {
 
 /// Returns the key for the client commands, from the environment only, because every user of a machine can
 /// read its command lines.
-#[expect(clippy::disallowed_methods, reason = "the client commands read nothing else of the environment")]
 fn api_key() -> Option<String> {
-    std::env::var("ENTENTE_API_KEY").ok().filter(|key| !key.is_empty())
+    variable("ENTENTE_API_KEY")
+}
+
+/// Returns whether the user wants no colours (<https://no-color.org>).
+pub(crate) fn no_color() -> bool {
+    variable("NO_COLOR").is_some()
+}
+
+/// Returns a variable of the environment, unless it is empty.
+#[expect(clippy::disallowed_methods, reason = "the client commands read the environment only here")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

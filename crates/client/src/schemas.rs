@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Done;
+use super::failures::Placed;
 use super::remote::{Api, Remote, segment};
 
 /// Path of the envelope schema, in such a directory and on the server.
@@ -90,7 +91,7 @@ async fn import(api: &Api, directory: &Path, policy: Option<&str>) -> Done {
         let schema = schema.map_err(|e| format!("{} is no JSON: {e}", file.display()))?;
         let policy = policy.map(|policy| format!("?policy={}", segment(policy))).unwrap_or_default();
         let put = api.put::<Value>(&format!("/aee/schemas/intents/{}{policy}", segment(name)), &schema).await;
-        put.map_err(|e| format!("{}: {e}", file.display()))?;
+        put.map_err(|failure| Placed { place: file.display().to_string(), failure })?;
     }
     writeln!(io::stdout(), "{} schemas published", files.len())?;
     Ok(())

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use clap::Args;
 use reqwest::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Done;
-use super::messages::line;
+use super::display::Style;
+use super::output::note;
 use super::remote::{Api, Failure, Remote, segment};
 
 /// Pause before a broken stream is opened again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Follow events as they happen
+/// Follow events as they happen: one line each, in local time; with --json as the server sends them
 #[derive(Debug, Args)]
 pub(super) struct Tail {
     #[command(flatten)]
@@ -34,15 +35,16 @@ impl Tail {
             Some(id) if id.starts_with("chan_") => format!("/subscribe/channels/{}", segment(id)),
             Some(id) => format!("/subscribe/agents/{}", segment(id)),
         };
+        let style = Style::of_stdout();
         let mut last = None;
         loop {
             match Frames::open(&api, &path, last.as_deref()).await {
                 Ok(mut frames) => {
                     while let Some(frame) = frames.next().await {
-                        print(&frame, self.remote.json)?;
+                        print(&frame, (!self.remote.json).then_some(style))?;
                         last = Some(frame.id);
                     }
-                    writeln!(io::stderr(), "the stream broke; opening it again")?;
+                    note("the stream broke; opening it again");
                 }
                 // A server that stops or starts is worth waiting for; a refusal is final.
                 Err(failure @ (Failure::Refused { status: 400..500, .. } | Failure::Stranger { .. })) => {
@@ -56,15 +58,13 @@ impl Tail {
     }
 }
 
-fn print(frame: &Frame, json: bool) -> Done {
-    let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::json!({ "id": frame.id, "event": frame.name, "data": frame.data }))?;
-    } else if frame.name == "channel_message" {
-        writeln!(out, "{}", line(&frame.data))?;
-    } else {
-        writeln!(out, "{}: {}", frame.name, frame.data)?;
-    }
+/// Prints a frame, for people in a style or else for programs.
+fn print(frame: &Frame, style: Option<Style>) -> Done {
+    let line = match style {
+        Some(style) => style.event(&frame.name, &frame.data),
+        None => json!({ "id": frame.id, "event": frame.name, "data": frame.data }).to_string(),
+    };
+    writeln!(io::stdout().lock(), "{line}")?;
     Ok(())
 }
 

@@ -40,6 +40,8 @@ async fn a_command_is_an_agent() {
     let id = envelopes[0]["job_id"].as_str().unwrap();
     let bytes = desk.run(&["job", "result", id]).await.stdout;
     assert_eq!(String::from_utf8(bytes).unwrap(), r#"{"n":12345678901234567.25}"#, "not as it was written");
+    let shown = String::from_utf8(desk.run(&["job", "show", id]).await.stdout).unwrap();
+    assert!(shown.lines().any(|line| line.starts_with("created_at") && line.ends_with(" ago)")), "{shown}");
 
     let ask = ["--lease", r#"{"tool.call":["search.*"]}"#, "--budget", "USD:1.50", "--budget", "credits:3"];
     let (envelopes, status) = desk.follow("chatty", &ask).await;
@@ -124,7 +126,7 @@ async fn a_job_that_fails_says_why_and_so_does_the_exit_status() {
     assert!(end["message"].as_str().unwrap().ends_with(": it broke"), "{end}");
     assert_eq!(end["details"], json!({ "exit_code": 7 }));
     let unknown = desk.run(&["job", "submit", "--agent", "nobody"]).await;
-    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(unknown.status.code(), Some(7));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("AGENT_NOT_AVAILABLE"));
     hand.stop().await;
     world.server.stop().await;

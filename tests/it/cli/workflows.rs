@@ -295,7 +295,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (example().replace("version: \"1.0\"", "version: \"2.0\""), "FILE:5:10: version `2.0` is not known"),
         (example().replace("audit: true", "audit: maybe"), "FILE:47:12: "),
-        ("openintent: \"1.0\"\nworkflow: {}\n".to_owned(), "the form of the Python SDK"),
+        ("openintent: \"1.0\"\nworkflow: {}\n".to_owned(), "FILE:2:1: workflow: it has no phases"),
         ("version: \"1.0\"\nintent:\n  title: a\n  title: b\n".to_owned(), "FILE:4:3: duplicate"),
         ("version: \"1.0\"\n".to_owned(), "missing field `intent`"),
         ("a: [".to_owned(), "FILE:"),

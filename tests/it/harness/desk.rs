@@ -113,7 +113,7 @@ impl Desk {
     pub async fn until(&self, id: &str, status: &str) -> Value {
         let began = Instant::now();
         loop {
-            let job = self.told(&["job", "get", id]).await;
+            let job = self.told(&["job", "show", id]).await;
             if job["current_status"] == status {
                 return job;
             }

@@ -7,6 +7,7 @@ use std::thread;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
+use crate::output::note;
 use crate::{Done, Failure};
 
 /// Bytes of the longest line that a terminal passes on whole; it silently truncates longer ones.
@@ -40,7 +41,7 @@ impl EchoOff {
 impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Err(e) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
-            eprintln!("entente: the terminal still hides what you type ({e}); enter `stty echo`");
+            note(&format!("entente: the terminal still hides what you type ({e}); enter `stty echo`"));
         }
     }
 }

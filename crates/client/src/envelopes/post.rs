@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::super::failures::Placed;
 use super::super::output::{cell, print_json};
 use super::super::remote::{Api, Remote, segment};
 use super::super::{Done, Failure};
@@ -26,7 +27,7 @@ impl Send {
         for found in self.given.read()? {
             let place = found.place;
             let sent = api.post_text("/aee/envelopes", found.bytes).await;
-            let receipt = sent.map_err(|e| format!("{place}: {e}"))?;
+            let receipt = sent.map_err(|failure| Placed { place, failure })?;
             if !remote.json {
                 remote.show(&receipt, &[])?;
             }

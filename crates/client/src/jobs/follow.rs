@@ -9,9 +9,10 @@ use tokio::time::sleep;
 
 use super::path;
 use super::screen::Screen;
+use crate::Done;
+use crate::failures::{Ended, Exit};
 use crate::remote::{Api, Failure};
 use crate::tail::Frames;
-use crate::{Done, Ended};
 
 /// Pause before a broken stream is opened again.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -73,12 +74,12 @@ fn show(envelope: &Value, json: bool, screen: &mut Screen) -> Done {
 /// Maps a job's end to the exit status.
 fn ended(payload: &Value) -> Done {
     let status = payload["final_status"].as_str().unwrap_or("error");
-    let code = match status {
+    let exit = match status {
         "success" => return Ok(()),
-        "cancelled" => 4,
-        "timed_out" => 5,
-        _ => 3,
+        "cancelled" => Exit::JobCancelled,
+        "timed_out" => Exit::JobTimedOut,
+        _ => Exit::JobError,
     };
     let message = payload["message"].as_str().unwrap_or("it did not say why");
-    Err(Ended { code, message: format!("the job ended with {status}: {message}") }.into())
+    Err(Ended { exit, message: format!("the job ended with {status}: {message}") }.into())
 }

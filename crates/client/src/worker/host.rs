@@ -19,6 +19,7 @@ use super::child::{self, CommandSettings};
 use super::reports::{CALL, Fate, Pauses, insist, passes};
 use super::{Claimed, Stop};
 use crate::Done;
+use crate::output::note;
 use crate::remote::{Api, Failure, segment};
 
 /// Seconds that the server may hold a claim request while there is no job.
@@ -319,5 +320,5 @@ fn forgotten(failure: &Failure) -> bool {
 
 /// Prints a line for the worker's operator.
 fn say(line: &str) {
-    eprintln!("{line}");
+    note(line);
 }

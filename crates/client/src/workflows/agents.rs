@@ -36,14 +36,14 @@ impl Site<'_> {
                 Ok(assigned) => {
                     self.assign(id, agent, assigned.as_array().map(Vec::as_slice).unwrap_or_default()).await
                 }
-                Err(failure) => Ok(Told::skipped(failure.to_string())),
+                Err(failure) => Ok(Told::skipped(failure.full())),
             };
             self.report.note("assignment", id, told);
         }
     }
 
     /// Registers an agent. Other members of its record stay, because the agent itself may have set them.
-    async fn register(&self, id: &str, wanted: Map<String, Value>) -> Result<Told, Failure> {
+    pub(super) async fn register(&self, id: &str, wanted: Map<String, Value>) -> Result<Told, Failure> {
         let found = match self.api.get(&format!("/agents/{}", segment(id)), &[]).await {
             Ok(found) => Some(found),
             Err(failure) if failure.code() == Some("not_found") => None,
@@ -83,7 +83,12 @@ impl Site<'_> {
         Ok(Told::new(outcome, &made).detail(detail))
     }
 
-    async fn assign(&self, id: &str, agent: &AgentForm, assigned: &[Value]) -> Result<Told, Failure> {
+    pub(super) async fn assign(
+        &self,
+        id: &str,
+        agent: &AgentForm,
+        assigned: &[Value],
+    ) -> Result<Told, Failure> {
         let found = assigned.iter().find(|one| one["agent_id"] == id);
         let role = agent.role.as_deref();
         if let Some(found) = found.filter(|found| role.is_none_or(|role| found["role"] == role)) {

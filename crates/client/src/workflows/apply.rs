@@ -19,7 +19,7 @@ const PAGE: usize = 1_000;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stopped {
     /// The server failed or could not be reached.
-    #[error(transparent)]
+    #[error("{0}")]
     Server(#[from] Failure),
     /// The workflow's last intent has ended.
     #[error("{intent}, the intent of this workflow, is {status}. With --again a new one is begun")]
@@ -106,7 +106,7 @@ impl Site<'_> {
         }
     }
 
-    async fn intent(&mut self, again: bool) -> Result<(), Stopped> {
+    pub(super) async fn intent(&mut self, again: bool) -> Result<(), Stopped> {
         let (title, intent) = (&self.form.intent.title.value, &self.form.intent);
         let (found, over, count) = self.find_intent().await?;
         let mut constraints = intent.constraints.clone();
@@ -124,11 +124,8 @@ impl Site<'_> {
             } else {
                 format!("{}: fixed at birth", names(&differing))
             };
-            self.report.intent = self.report.note(
-                "intent",
-                title,
-                Ok::<_, Failure>(Told::new(outcome, &found).detail(detail)),
-            );
+            self.report.intent =
+                self.report.note("intent", title, Ok(Told::new(outcome, &found).detail(detail)));
             return Ok(());
         }
         if let Some(over) = over.filter(|_| !again) {
@@ -146,7 +143,7 @@ impl Site<'_> {
             let key = once(&[self.form.name(), &count.to_string(), &body.to_string()]);
             self.api.post_once("/intents", &body, &key).await.map(|made| Told::new(Outcome::Created, &made))
         };
-        self.report.intent = self.report.note("intent", title, Ok::<_, Failure>(made?));
+        self.report.intent = self.report.note("intent", title, Ok(made?));
         Ok(())
     }
 
@@ -160,7 +157,7 @@ impl Site<'_> {
             let task = form.task(name).unwrap_or(&silent);
             let missing = task.depends_on.iter().find(|before| !ids.contains_key(&before.value));
             let told = match (&found, missing) {
-                (Err(failure), _) => Ok(Told::skipped(failure.to_string())),
+                (Err(failure), _) => Ok(Told::skipped(failure.full())),
                 (Ok(_), Some(before)) => Ok(Told::skipped(format!("needs `{}`", before.value))),
                 (Ok(found), None) => self.task(name, task, found, &ids).await,
             };
@@ -232,7 +229,7 @@ impl Site<'_> {
         Ok(Told::new(outcome, found).detail(both(&names(&change), &fixed)))
     }
 
-    async fn channels(&mut self, tasks: &Map<String, Value>) {
+    pub(super) async fn channels(&mut self, tasks: &Map<String, Value>) {
         let form = self.form;
         let silent = ChannelForm::default();
         let found = match self.path("/channels") {
@@ -243,7 +240,7 @@ impl Site<'_> {
             let channel = channel.as_ref().unwrap_or(&silent);
             let missing = channel.task.as_ref().filter(|task| !tasks.contains_key(&task.value));
             let told = match (&found, missing) {
-                (Err(failure), _) => Ok(Told::skipped(failure.to_string())),
+                (Err(failure), _) => Ok(Told::skipped(failure.full())),
                 (Ok(_), Some(task)) => Ok(Told::skipped(format!("needs the task `{}`", task.value))),
                 (Ok(found), None) => {
                     let task = channel.task.as_ref().and_then(|task| tasks.get(&task.value));
@@ -308,7 +305,7 @@ impl Site<'_> {
         self.report.note("retry policy", form.name(), told);
     }
 
-    async fn retry_policy(&self, wanted: &Value) -> Result<Told, Failure> {
+    pub(super) async fn retry_policy(&self, wanted: &Value) -> Result<Told, Failure> {
         let wanted = wanted.as_object().cloned().unwrap_or_default();
         let Some(path) = self.path("/retry-policy") else {
             return Ok(Told::new(Outcome::Created, &Value::Null));

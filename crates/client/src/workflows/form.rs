@@ -1,11 +1,12 @@
 //! The YAML format of RFC-0021 for workflows, and the checks that need no server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_saphyr::{Location, Spanned};
+
+use super::faults::Fault;
 
 /// Version of the format that this reads.
 const VERSION: &str = "1.0";
@@ -148,29 +149,6 @@ pub(super) struct RetryForm {
     failure_threshold: Option<u32>,
 }
 
-/// An error in a file, and its position.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    place: Option<(u64, u64)>,
-    message: String,
-}
-
-impl Fault {
-    fn at(location: Location, message: String) -> Self {
-        let known = location != Location::UNKNOWN;
-        Self { place: known.then(|| (location.line(), location.column())), message }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Some((line, column)) => write!(f, "{line}:{column}: {}", self.message),
-            None => write!(f, " {}", self.message),
-        }
-    }
-}
-
 impl Form {
     /// Parses a workflow.
     ///
@@ -178,18 +156,29 @@ impl Form {
     /// All errors in it, as far as it can be parsed.
     pub(super) fn read(text: &str) -> Result<Self, Vec<Fault>> {
         let options = serde_saphyr::options! { with_snippet: false };
-        let form = serde_saphyr::from_str_with_options::<Self>(text, options).map_err(|error| {
-            let mut message = told(&error);
-            if text.lines().any(|line| line.starts_with("openintent:")) {
-                message.push_str(
-                    ". This looks like the form of the Python SDK (`openintent:`, `workflow:`), which its WorkflowSpec runs; \
-                     here the form of RFC-0021 is read",
-                );
-            }
-            vec![Fault::at(error.location().unwrap_or(Location::UNKNOWN), message)]
-        })?;
+        let form = serde_saphyr::from_str_with_options::<Self>(text, options)
+            .map_err(|error| vec![Fault::at(error.location().unwrap_or(Location::UNKNOWN), told(&error))])?;
         let faults = form.faults();
         if faults.is_empty() { Ok(form) } else { Err(faults) }
+    }
+
+    /// Creates the form of an intent with channels, for a workflow that was read in another form.
+    pub(super) fn of_intent(
+        title: String,
+        description: Option<String>,
+        channels: BTreeMap<String, Option<ChannelForm>>,
+    ) -> Self {
+        let spanned = |text| Spanned::new(text, Location::UNKNOWN, Location::UNKNOWN);
+        let (constraints, state) = (Map::new(), Map::new());
+        Self {
+            version: spanned(VERSION.to_owned()),
+            name: None,
+            intent: IntentForm { title: spanned(title), description, constraints, state },
+            channels,
+            agents: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            retry: None,
+        }
     }
 
     /// Returns the name that identifies the workflow.
@@ -275,7 +264,7 @@ impl Form {
 }
 
 /// Returns the parser's message, in one line and without its position.
-fn told(error: &serde_saphyr::Error) -> String {
+pub(super) fn told(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let text = text.lines().next().unwrap_or_default();
     let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::remote::Failure;
+
 /// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -78,19 +80,29 @@ impl Told {
 
 impl Report {
     /// Records a step, and returns the id of its record if there is one.
-    pub(super) fn note<E: std::fmt::Display>(
+    pub(super) fn note(
         &mut self,
         thing: &'static str,
         name: &str,
-        told: Result<Told, E>,
+        told: Result<Told, Failure>,
     ) -> Option<String> {
         let Told { outcome, id, detail } = told.unwrap_or_else(|failure| Told {
             outcome: Outcome::Failed,
             id: None,
-            detail: Some(failure.to_string()),
+            detail: Some(failure.full()),
         });
         self.steps.push(Step { thing, name: name.to_owned(), outcome, id: id.clone(), detail });
         id
+    }
+
+    /// Creates an empty report on an intent.
+    pub(super) fn of(intent: Option<String>) -> Self {
+        Self { steps: Vec::new(), intent }
+    }
+
+    /// Adds the steps of a part.
+    pub(super) fn absorb(&mut self, part: Self) {
+        self.steps.extend(part.steps);
     }
 
     fn count(&self, outcome: Outcome) -> usize {
