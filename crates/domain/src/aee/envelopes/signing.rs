@@ -198,6 +198,18 @@ impl Sig {
     }
 }
 
+/// Whether an envelope's `sig` is an object of the draft's own form: `alg`, `kid` and `value` without a profile
+/// (AEE §8).
+///
+/// The draft names neither the signed bytes nor a form of them, so nobody can verify such a signature; an operator may
+/// let it pass unverified (AEE-W-9.6). One that claims the profile is never opaque.
+#[must_use]
+pub fn is_opaque(members: &Map<String, Value>) -> bool {
+    let Some(Value::Object(sig)) = members.get("sig") else { return false };
+    let text = |name: &str| sig.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    !sig.contains_key("profile") && ["alg", "kid", "value"].into_iter().all(text)
+}
+
 /// Decodes Base64 in any of its forms: standard or URL-safe, padded or not.
 #[must_use]
 pub fn decode(text: &str) -> Option<Vec<u8>> {
