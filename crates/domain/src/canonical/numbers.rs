@@ -31,7 +31,7 @@ pub fn holds(literal: &str) -> bool {
     }
     let Some(number) = Decimal::parse(literal) else { return false };
     let Some(more) = number.digits.len().checked_sub(1).filter(|more| *more < DIGITS) else { return false };
-    let rounded = format!("{:.*e}", more, double.abs());
+    let rounded = format!("{:.more$e}", double.abs());
     let is = |text: &str| Decimal::parse(text).is_some_and(|written| written == number);
     // Of two shortest forms that are equally near, the canonical one may be the other.
     is(&rounded) || serde_json_canonicalizer::to_string(&double.abs()).is_ok_and(|canonical| is(&canonical))
