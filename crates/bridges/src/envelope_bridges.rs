@@ -4,7 +4,8 @@
 //!
 //! A bridge acts with the permissions of the key that set it up, and pauses when that key ends. It carries
 //! each item once: the result's id or key is derived from the item, and `aee_bridged` records it. No bridge
-//! carries the output of another, so loops are impossible.
+//! carries the output of another, except that a mirror shows the reports of jobs, and nothing carries the messages
+//! of a mirror: loops are impossible.
 
 mod answers;
 mod carrying;

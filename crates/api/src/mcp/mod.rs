@@ -122,8 +122,8 @@ impl Call {
     /// Requires that an unsigned envelope arrived over a connection that can replace a signature (AEE §11.3).
     fn require_private(&self, envelope: &[u8]) -> Result<(), Refusal> {
         // A signature that cannot be verified protects nothing on the way.
-        let signed = serde_json::from_slice::<Map<String, Value>>(envelope)
-            .is_ok_and(|envelope| is_signed(&envelope));
+        let signed =
+            serde_json::from_slice::<Map<String, Value>>(envelope).is_ok_and(|envelope| is_signed(&envelope));
         match &self.objection {
             Some(objection) if !signed => Err(objection.clone()),
             _ => Ok(()),
