@@ -269,12 +269,13 @@ pub(super) async fn of_messages(
     conn: &mut PgConnection,
     envelopes: &HashMap<String, envelopes::StoredEnvelope>,
 ) -> Outcome<HashSet<String>> {
+    let asked = with_originals(envelopes);
     let made = sqlx::query_scalar!(
         "-- aee_bridged::of_messages
          SELECT DISTINCT d.target FROM aee_bridged d
          WHERE d.target = ANY($1) AND (d.what = 'message' OR (d.what = 'made' AND EXISTS (
              SELECT 1 FROM aee_bridged o WHERE o.target = d.source AND o.what = 'message')))",
-        &with_originals(envelopes) as &[&str]
+        &asked as &[&str]
     );
     Ok(derived(envelopes, &made.fetch_all(conn).await?.into_iter().collect()))
 }
