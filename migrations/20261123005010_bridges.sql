@@ -34,7 +34,8 @@ CREATE TABLE aee_bridged (
     source text NOT NULL,
     target text NOT NULL,
     at     timestamptz NOT NULL,
-    -- For a task that became a job: the job, the last of its events that was reported, and whether more may follow.
+    -- For a task that became a job: the job, the last of its events that was reported, and whether more may follow. For a
+    -- mirrored task without a job: whether its answer is to be shown.
     job_id uuid,
     told   bigint NOT NULL DEFAULT 0,
     open   boolean NOT NULL DEFAULT false,

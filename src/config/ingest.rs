@@ -38,10 +38,20 @@ impl Reader<'_> {
                 true
             }
         };
+        let opaque_signatures = match self.text("ENTENTE_AEE_OPAQUE_SIGNATURES").as_deref() {
+            None | Some("refuse") => false,
+            Some("pass") => true,
+            Some(other) => {
+                self.faults
+                    .push(format!("ENTENTE_AEE_OPAQUE_SIGNATURES={other}: must be `refuse` or `pass`"));
+                false
+            }
+        };
         IngestSettings {
             entity: self.text("ENTENTE_AEE_ENTITY").unwrap_or_else(|| "service.entente".to_owned()),
             window,
             signatures,
+            opaque_signatures,
             max_timeout: self
                 .seconds("ENTENTE_AEE_MAX_TIMEOUT_SECONDS", 86_400, 31_536_000)
                 .max(Duration::from_secs(1)),

@@ -1,8 +1,9 @@
 //! Bridges: AEE tasks that become jobs, the envelopes that report on them, and who may configure a bridge.
-//! `bridges/talking.rs` covers messages.
+//! `bridges/talking.rs` covers messages, `bridges/threads.rs` all of them on one intent.
 
 mod guarded;
 mod talking;
+mod threads;
 
 use super::harness::{Client, Setup, Value, World, json};
 use crate::aee::envelopes::{mail, task_envelope, two, with};

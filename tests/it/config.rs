@@ -55,6 +55,7 @@ fn a_bad_value_is_refused_with_its_name() {
         ("ENTENTE_STRICT_RFC0021", "yes please"),
         ("ENTENTE_COMMIT_WRITERS", "0"),
         ("ENTENTE_AUDIT_EVENT_TYPE", "something"),
+        ("ENTENTE_AEE_OPAQUE_SIGNATURES", "true"),
     ];
     let all =
         Config::read(&|name| bad.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned()));

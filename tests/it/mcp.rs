@@ -201,6 +201,11 @@ async fn what_is_not_there_is_not_answered() {
     }
     failed(&mcp.http.send("POST", "//mcp", Some("{".to_owned())).await, 400, -32700);
     failed(&mcp.http.send("POST", "//mcp", Some(format!("[{body}]"))).await, 400, -32600);
+    // A number that the parser would change is refused, and the answer has the call's id.
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"whoami","arguments":{"n":100000000000000000001}}}"#;
+    let changed = mcp.http.send("POST", "//mcp", Some(call.to_owned())).await;
+    failed(&changed, 400, -32602);
+    assert_eq!(changed.json()["id"], 7);
     mcp.http.send("POST", "//mcp/", Some(body)).await.is(200);
     world.end().await;
 }

@@ -7,7 +7,7 @@ use entente_aee::acceptance::{Accepted, BATCH};
 use entente_aee::envelopes::StoredEnvelope;
 use entente_aee::{acceptance, envelopes, parties};
 use entente_domain::aee::envelopes::receipt::{Receipt, Verified};
-use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, members};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning, is_signed, members};
 use entente_domain::identity::keys::Dialect;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{Raw, id};
@@ -140,7 +140,8 @@ struct EnvelopeForm {
     /// The content, whose shape depends on the intent.
     #[schema(value_type = Object)]
     payload: (),
-    /// The signature, in the profile `aee-jcs-1`.
+    /// The signature, in the profile `aee-jcs-1`. Where the operator allows it, one of the draft's own form (`alg`,
+    /// `kid`, `value`) is passed on unverified, and its envelope counts as unsigned.
     #[schema(value_type = Option<Object>)]
     sig: (),
 }
@@ -232,9 +233,8 @@ async fn send_batch(request: HttpRequest, api: web::Data<ApiState>, asker: Asker
 /// Requires unsigned envelopes to arrive over a connection that stands in for a signature (AEE §11.3).
 fn protected(request: &HttpRequest, api: &ApiState, all: &[&[u8]]) -> Result<(), Refusal> {
     let private = require_private(request, api, Code::SignatureRequired);
-    let signed = |bytes: &[u8]| {
-        members(bytes).is_ok_and(|members| members.get("sig").is_some_and(|sig| !sig.is_null()))
-    };
+    // A signature that cannot be verified protects nothing on the way.
+    let signed = |bytes: &[u8]| members(bytes).is_ok_and(|members| is_signed(&members));
     // On a protected connection the envelopes need not be parsed.
     if private.is_ok() || all.iter().all(|bytes| signed(bytes)) {
         return Ok(());

@@ -4,7 +4,7 @@
 
 use chrono::TimeDelta;
 use entente_domain::aee::envelopes::receipt::{Receipt, Verified, Voucher};
-use entente_domain::aee::envelopes::signing::Sig;
+use entente_domain::aee::envelopes::signing::{self, Sig};
 use entente_domain::aee::envelopes::{
     Envelope, EnvelopeType, Priority, Warning, drafts, hash, policy, purposes, read,
 };
@@ -148,7 +148,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]
     let now = ctx.now();
     let settings = &ctx.state.settings;
     // Before anything else is done with it (AEE §11.2).
-    let verified = verify(ctx, &envelope).await?;
+    let verified = verify(ctx, &envelope, bytes).await?;
     vouch(ctx, caller, &envelope, &verified).await?;
     let body = String::from_utf8(bytes.to_vec()).map_err(|error| {
         AppError::Inconsistent(format!("an envelope that was parsed is not UTF-8: {error}"))
@@ -169,6 +169,7 @@ async fn prepare(ctx: &Ctx, caller: &Caller, book: &PolicySnapshot, bytes: &[u8]
     let mut warnings = envelope.warnings.clone();
     let partly = (asked, requires) != (envelope.priority, envelope.requires);
     warnings.extend(partly.then_some(Warning::PartlySigned));
+    warnings.extend(verified.sig.map(|_unverified| Warning::SigUnverified));
     warnings.extend(capped.then_some(Warning::TimeoutCapped));
     warnings.extend(misfit);
     warnings.extend((effective < envelope.priority).then_some(Warning::PriorityLowered));
@@ -275,13 +276,16 @@ async fn answered(ctx: &Ctx, caller: &Caller, mut asked: PreparedEnvelope) -> Ou
     Ok(prepared)
 }
 
-async fn verify(ctx: &Ctx, envelope: &Envelope) -> Outcome<Verified> {
+async fn verify(ctx: &Ctx, envelope: &Envelope, bytes: &[u8]) -> Outcome<Verified> {
+    let settings = &ctx.state.settings;
+    let always = settings.signatures == Signatures::Always;
+    if settings.opaque_signatures && !always && signing::is_opaque(&envelope.members) {
+        return Ok(Verified::unchecked());
+    }
     let Some(sig) = Sig::read(&envelope.members)? else {
-        if ctx.state.settings.signatures == Signatures::Always {
-            return Err(policy::unsigned().into());
-        }
-        return Ok(Verified::by(Voucher::Token));
+        return if always { Err(policy::unsigned().into()) } else { Ok(Verified::by(Voucher::Token)) };
     };
+    signing::check_numbers(bytes, sig.scope)?;
     envelope_keys::verify(ctx, envelope, &sig).await?;
     Ok(Verified::signed(sig.kid, sig.scope))
 }

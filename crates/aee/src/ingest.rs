@@ -62,6 +62,9 @@ pub struct IngestSettings {
     pub window: Window,
     /// When envelopes must be signed.
     pub signatures: Signatures,
+    /// Whether a signature of the draft's own form, which nobody can verify, is passed on unverified; otherwise its
+    /// envelope is refused (AEE-W-9.6).
+    pub opaque_signatures: bool,
     /// Upper bound of a task's timeout.
     pub max_timeout: Duration,
     /// Retention of envelopes.

@@ -4,7 +4,8 @@
 //!
 //! A bridge acts with the permissions of the key that set it up, and pauses when that key ends. It carries
 //! each item once: the result's id or key is derived from the item, and `aee_bridged` records it. No bridge
-//! carries the output of another, so loops are impossible.
+//! carries the output of another, except that a mirror shows the reports of jobs, and nothing carries the messages
+//! of a mirror: loops are impossible.
 
 mod answers;
 mod carrying;
@@ -16,12 +17,14 @@ pub mod rows;
 mod run;
 
 use entente_aee::mailboxes;
+use entente_domain::access::Level;
 use entente_domain::bridges::{self as domain, Bridge, Export, Jobs, Mirror};
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, KeyId};
 use entente_domain::log::events::{Draft, Kind};
 use entente_domain::refusal::{Code, Refusal};
+use entente_kernel::access::membership;
 use entente_kernel::channels::access::visit;
 use entente_kernel::{Caller, IntentTx, Outcome, not_found};
 use serde_json::json;
@@ -162,11 +165,14 @@ async fn may(
     now: Timestamp,
 ) -> Outcome<Place> {
     match bridge {
-        Bridge::Jobs(Jobs { entity, .. }) => {
+        Bridge::Jobs(Jobs { entity, intent_id, .. }) => {
             for scope in [Scope::MailRead, Scope::MailWrite, Scope::JobsRead, Scope::JobsWrite] {
                 caller.require(scope)?;
             }
             mailboxes::require(conn, caller, entity).await?;
+            if let Some(intent) = intent_id {
+                membership::require(conn, &caller.agent, *intent, Level::Write, now).await?;
+            }
             let mailbox = mailboxes::find(conn, entity).await?;
             Ok(Place::number(mailbox.map_or(0, |mailbox| mailbox.acked_seq)))
         }

@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use entente_domain::aee::envelopes::signing::{Scope, Sig, VerifyingKey, sign};
+use entente_domain::aee::envelopes::signing::{Scope, Sig, VerifyingKey, check_numbers, sign};
 use entente_domain::aee::envelopes::{ENVELOPE_BYTES, Warning, check, hash, members, read};
 use entente_domain::identity::signatures::PublicKey;
 use entente_domain::refusal::{Code, FieldError, Refusal};
@@ -236,13 +236,15 @@ struct Sign {
 impl Sign {
     fn run(&self) -> Done {
         let key = keys::read(&self.key)?;
-        let mut members = members(&bytes(&self.file)?)?;
+        let text = bytes(&self.file)?;
+        let mut members = members(&text)?;
         members.remove("sig");
         // An envelope that every receiver would refuse is not signed either.
         if let Err(refusal) = check(members.clone()) {
             print_errors(&refusal.errors, &mut io::stderr().lock())?;
             return Err(refusal.into());
         }
+        check_numbers(&text, Scope::Whole)?;
         sign(&mut members, &self.kid, &key)?;
         writeln!(io::stdout().lock(), "{}", Value::from(members))?;
         Ok(())
@@ -282,7 +284,11 @@ struct Verdict {
 
 impl Verdict {
     fn new(found: Found, key: &VerifyingKey) -> Self {
-        let judged = members(&found.bytes).and_then(|members| Ok((verified(&members, key)?, hash(&members))));
+        let judged = members(&found.bytes).and_then(|members| {
+            let sig = verified(&members, key)?;
+            check_numbers(&found.bytes, sig.scope)?;
+            Ok((sig, hash(&members)))
+        });
         let none = Self {
             file: found.place,
             verified: false,

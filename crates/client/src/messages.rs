@@ -3,6 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 
 use clap::Args;
+use entente_domain::moments::text::plain;
 use serde_json::{Value, json};
 
 use super::Done;
@@ -24,18 +25,31 @@ fn payload(text: &str) -> Result<Value, io::Error> {
 /// excess.
 const MOST: u64 = 8 * 1024 * 1024;
 
-/// Renders a message in one line.
-fn line(message: &Value) -> String {
+/// Renders a message in one line; one that mirrors an envelope names that envelope's sender.
+pub(super) fn line(message: &Value) -> String {
     let text = |member: &str| message[member].as_str().unwrap_or("-").to_owned();
     format!(
-        "{}  {:<9}  {} → {}  {}  {}",
+        "{}  {:<9}  {} → {}  {}{}  {}",
         text("created_at"),
         text("message_type"),
         text("sender"),
         message["to"].as_str().unwrap_or("*"),
+        mirrored(&message["metadata"]["envelope"]),
         message["payload"],
         text("id"),
     )
+}
+
+/// Describes the envelope that a message mirrors: type, sender, recipient, intent, and whether its signature was not
+/// checked. The channel's members can write such metadata too, so it never says that something is verified.
+fn mirrored(envelope: &Value) -> String {
+    if !envelope.is_object() {
+        return String::new();
+    }
+    let text = |member: &str| plain(envelope[member].as_str().unwrap_or("-"));
+    let unverified = envelope["verified"]["sig"] == "unverified";
+    let note = if unverified { ", signature not verified" } else { "" };
+    format!("[{} {} → {}, {}{note}]  ", text("type"), text("from"), text("to"), text("intent"))
 }
 
 fn print(remote: &Remote, messages: &[Value]) -> Done {

@@ -17,10 +17,11 @@ use crate::arcp::capabilities::Authority;
 use crate::arcp::jobs::ask::RUNTIME_SECONDS;
 use crate::arcp::jobs::wire::{ErrorPayload, ResultPayload};
 use crate::arcp::versions::AgentRef;
-use crate::canonical::sha256;
+use crate::canonical::{hex, sha256};
 use crate::clock::Timestamp;
-use crate::ids::{ChannelId, derived};
+use crate::ids::{ChannelId, IntentId, derived};
 use crate::limits::{LIST_ITEMS, NAME_BYTES};
+use crate::log::events::check_trace_id;
 use crate::openintent::messages::MessageType;
 use crate::payload::Payload;
 use crate::refusal::{Code, Refusal};
@@ -58,6 +59,10 @@ pub struct Jobs {
     /// The input of the jobs.
     #[serde(default)]
     pub input: Input,
+    /// The intent that the jobs work for, in whose log their events stand. A task may name another one, in the member
+    /// `entente.intent_id`. In either case the agent that the bridge acts as must have write access to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent_id: Option<IntentId>,
 }
 
 /// The part of a task that becomes the job's input.
@@ -278,6 +283,36 @@ pub fn answer(
         _ => None,
     };
     Ok(told)
+}
+
+/// Returns the intent that a task names for its job, in `entente.intent_id`: a member of this server's own, which others
+/// ignore (AEE §6.7). It need not be an id; the submission of the job refuses any other text.
+#[must_use]
+pub fn named_intent(body: &str) -> Option<String> {
+    let members: Map<String, Value> = serde_json::from_str(body).ok()?;
+    match members.get("entente")?.get("intent_id")? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// Returns the trace id that the messages, jobs and events of a thread share: the one that the envelope states, if it
+/// is a W3C trace id, or else one derived from its `corr`.
+#[must_use]
+pub fn trace_id(noted: Option<&str>, corr: &str) -> String {
+    let stated = noted.map(str::to_ascii_lowercase);
+    let stated = stated.filter(|id| check_trace_id(id).is_ok() && id.bytes().any(|digit| digit != b'0'));
+    stated.unwrap_or_else(|| {
+        let digest = sha256(format!("aee corr\0{corr}"));
+        hex(&digest).chars().take(32).collect()
+    })
+}
+
+/// Placeholder for the content of an envelope of which a rule leaves something out (AEE §11.5).
+#[must_use]
+pub fn withheld(id: &str) -> Value {
+    json!({ "envelope_id": id, "omitted": "withheld" })
 }
 
 /// Placeholder for content that is too large or too deep for an envelope or a message.

@@ -1,8 +1,10 @@
 //! Canonical JSON (RFC 8785) and the hashes over it, which make a log verifiable (RFC-0019).
 //!
-//! RFC 8785 writes numbers as IEEE doubles. An integer beyond ±(2^53 − 1) would silently become another one,
-//! so [`exact`] refuses it where a value is going to be hashed. An integer of more than 64 bits is already a
-//! double when it gets here and cannot be told from an intended double; both are refused.
+//! RFC 8785 writes numbers as IEEE doubles. An integer between two doubles would silently become another one, so
+//! [`exact`] refuses it where a value is going to be hashed. A number that the parser rounds is already a double
+//! when it gets there; [`exact_text`] refuses it in the text, and `entente-http` in every body that it parses.
+
+pub mod numbers;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -90,8 +92,8 @@ fn shown(name: &str) -> String {
 /// A SHA-256 digest.
 pub type Digest = [u8; 32];
 
-/// The largest integer that every JSON reader keeps exactly, RFC 8785 Appendix D: 2^53 − 1.
-const EXACT_INTEGER: f64 = 9_007_199_254_740_991.0;
+/// The largest integer below which every integer is a double, RFC 8785 Appendix D: 2^53.
+const DENSE: u64 = 1 << 53;
 
 /// Returns the canonical text of a value.
 ///
@@ -129,23 +131,39 @@ pub fn read(shown: &str) -> Option<Digest> {
 /// Checks that a value means the same to every reader of its canonical form.
 ///
 /// # Errors
-/// [`Code::Unprocessable`] naming the first number that may have been an integer that a double cannot hold.
+/// [`Code::Unprocessable`] naming the first integer that no double holds.
 pub fn exact(value: &Value) -> Result<(), Refusal> {
     match value {
         Value::Number(number) => {
-            // Rounding to a double never brings a larger integer down to the limit or below.
-            if number.as_f64().is_none_or(|double| double.abs() > EXACT_INTEGER) {
-                return Err(Refusal::new(
-                    Code::Unprocessable,
-                    format!(
-                        "{number} is beyond ±(2^53 − 1) and would not survive hashing (RFC 8785). Send it as a string."
-                    ),
-                ));
+            let dense = number.as_i64().is_some_and(|integer| integer.unsigned_abs() <= DENSE);
+            if dense || number.is_f64() || numbers::holds(&number.to_string()) {
+                return Ok(());
             }
-            Ok(())
+            Err(inexact(&number.to_string()))
         }
         Value::Array(items) => items.iter().try_for_each(exact),
         Value::Object(members) => members.values().try_for_each(exact),
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }
+}
+
+/// As [`exact`], for JSON text: also finds the numbers that a parser rounds.
+///
+/// # Errors
+/// As [`exact`].
+pub fn exact_text(json: &str) -> Result<(), Refusal> {
+    numbers::unheld(json.as_bytes()).map_or(Ok(()), |number| Err(inexact(number)))
+}
+
+/// Returns the refusal of a number that no double holds.
+#[must_use]
+pub fn inexact(number: &str) -> Refusal {
+    Refusal::new(
+        Code::Unprocessable,
+        format!(
+            "{} lies between two IEEE 754 doubles, as most integers beyond ±2^53 do, and would become another number in \
+             what is hashed or signed (RFC 8785). Send it as a string.",
+            shown(number)
+        ),
+    )
 }

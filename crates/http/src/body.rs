@@ -9,6 +9,7 @@ use std::pin::Pin;
 use actix_web::dev::Payload as Incoming;
 use actix_web::{FromRequest, HttpRequest, web};
 use bytes::Bytes;
+use entente_domain::canonical::{inexact, numbers};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::PAGE;
@@ -148,11 +149,23 @@ fn unreadable(error: &actix_web::Error) -> Problem {
 /// Input that cannot be stored or safely parsed is refused before the parser sees it.
 ///
 /// # Errors
-/// [`Code::InvalidJson`] if it is not JSON, [`Code::InvalidRequest`] with the location if it has the wrong shape, and
-/// the refusals of [`scan`].
+/// [`Code::InvalidJson`] if it is not JSON, [`Code::InvalidRequest`] with the location if it has the wrong shape,
+/// [`Code::Unprocessable`] for a number that the parser would change, and the refusals of [`scan`].
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     scan(bytes)?;
-    serde_json::from_slice(bytes).map_err(|e| explain::<T>(bytes, &e).into())
+    let value = serde_json::from_slice(bytes).map_err(|e| explain::<T>(bytes, &e))?;
+    check_numbers::<T>(bytes)?;
+    Ok(value)
+}
+
+/// Refuses a number that no double holds, and that the parser has rounded (RFC 8785); members that are passed on as
+/// text may have any number.
+fn check_numbers<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), Refusal> {
+    let Some(marked) = numbers::marked(bytes) else { return Ok(()) };
+    if serde_json::from_slice::<T>(&marked).is_ok() {
+        return Ok(());
+    }
+    Err(inexact(numbers::rounded(bytes).unwrap_or_default()))
 }
 
 /// Describes the fault in a body and its location. Parses again with path tracking, which valid bodies never pay for.

@@ -1,6 +1,6 @@
 //! AEE envelopes over the API: ingest, refusals, replies and retention.
 
-mod consent;
+pub mod consent;
 mod links;
 mod logging;
 mod pairs;

@@ -51,7 +51,12 @@ async fn envelopes_are_shown_on_a_channel_once() {
     ada.post("/aee/envelopes", task.clone()).await.is(202);
     let shown = until(&world, &admin, &channel, 1).await;
     assert_eq!((&shown[0]["payload"]["envelope"], &shown[0]["sender"]), (&task, &json!("service.dev")));
-    assert_eq!(shown[0]["metadata"], json!({ "bridge": "bob", "envelope_id": "envelope-1" }));
+    let about = &shown[0]["metadata"];
+    assert_eq!((&about["bridge"], &about["envelope_id"]), (&json!("bob"), &json!("envelope-1")));
+    assert_eq!(
+        (&about["envelope"]["from"], &about["envelope"]["type"]),
+        (&json!("agent.ada"), &json!("task"))
+    );
     assert_eq!(mail(&bob, "agent.bob").await.len(), 2, "it lies in the mailbox as before");
     // The bridge is the only subscriber of the bus.
     let event =

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use super::{Value, World, complaint, json, run, scratch, text};
+use super::{Setup, Value, World, complaint, json, run, scratch, talk, text};
 use crate::aee::envelopes as post;
 
 /// Runs `entente envelope` with this standard input.
@@ -168,6 +168,7 @@ fn what_nobody_would_take_is_not_signed() {
     for (letter, why) in [
         (with("priority", json!("critical")), "priority (enum)"),
         (with("payload", json!({ "n": 9_007_199_254_740_993_i64 })), "2^53"),
+        (with("payload", json!({ "n": 7 })).replace(":7", ":100000000000000000001"), "2^53"),
         ("{\"v\":\"1\",\"v\":\"1\"}".to_owned(), "twice"),
         ("[]".to_owned(), "JSON object"),
     ] {
@@ -244,5 +245,35 @@ async fn what_is_acknowledged_is_taken_out_and_nothing_else() {
     assert!(complaint(&stranger).contains("not_found"), "{}", complaint(&stranger));
     let both = bob(&["some-id", "--ack"]).await;
     assert_eq!(both.status.code(), Some(2), "{}", complaint(&both));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirrored_envelope_is_shown_with_its_sender_and_that_nobody_has_verified_it() {
+    let settings = vec![("ENTENTE_AEE_OPAQUE_SIGNATURES", "pass")];
+    let world = World::with(Setup { settings, live: false }).await;
+    let (ada, _bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (_, channel) = talk(&world.admin().await, json!({})).await;
+    let mirror = json!({ "kind": "mirror", "entity": "agent.bob", "channel_id": channel });
+    world.admin().await.put("/aee/bridges/bob", mirror).await.ok();
+    let task = post::task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    let opaque = json!({ "id": "envelope-2", "sig": { "alg": "x", "kid": "k", "value": "c2ln" } });
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    ada.post("/aee/envelopes", post::with(task, opaque)).await.is(202);
+    world.carry().await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entente"));
+    command.args(["messages", &channel]).env_clear();
+    command
+        .env("ENTENTE_URL", format!("http://{}", world.address))
+        .env("ENTENTE_API_KEY", "key-of-agent.ada");
+    let output = tokio::task::spawn_blocking(move || finish(command, "")).await.unwrap();
+    let lines: Vec<String> = text(&output).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 2, "{}", complaint(&output));
+    assert!(lines[0].contains("[task agent.ada → agent.bob, ops.backup.check]"), "{}", lines[0]);
+    let note = "[task agent.ada → agent.bob, ops.backup.check, signature not verified]";
+    assert!(lines[1].contains(note), "{}", lines[1]);
+    let fetched = text(&remote(&world, "agent.bob", &["fetch"], "").await);
+    let marked: Vec<bool> = fetched.lines().map(|line| line.contains("(signature not verified)")).collect();
+    assert_eq!(marked, [false, true], "{fetched}");
     world.end().await;
 }

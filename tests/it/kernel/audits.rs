@@ -31,6 +31,8 @@ async fn audited_messages_are_in_the_log() {
     let messages = format!("/channels/{channel}/messages");
     let big = r#"{"sender":"agent.ada","payload":{"n":9007199254740993}}"#.to_owned();
     ada.send("POST", &messages, Some(big)).await.refused(422, "unprocessable");
+    let long = r#"{"sender":"agent.ada","payload":{"n":100000000000000000001}}"#.to_owned();
+    ada.send("POST", &messages, Some(long)).await.refused(422, "unprocessable");
     let endless = r#"{"sender":"agent.ada","payload":{"n":1e999}}"#.to_owned();
     ada.send("POST", &messages, Some(endless)).await.refused(422, "unprocessable");
     assert_eq!(ada.get(&messages).await.ok().as_array().unwrap().len(), 1);

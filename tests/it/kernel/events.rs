@@ -109,6 +109,16 @@ async fn bad_events_are_refused() {
     for member in ["payload", "proof"] {
         let big = format!(r#"{{"event_type":"note","{member}":{{"n":[9007199254740993]}}}}"#);
         ada.send("POST", &path, Some(big)).await.refused(422, "unprocessable");
+        let long = format!(r#"{{"event_type":"note","{member}":{{"n":[100000000000000000001]}}}}"#);
+        ada.send("POST", &path, Some(long)).await.refused(422, "unprocessable");
+        for (number, canonical) in
+            [("1e20", "100000000000000000000"), ("9007199254740992", "9007199254740992"), ("1e21", "1e+21")]
+        {
+            let double = format!(r#"{{"event_type":"note","{member}":{{"n":{number}}}}}"#);
+            let kept = ada.send("POST", &path, Some(double)).await.is(200);
+            let expected: Value = serde_json::from_str(canonical).unwrap();
+            assert_eq!(kept[member]["n"].as_f64(), expected.as_f64(), "{number}");
+        }
         let endless = format!(r#"{{"event_type":"note","{member}":{{"n":1e999}}}}"#);
         ada.send("POST", &path, Some(endless)).await.refused(400, "invalid_json");
         let exact = format!(r#"{{"event_type":"note","{member}":{{"n":9007199254740991}}}}"#);

@@ -58,7 +58,7 @@ pub struct Original {
 impl Original {
     /// Describes an envelope that is accepted together with the one derived from it.
     pub(crate) fn of(envelope: &Envelope) -> Self {
-        let signed = envelope.sig().is_some();
+        let signed = envelope.is_signed();
         Self { id: envelope.id.clone(), sender: envelope.sender.clone(), signed, kept: false }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use entente_domain::aee::envelopes::receipt::{Receipt, ReceiptStatus, Verified, Voucher};
+use entente_domain::aee::envelopes::receipt::{Receipt, ReceiptStatus, SigCheck, Verified, Voucher};
 use entente_domain::aee::envelopes::signing::Scope;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, Warning};
 use entente_domain::canonical::Digest;
@@ -145,6 +145,7 @@ struct ReceiptRow {
 
 impl ReceiptRow {
     fn receipt(self) -> Outcome<Receipt> {
+        let warnings: Vec<Warning> = self.warnings.iter().filter_map(|word| Warning::parse(word)).collect();
         Ok(Receipt {
             id: self.id,
             status: match self.status.as_str() {
@@ -166,8 +167,10 @@ impl ReceiptRow {
                     None => None,
                     Some(scope) => Some(Scope::parse(&scope).ok_or_else(|| odd("scope"))?),
                 },
+                // Stored as the warning that every such envelope has.
+                sig: warnings.contains(&Warning::SigUnverified).then_some(SigCheck::Unverified),
             },
-            warnings: self.warnings.iter().filter_map(|word| Warning::parse(word)).collect(),
+            warnings,
         })
     }
 }

@@ -10,6 +10,7 @@ use actix_web::http::header::{
 use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
 use bytes::Bytes;
 use entente_aee_api::transport::require_private;
+use entente_domain::canonical::{inexact, numbers};
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::Raw;
 use entente_http::caller::Asker;
@@ -94,15 +95,18 @@ async fn spoken(
     lift(bridge::pass(&protocol, &request, body.0, visitor).await?).await
 }
 
-/// Returns the JSON-RPC error for a body that is not a message; the library would report a wrong content type
-/// instead.
+/// Returns the JSON-RPC error for a body that is not a message, where the library would report a wrong content type,
+/// and for one with a number that the library would change (AEE-W-6.2).
 fn unreadable(body: &[u8]) -> Option<HttpResponse> {
     let (code, message) = match serde_json::from_slice::<IgnoredAny>(body) {
         Err(fault) => (-32700, format!("Parse error: {fault}.")),
-        Ok(_) if body.trim_ascii_start().starts_with(b"{") => return None,
+        Ok(_) if body.trim_ascii_start().starts_with(b"{") => {
+            (-32602, format!("Invalid params: {}", inexact(numbers::rounded(body)?).message))
+        }
         Ok(_) => (-32600, "Invalid request: send one message, an object; there are no batches.".to_owned()),
     };
-    let answer = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    let id = serde_json::from_slice::<Value>(body).ok().and_then(|message| message.get("id").cloned());
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
     Some(HttpResponse::BadRequest().content_type("application/json").body(answer.to_string()))
 }
 

@@ -29,6 +29,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use entente_bridges::Ctx;
+use entente_domain::aee::envelopes::is_signed;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{Caller, StreamPermit};
@@ -120,8 +121,9 @@ impl Call {
 
     /// Requires that an unsigned envelope arrived over a connection that can replace a signature (AEE §11.3).
     fn require_private(&self, envelope: &[u8]) -> Result<(), Refusal> {
-        let signed = serde_json::from_slice::<Value>(envelope)
-            .is_ok_and(|envelope| envelope.get("sig").is_some_and(|sig| !sig.is_null()));
+        // A signature that cannot be verified protects nothing on the way.
+        let signed =
+            serde_json::from_slice::<Map<String, Value>>(envelope).is_ok_and(|envelope| is_signed(&envelope));
         match &self.objection {
             Some(objection) if !signed => Err(objection.clone()),
             _ => Ok(()),

@@ -7,6 +7,7 @@ use entente_aee::approvals;
 use entente_aee::approvals::Waiting;
 use entente_bridges::Ctx;
 use entente_domain::aee::envelopes::approvals::Decision;
+use entente_domain::aee::envelopes::receipt::{SigCheck, Verified};
 use entente_domain::aee::envelopes::signing::Scope;
 use entente_domain::clock::Timestamp;
 use entente_kernel::{Caller, Outcome};
@@ -56,7 +57,11 @@ fn task(waiting: Waiting, now: Timestamp) -> Outcome<Task> {
     let Waiting { task, respondents } = waiting;
     let envelope: Value = serde_json::from_str(&task.body)?;
     let receipt = task.receipt;
-    let note = (receipt.verified.scope == Some(Scope::Core)).then_some("only its core is signed");
+    let note = match &receipt.verified {
+        Verified { scope: Some(Scope::Core), .. } => Some("only its core is signed"),
+        Verified { sig: Some(SigCheck::Unverified), .. } => Some("its signature is not verified"),
+        _ => None,
+    };
     Ok(Task {
         id: task.id,
         sender: task.sender,

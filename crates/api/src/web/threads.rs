@@ -39,6 +39,8 @@ struct Row {
     sender: String,
     recipient: String,
     purpose: String,
+    /// Whether it has a signature that nobody has checked.
+    unverified: bool,
     at: When,
     /// Respondents, with the state of each exchange.
     pairs: Vec<(String, &'static str)>,
@@ -72,6 +74,7 @@ async fn show(api: web::Data<ApiState>, visitor: Visitor, asked: web::Query<Aske
             sender: envelope.sender,
             recipient: envelope.recipient,
             purpose: envelope.purpose,
+            unverified: envelope.receipt.verified.sig.is_some(),
             at: When::new(envelope.receipt.received_at, now),
             pairs: pairs.into_iter().map(|(who, status)| (who, status.as_str())).collect(),
             refuted: refutations.into_iter().map(|one| (one.entity, one.reason)).collect(),

@@ -183,6 +183,12 @@ pub(super) fn written(
     PreparedEnvelope::own(write(EnvelopeDraft { payload: instead, ..draft.clone() })?)
 }
 
+/// Returns the trace id of an envelope's thread.
+pub(super) fn trace_id(envelope: &StoredEnvelope) -> String {
+    let noted = read(envelope.body.as_bytes()).ok().and_then(|envelope| envelope.trace);
+    domain::trace_id(noted.and_then(|noted| noted.trace_id).as_deref(), &envelope.corr)
+}
+
 /// Returns the task's trace with a span derived from the answer's id, so that writing the answer again gives
 /// the same trace.
 fn trace(task: &StoredEnvelope, id: &str) -> Option<Trace> {

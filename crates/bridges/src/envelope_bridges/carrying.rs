@@ -31,8 +31,7 @@ async fn one(
     message_writer: &MessageWriter,
     name: String,
 ) -> Outcome<u64> {
-    let lock = sha256(format!("bridge\0{name}"));
-    let lock = lock.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
+    let lock = lock_of(&format!("bridge\0{name}"));
     // An advisory lock that is only tried: a row lock would hold back everybody's horizon
     // (`crates/kernel/src/feed/reader.rs`) meanwhile.
     let mut guard = ctx.begin_guard().await?;
@@ -40,6 +39,13 @@ async fn one(
         return Ok(0);
     }
     let Some(kept) = rows::find(&mut guard, &name).await? else { return Ok(0) };
+    // One mirror of a channel at a time, so that two of them never show the same envelope.
+    if let Bridge::Mirror(mirror) = &kept.bridge {
+        let lock = lock_of(&format!("mirror\0{}", mirror.channel_id));
+        if try_locks(&mut guard, &[lock]).await?.is_empty() {
+            return Ok(0);
+        }
+    }
     let done = match carry(ctx, job_writer, message_writer, &kept).await {
         Err(AppError::Refused(refusal)) if refusal.code != Code::Unavailable => {
             rest(ctx, &kept, Some(&refusal)).await?;
@@ -54,6 +60,10 @@ async fn one(
     };
     guard.rollback().await?;
     done
+}
+
+fn lock_of(name: &str) -> i64 {
+    sha256(name).first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
 async fn carry(

@@ -23,7 +23,7 @@ use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
 use entente_kernel::{AppError, Caller, Outcome};
 
-use super::answers::{Answer, admitted, prepared};
+use super::answers::{Answer, admitted, prepared, trace_id};
 use super::finds::{self, Found};
 use super::rows::{self, Carried, Source};
 use super::run::{BridgeRun, STRETCH};
@@ -70,7 +70,7 @@ async fn begin_one(run: &BridgeRun<'_>, bridge: &Jobs, at: &Found, task: &Stored
         max_runtime_sec: domain::runtime(task.receipt.received_at, task.receipt.deadline),
         parent_job_id: None,
         delegate_id: None,
-        intent_id: None,
+        intent_id: intent(bridge, task),
     };
     let submitter = on_behalf(run, task);
     match run.job_writer.submit(&submitter, asked, Origin::Rest).await {
@@ -86,12 +86,18 @@ fn passing(refusal: &Refusal) -> bool {
     matches!(refusal.code, Code::Unavailable | Code::RateLimited)
 }
 
-/// Returns the bridge's caller, with the task's trace.
+/// Returns the bridge's caller, with the trace of the task's thread.
 fn on_behalf(run: &BridgeRun<'_>, task: &StoredEnvelope) -> Caller {
-    let noted =
-        entente_domain::aee::envelopes::read(task.body.as_bytes()).ok().and_then(|envelope| envelope.trace);
-    let trace = noted.and_then(|noted| Trace::of_id(noted.trace_id.as_deref()?, &*run.ctx.chance));
-    run.caller.clone().traced(trace)
+    run.caller.clone().traced(Trace::of_id(&trace_id(task), &*run.ctx.chance))
+}
+
+/// Returns the intent of a task's job: the one that the task names, or else the bridge's. The submission requires that
+/// the bridge's caller may write to it.
+///
+/// A signature of the core does not cover the task's word, so it does not count (AEE-W-9.3).
+fn intent(bridge: &Jobs, task: &StoredEnvelope) -> Option<String> {
+    let named = domain::named_intent(&task.body).filter(|_| task.receipt.verified.scope.is_none());
+    named.or_else(|| bridge.intent_id.map(|id| id.to_string()))
 }
 
 /// Records the task's job, and takes the task out of the mailbox.

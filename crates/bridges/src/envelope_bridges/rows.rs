@@ -74,6 +74,10 @@ pub(super) async fn due(conn: &mut PgConnection, now: Timestamp) -> Outcome<Vec<
                        WHERE e.recipient = b.bus AND e.recipient LIKE 'bus.%' AND (e.status = 'accepted' OR e.agreed)
                          AND (e.xid, e.id) > (b.place, b.place_id)
                          AND e.xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint))
+            OR EXISTS (SELECT 1 FROM aee_bridged d
+                       LEFT JOIN aee_pairs p ON p.task_id = d.source AND p.respondent = b.entity
+                       WHERE d.bridge = b.name AND d.what = 'letter' AND d.open AND d.job_id IS NULL
+                         AND (p.task_id IS NULL OR p.status IN ('closed', 'timed_out')))
             OR EXISTS (SELECT 1 FROM messages s WHERE s.channel_id = b.channel_id AND s.number > b.place)
             OR EXISTS (SELECT 1 FROM aee_bridged d JOIN job_clock k ON k.job_id = d.job_id
                        WHERE d.bridge = b.name AND d.open AND (k.last_seq > d.told OR (
@@ -256,13 +260,115 @@ pub(super) async fn of_bridges(
     conn: &mut PgConnection,
     envelopes: &HashMap<String, envelopes::StoredEnvelope>,
 ) -> Outcome<HashSet<String>> {
-    let origins = envelopes.values().filter_map(|envelope| envelope.original_id.as_deref());
-    let asked: Vec<&str> = envelopes.keys().map(String::as_str).chain(origins).collect();
-    let made: HashSet<String> = made(conn, &asked).await?.into_iter().collect();
+    let made = made(conn, &with_originals(envelopes)).await?;
+    Ok(derived(envelopes, &made.into_iter().collect()))
+}
+
+/// As [`of_bridges`], only of those made from messages: a mirror shows no message again, but the answers of jobs.
+pub(super) async fn of_messages(
+    conn: &mut PgConnection,
+    envelopes: &HashMap<String, envelopes::StoredEnvelope>,
+) -> Outcome<HashSet<String>> {
+    let asked = with_originals(envelopes);
+    let made = sqlx::query_scalar!(
+        "-- aee_bridged::of_messages
+         SELECT DISTINCT d.target FROM aee_bridged d
+         WHERE d.target = ANY($1) AND (d.what = 'message' OR (d.what = 'made' AND EXISTS (
+             SELECT 1 FROM aee_bridged o WHERE o.target = d.source AND o.what = 'message')))",
+        &asked as &[&str]
+    );
+    Ok(derived(envelopes, &made.fetch_all(conn).await?.into_iter().collect()))
+}
+
+/// Returns the ids of these envelopes, and of those that they replace.
+fn with_originals(envelopes: &HashMap<String, envelopes::StoredEnvelope>) -> Vec<&str> {
+    let originals = envelopes.values().filter_map(|envelope| envelope.original_id.as_deref());
+    envelopes.keys().map(String::as_str).chain(originals).collect()
+}
+
+/// Selects the envelopes that are among `made`, or that replace one of these.
+fn derived(
+    envelopes: &HashMap<String, envelopes::StoredEnvelope>,
+    made: &HashSet<String>,
+) -> HashSet<String> {
     let is_made = |envelope: &&envelopes::StoredEnvelope| {
         made.contains(&envelope.id) || envelope.original_id.as_ref().is_some_and(|of| made.contains(of))
     };
-    Ok(envelopes.values().filter(is_made).map(|envelope| envelope.id.clone()).collect())
+    envelopes.values().filter(is_made).map(|envelope| envelope.id.clone()).collect()
+}
+
+/// Returns the job that an envelope reports on, if a bridge made it from a job's event.
+pub(super) async fn job_of(conn: &mut PgConnection, envelope: &str) -> Outcome<Option<String>> {
+    let source = sqlx::query_scalar!(
+        "-- aee_bridged::job_of\n SELECT source FROM aee_bridged WHERE target = $1 AND what = 'event' LIMIT 1",
+        envelope
+    );
+    let source = source.fetch_optional(conn).await?;
+    Ok(source.and_then(|source| source.split_once('/').map(|(job, _event)| job.to_owned())))
+}
+
+/// Target of an envelope that another mirror shows on the channel; no message has such an id.
+pub(super) const ELSEWHERE: &str = "shown: by another bridge";
+
+/// Whether another mirror shows an envelope on a channel.
+pub(super) async fn shown_on(
+    conn: &mut PgConnection,
+    bridge: &str,
+    envelope: &str,
+    channel: ChannelId,
+) -> Outcome<bool> {
+    let shown = sqlx::query_scalar!(
+        r#"-- aee_bridged::shown_on
+         SELECT EXISTS (
+             SELECT 1 FROM aee_bridges b JOIN aee_bridged d ON d.bridge = b.name AND d.what = 'letter' AND d.source = $2
+             WHERE b.name <> $1 AND b.bridge::jsonb ->> 'kind' = 'mirror' AND b.bridge::jsonb ->> 'channel_id' = $3
+               AND strpos(d.target, ':') = 0) AS "shown!""#,
+        bridge,
+        envelope,
+        channel.to_string()
+    );
+    Ok(shown.fetch_one(conn).await?)
+}
+
+/// Notes that a mirrored task's answer is to be shown too.
+pub(super) async fn expect_answer(conn: &mut PgConnection, bridge: &str, task: &str) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_bridged::expect_answer
+         UPDATE aee_bridged SET open = true WHERE bridge = $1 AND what = 'letter' AND source = $2 AND job_id IS NULL",
+        bridge,
+        task
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A mirrored task that is over, with the envelope that ended it, if there is one.
+pub(super) struct Over {
+    pub task: String,
+    pub answer: Option<String>,
+}
+
+/// Returns mirrored tasks that are over while their answers were not shown yet.
+pub(super) async fn over(
+    conn: &mut PgConnection,
+    bridge: &str,
+    entity: &str,
+    limit: i64,
+) -> Outcome<Vec<Over>> {
+    let rows = sqlx::query_as!(
+        Over,
+        r#"-- aee_bridged::over
+         SELECT d.source AS task, p.ended_by AS "answer?" FROM aee_bridged d
+         LEFT JOIN aee_pairs p ON p.task_id = d.source AND p.respondent = $2
+         WHERE d.bridge = $1 AND d.what = 'letter' AND d.open AND d.job_id IS NULL
+           AND (p.task_id IS NULL OR p.status IN ('closed', 'timed_out'))
+         ORDER BY d.source LIMIT $3"#,
+        bridge,
+        entity,
+        limit
+    );
+    Ok(rows.fetch_all(conn).await?)
 }
 
 /// A task that became a job whose end was not reported yet; `told` is the last reported event.

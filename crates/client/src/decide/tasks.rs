@@ -92,6 +92,9 @@ fn shown(task: &Value) -> Vec<String> {
     if task["verified"]["scope"] == "core" {
         lines.push("Only its core is signed: who carried it may have changed what it requires.".to_owned());
     }
+    if task["verified"]["sig"] == "unverified" {
+        lines.push("It has a signature that nobody has checked here.".to_owned());
+    }
     let end = task["deadline"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
     lines.extend(end.map(|end| format!("It lapses {}.", due(end, SystemClock.now()))));
     let payload = serde_json::to_string_pretty(&envelope["payload"]).unwrap_or_default();

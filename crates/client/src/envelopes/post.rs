@@ -144,7 +144,7 @@ fn print(items: &Value) -> Done {
         let envelope = &item["envelope"];
         writeln!(
             out,
-            "{:>5}  {}  {:<6}  {} → {}  {}  {}  {}",
+            "{:>5}  {}  {:<6}  {} → {}  {}  {}  {}{}",
             cell(&item["seq"]),
             cell(&item["received_at"]),
             cell(&envelope["type"]),
@@ -153,10 +153,16 @@ fn print(items: &Value) -> Done {
             cell(&envelope["intent"]),
             envelope["payload"],
             cell(&envelope["id"]),
+            unverified(item),
         )?;
     }
     out.flush()?;
     Ok(())
+}
+
+/// Marks an envelope with a signature that nobody has checked.
+fn unverified(item: &Value) -> &'static str {
+    if item["verified"]["sig"] == "unverified" { "  (signature not verified)" } else { "" }
 }
 
 #[derive(Debug, Args)]
@@ -177,13 +183,14 @@ impl Held {
             let envelope = &task["envelope"];
             writeln!(
                 out,
-                "{}  {} → {}  {}  {}  {}",
+                "{}  {} → {}  {}  {}  {}{}",
                 cell(&task["received_at"]),
                 cell(&envelope["from"]),
                 cell(&envelope["to"]),
                 cell(&envelope["intent"]),
                 envelope["payload"],
                 cell(&task["id"]),
+                unverified(task),
             )?;
         }
         out.flush()?;

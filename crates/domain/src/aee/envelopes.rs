@@ -32,7 +32,7 @@ use crate::payload::scan;
 use crate::refusal::{Code, Refusal};
 
 pub use crate::aee::envelopes::check::check;
-use crate::aee::envelopes::signing::{Scope, Sig};
+use crate::aee::envelopes::signing::{Scope, Sig, is_opaque};
 pub use crate::aee::envelopes::warnings::Warning;
 
 /// The version of AEE (§3).
@@ -248,11 +248,23 @@ impl Envelope {
         self.members.get("sig").filter(|sig| !sig.is_null())
     }
 
+    /// Whether it has a signature that counts: an opaque one, which the gateway cannot verify, is none (AEE-W-9.6).
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        is_signed(&self.members)
+    }
+
     /// Whether it is addressed to a broadcast channel (AEE §5.2).
     #[must_use]
     pub fn is_broadcast(&self) -> bool {
         is_bus(&self.recipient)
     }
+}
+
+/// Whether an envelope with these members claims a signature that counts; see [`Envelope::is_signed`].
+#[must_use]
+pub fn is_signed(members: &Map<String, Value>) -> bool {
+    members.get("sig").is_some_and(|sig| !sig.is_null()) && !is_opaque(members)
 }
 
 /// Whether an entity is a broadcast channel (AEE §5.2).

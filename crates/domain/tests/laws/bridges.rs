@@ -4,7 +4,8 @@
 use entente_domain::aee::envelopes::{EnvelopeType, ID_BYTES};
 use entente_domain::arcp::jobs::ask::RUNTIME_SECONDS;
 use entente_domain::bridges::{
-    Bridge, Export, Input, answer, check_name, envelope_id, input, key, made_by, mirrored, runtime,
+    Bridge, Export, Input, answer, check_name, envelope_id, input, key, made_by, mirrored, named_intent,
+    runtime, trace_id,
 };
 use entente_domain::limits::IDEMPOTENCY_KEY_BYTES;
 use entente_domain::openintent::messages::MessageType;
@@ -66,6 +67,26 @@ proptest! {
     }
 
     #[test]
+    fn a_thread_has_one_trace(corr in ".{8,40}", other in ".{8,40}", stated in "[0-9a-fA-F]{32}", odd in ".{0,31}") {
+        let own = trace_id(None, &corr);
+        prop_assert!(entente_domain::log::events::check_trace_id(&own).is_ok());
+        prop_assert_eq!(&own, &trace_id(Some(&odd), &corr), "a trace that is none does not count");
+        prop_assert_eq!(&own, &trace_id(Some("00000000000000000000000000000000"), &corr));
+        prop_assert_eq!(own == trace_id(None, &other), corr == other);
+        prop_assume!(stated.bytes().any(|digit| digit != b'0'));
+        prop_assert_eq!(trace_id(Some(&stated), &corr), stated.to_ascii_lowercase());
+    }
+
+    #[test]
+    fn a_task_names_an_intent_in_one_place_only(value in json(), text in "[a-z_0-9]{0,12}") {
+        let named = |entente: Value| named_intent(&json!({ "entente": entente, "intent_id": "x" }).to_string());
+        prop_assert_eq!(named(json!({ "intent_id": text })), Some(text));
+        let none = value.get("intent_id").is_none_or(Value::is_null);
+        prop_assert_eq!(named(value.clone()).is_none(), none, "{}", value);
+        prop_assert_eq!(named_intent(&value.to_string()).is_none(), value.pointer("/entente/intent_id").is_none());
+    }
+
+    #[test]
     fn no_metadata_is_too_odd(metadata in json()) {
         let named = metadata.get("bridge").and_then(Value::as_str).map(str::to_owned);
         prop_assert_eq!(made_by(&metadata.to_string()), named);
@@ -114,6 +135,9 @@ fn a_bridge_is_read_strictly() {
     let lawful = [
         json!({ "kind": "jobs", "entity": "agent.x", "intents": ["ops.**"], "agent": "x@1.0.0" }),
         json!({ "kind": "jobs", "entity": "urn:x", "intents": ["**"], "agent": "x", "lease": {}, "input": "envelope" }),
+        json!({
+            "kind": "jobs", "entity": "agent.x", "intents": ["**"], "agent": "x", "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F",
+        }),
         json!({ "kind": "mirror", "entity": "agent.x", "channel_id": channel }),
         json!({ "kind": "mirror", "bus": "bus.x", "channel_id": channel }),
         json!({ "kind": "export", "to": "bus.x", "intent": "talk.said", "channel_id": channel }),

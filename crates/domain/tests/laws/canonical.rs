@@ -1,6 +1,7 @@
 //! Canonical JSON (RFC 8785) and the hashes over it.
 
-use entente_domain::canonical::{Digest, exact, hex, read, sha256, show, text};
+use entente_domain::canonical::numbers::{holds, marked, rounded, unheld};
+use entente_domain::canonical::{Digest, exact, exact_text, hex, read, sha256, show, text};
 use entente_domain::refusal::Code;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -102,14 +103,89 @@ fn the_hash_is_sha_256() {
 }
 
 #[test]
-fn the_edge_of_exactness_is_where_rfc_8785_has_it() {
-    for n in [EXACT, -EXACT] {
-        assert_eq!(exact(&json!(n)), Ok(()));
+fn an_integer_is_exact_if_it_is_a_double() {
+    for n in [0, EXACT, -EXACT, EXACT + 1, -EXACT - 1, EXACT + 3, 1 << 62, i64::MIN] {
+        assert_eq!(exact(&json!(n)), Ok(()), "{n}");
     }
-    for n in [EXACT + 1, -EXACT - 1, i64::MAX, i64::MIN] {
-        assert_eq!(exact(&json!(n)).unwrap_err().code, Code::Unprocessable);
+    for n in [EXACT + 2, -EXACT - 2, i64::MAX, i64::MIN + 1] {
+        let refusal = exact(&json!(n)).unwrap_err();
+        assert_eq!(refusal.code, Code::Unprocessable);
+        assert!(
+            refusal.message.contains(&n.to_string()) && refusal.message.contains("string"),
+            "{refusal:?}"
+        );
     }
+    assert_eq!(exact(&json!(1_u64 << 63)), Ok(()));
     assert_eq!(exact(&json!(u64::MAX)).unwrap_err().code, Code::Unprocessable);
+}
+
+/// Numbers as written, and in canonical form; those without one lie between two doubles.
+const WRITTEN: [(&str, Option<&str>); 34] = [
+    ("0", Some("0")),
+    ("-0", Some("0")),
+    ("-0.0", Some("0")),
+    ("1.0", Some("1")),
+    ("1E5", Some("100000")),
+    ("0.1", Some("0.1")),
+    ("0.10000000000000000555", Some("0.1")),
+    ("5e-324", Some("5e-324")),
+    ("2.2250738585072014E-308", Some("2.2250738585072014e-308")),
+    ("1.7976931348623157e+308", Some("1.7976931348623157e+308")),
+    ("1e-7", Some("1e-7")),
+    ("0.000001", Some("0.000001")),
+    ("9007199254740991", Some("9007199254740991")),
+    ("9007199254740992", Some("9007199254740992")),
+    ("-9007199254740992", Some("-9007199254740992")),
+    ("9007199254740992.0", Some("9007199254740992")),
+    ("9007199254740993", None),
+    ("-9007199254740993", None),
+    ("9007199254740993.0", None),
+    ("9007199254740993e0", None),
+    ("900719925474099300e-2", None),
+    ("9007199254740994", Some("9007199254740994")),
+    ("18446744073709551615", None),
+    ("18446744073709551616", Some("18446744073709552000")),
+    ("18446744073709552000", Some("18446744073709552000")),
+    ("18446744073709552001", None),
+    ("1e20", Some("100000000000000000000")),
+    ("100000000000000000000", Some("100000000000000000000")),
+    ("100000000000000000001", None),
+    ("1e21", Some("1e+21")),
+    ("1000000000000000000000", Some("1e+21")),
+    ("1e23", Some("1e+23")),
+    ("99999999999999991611392", Some("1e+23")),
+    ("123456789012345678901234567890", None),
+];
+
+#[test]
+fn a_number_is_taken_if_a_double_holds_it_and_written_as_ecmascript_writes_it() {
+    for (number, canonical) in WRITTEN {
+        assert_eq!(holds(number), canonical.is_some(), "{number}");
+        let json = format!(r#"{{"1e999":"\"9007199254740993","n":[1,{{"deep":{number} }}]}}"#);
+        assert_eq!(exact_text(&json).is_ok(), canonical.is_some(), "{json}");
+        assert_eq!(unheld(json.as_bytes()), canonical.is_none().then_some(number), "{json}");
+        let value: Value = serde_json::from_str(number).unwrap();
+        if let Some(canonical) = canonical {
+            assert_eq!(exact(&value), Ok(()), "{number}");
+            assert_eq!(text(&value).unwrap(), canonical, "{number}");
+            assert!(holds(canonical), "what was canonical is taken again: {canonical}");
+        }
+    }
+    for none in ["", "-", "1e999", "-1e999", "NaN", "inf"] {
+        assert!(!holds(none), "{none}");
+    }
+}
+
+#[test]
+fn a_number_that_the_parser_rounds_is_marked_and_nothing_else_is() {
+    let plain = br#"{"a":9007199254740993,"b":1e300,"c":"100000000000000000001","d":[0.1,-5]}"#;
+    assert_eq!((rounded(plain), marked(plain)), (None, None), "integers of 64 bits are not rounded");
+    let long = br#"[1,{"a":100000000000000000001},-100000000000000000001,"x",9007199254740993.0]"#;
+    assert_eq!(rounded(long), Some("100000000000000000001"));
+    let marked = marked(long).unwrap();
+    assert_eq!(marked, br#"[1,{"a":1e999},1e999,"x",1e999]"#);
+    assert!(serde_json::from_slice::<Value>(&marked).is_err());
+    assert!(serde_json::from_slice::<Box<serde_json::value::RawValue>>(&marked).is_ok());
 }
 
 proptest! {
@@ -164,16 +240,46 @@ proptest! {
 
     #[test]
     fn an_integer_that_would_become_another_is_refused_wherever_it_stands(
-        digits in "-?[1-9][0-9]{16,40}",
+        digits in "-?[1-9][0-9]{14,40}[13579]",
         around in any::json(),
         depth in 0_u8..4,
     ) {
-        let mut value: Value = serde_json::from_str(&digits).unwrap();
+        // Beyond 2^53 every double is even, and so is its canonical form.
+        let odd = digits.parse::<f64>().unwrap().abs() >= 9_007_199_254_740_992.0;
+        let mut json = digits.clone();
         for level in 0..depth {
-            value = if level % 2 == 0 { json!({ "a": around, "b": value }) } else { json!([around, value]) };
+            json = if level % 2 == 0 {
+                format!(r#"{{"a":{around},"b":{json}}}"#)
+            } else {
+                format!("[{around},{json}]")
+            };
         }
-        prop_assert_eq!(exact(&around), Ok(()));
-        prop_assert_eq!(exact(&value).map_err(|refusal| refusal.code), Err(Code::Unprocessable), "{}", digits);
+        prop_assert_eq!(exact_text(&around.to_string()), Ok(()));
+        prop_assert_eq!(exact_text(&json).is_err(), odd, "{}", digits);
+        let value: Value = serde_json::from_str(&json).unwrap();
+        // The parser keeps integers of 64 bits, and rounds all others.
+        let kept = digits.parse::<i64>().is_ok() || digits.parse::<u64>().is_ok();
+        prop_assert_eq!(exact(&value).is_err(), odd && kept, "{}", digits);
+        prop_assert_eq!(marked(json.as_bytes()).is_some(), odd && !kept, "{}", digits);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back(x in any::<f64>().prop_filter("finite", |x| x.is_finite())) {
+        for written in [text(&x).unwrap(), serde_json::to_string(&x).unwrap(), format!("{x}"), format!("{x:e}")] {
+            prop_assert!(holds(&written), "{}", written);
+            prop_assert_eq!(exact_text(&written), Ok(()));
+            let read: Value = serde_json::from_str(&written).unwrap();
+            prop_assert_eq!(exact(&read), Ok(()));
+            // Zero has no sign in canonical form; adding it removes the sign.
+            prop_assert_eq!((read.as_f64().unwrap() + 0.0).to_bits(), (x + 0.0).to_bits(), "{}", written);
+        }
+    }
+
+    #[test]
+    fn every_double_is_held_in_all_its_digits(bits in 0x4340_0000_0000_0000_u64..0x7ff0_0000_0000_0000, digits in 17_usize..400) {
+        let x = f64::from_bits(bits);
+        let whole = format!("{x:.0}");
+        prop_assert!(holds(&whole) && holds(&format!("-{whole}")) && holds(&format!("{x:.digits$e}")), "{}", whole);
     }
 
     #[test]

@@ -129,7 +129,7 @@ async fn a_mailbox_is_its_persons_alone_from_when_it_is_a_persons() {
 }
 
 /// Returns the envelope with only the ten members of §8 signed.
-fn core_signed(letter: Value, n: u8) -> Value {
+pub fn core_signed(letter: Value, n: u8) -> Value {
     let Value::Object(mut members) = letter else { panic!("{letter} is no envelope") };
     let value = encode(&key(n).sign(input(&members, Scope::Core).unwrap()).to_bytes());
     let sig =

@@ -140,3 +140,113 @@ async fn a_flood_of_urgent_does_not_hold_up_what_others_send() {
     assert_eq!(ids, ["envelope-0", "envelope-1", "envelope-e"], "{picked}");
     world.end().await;
 }
+
+/// AEE-W-9.6: the draft's own form of a signature, which nobody can verify.
+fn opaque(letter: Value) -> Value {
+    with(letter, json!({ "sig": { "alg": "ed25519", "kid": "one", "value": "c2ln", "more": [1.0] } }))
+}
+
+#[tokio::test]
+async fn a_signature_that_nobody_can_verify_passes_where_the_operator_allows_it_and_counts_for_nothing() {
+    for setting in [vec![], vec![("ENTENTE_AEE_OPAQUE_SIGNATURES", "refuse")]] {
+        let (world, ada, bob) = world(setting).await;
+        let task = opaque(task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob")));
+        ada.post("/aee/envelopes", task).await.refused(422, "sig_unverifiable");
+        assert_eq!(mail(&bob, "agent.bob").await, []);
+        world.end().await;
+    }
+    let settings =
+        vec![("ENTENTE_AEE_OPAQUE_SIGNATURES", "pass"), ("ENTENTE_AEE_RELAYS", "agent.gateway=partner.**")];
+    let (world, ada, bob) = world(settings).await;
+    let (admin, gateway) = (world.admin().await, world.agent("agent.gateway").await);
+    register(&ada, "agent.ada", 1).await;
+    register(&world.any(), "partner.acme", 2).await;
+    let said = |id: &str, from: &str, to: &str| task_envelope(&world, id, (from, to));
+    let text = opaque(said("envelope-1", "agent.ada", "agent.bob")).to_string().replace(':', " : ");
+    let text = text.replace("08 : 00 : 00", "08:00:00");
+    let receipt = ada.send("POST", "/aee/envelopes", Some(text.clone())).await.is(202);
+    let unverified = json!({ "by": "token", "sig": "unverified" });
+    assert_eq!(receipt["verified"], unverified);
+    assert!(receipt["warnings"].as_array().unwrap().contains(&json!("sig_unverified")), "{receipt}");
+    let page = bob.get("/aee/mailboxes/agent.bob").await;
+    assert!(page.text.contains(&text), "not to the byte: {}", page.text);
+    assert_eq!(page.ok()["items"][0]["verified"], unverified);
+    assert_eq!(bob.get("/aee/envelopes/envelope-1").await.ok()["verified"], unverified);
+    // The same envelope again has the same receipt.
+    let again = ada.send("POST", "/aee/envelopes", Some(text)).await.refused(409, "duplicate_id");
+    assert_eq!(again["receipt"]["verified"], unverified);
+    // It proves no sender to a relay, satisfies no rule, and is no way around the profile.
+    let strict = json!({ "to": "agent.eve", "require_signature": true });
+    admin.put("/aee/rules/signed", strict).await.ok();
+    world.agent("agent.eve").await;
+    let damaged = |id: &str| {
+        let mut letter = signed(said(id, "agent.ada", "agent.bob"), 1);
+        letter["payload"] = json!({ "n": 2 });
+        letter
+    };
+    let texts = with(said("envelope-5", "agent.ada", "agent.bob"), json!({ "sig": "c2ln" }));
+    for (client, letter, status, code) in [
+        (&gateway, opaque(said("envelope-2", "partner.acme", "agent.bob")), 403, "from_mismatch"),
+        (&ada, opaque(said("envelope-3", "agent.ada", "agent.eve")), 403, "signature_required"),
+        (&ada, damaged("envelope-4"), 403, "bad_signature"),
+        (&ada, texts, 422, "sig_unverifiable"),
+    ] {
+        client.post("/aee/envelopes", letter).await.refused(status, code);
+    }
+    // A person who is asked for their consent learns of it, and their consent signs nothing.
+    let asked = json!({ "requires": { "human_approval": true } });
+    let held = opaque(with(said("envelope-6", "agent.ada", "agent.bob"), asked));
+    assert_eq!(ada.post("/aee/envelopes", held).await.is(202)["status"], "held");
+    let waiting = world.human("human.eve").await.get("/aee/approvals").await.ok();
+    assert_eq!(waiting[0]["verified"], unverified);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn where_all_must_be_signed_an_unverifiable_signature_is_refused() {
+    let settings =
+        vec![("ENTENTE_AEE_OPAQUE_SIGNATURES", "pass"), ("ENTENTE_AEE_REQUIRE_SIGNATURE", "always")];
+    let (world, ada, bob) = world(settings).await;
+    let task = opaque(task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob")));
+    ada.post("/aee/envelopes", task).await.refused(422, "sig_unverifiable");
+    assert_eq!(mail(&bob, "agent.bob").await, []);
+    world.end().await;
+}
+
+/// AEE-W-6.2: the signature covers the double; a text that means another number is refused.
+#[tokio::test]
+async fn a_number_is_signed_as_the_double_that_it_is() {
+    let (world, ada, bob) = two().await;
+    register(&ada, "agent.ada", 1).await;
+    let number = |id: &str, text: &str| {
+        let task = with(
+            task_envelope(&world, id, ("agent.ada", "agent.bob")),
+            json!({ "payload": { "n": 1e20, "m": 9_007_199_254_740_992_u64 } }),
+        );
+        // The signature is over 1e20; the text says it in other words.
+        let mut letter = signed(task, 1);
+        letter["payload"]["n"] = json!("@");
+        letter.to_string().replace("\"@\"", text)
+    };
+    for (index, text) in
+        ["1e20", "1E+20", "100000000000000000000", "100000000000000000000.0"].iter().enumerate()
+    {
+        let sent = number(&format!("envelope-{index}"), text);
+        let receipt = ada.send("POST", "/aee/envelopes", Some(sent.clone())).await.is(202);
+        assert_eq!(receipt["verified"]["by"], "sig", "{text}");
+        assert!(bob.get(&format!("/aee/envelopes/envelope-{index}")).await.text.contains(&sent), "{text}");
+    }
+    for text in ["100000000000000000001", "99999999999999999999", "100000000000000000000.5"] {
+        let sent = number("envelope-w", text);
+        let refused = ada.send("POST", "/aee/envelopes", Some(sent)).await.refused(422, "sig_unverifiable");
+        assert!(refused["message"].as_str().unwrap().contains(text), "{refused}");
+    }
+    let odd = number("envelope-w", "1").replace("9007199254740992", "9007199254740993");
+    ada.send("POST", "/aee/envelopes", Some(odd)).await.refused(422, "sig_unverifiable");
+    // Without a signature the text is passed on as it is.
+    let plain = task_envelope(&world, "envelope-p", ("agent.ada", "agent.bob")).to_string();
+    let plain = plain.replace("{\"n\":1}", "{\"n\":100000000000000000001}");
+    ada.send("POST", "/aee/envelopes", Some(plain.clone())).await.is(202);
+    assert!(bob.get("/aee/envelopes/envelope-p").await.text.contains(&plain));
+    world.end().await;
+}

@@ -110,7 +110,7 @@ async fn what_is_too_large_or_no_delivery_is_refused() {
     deliver(&two, signed(&large, "created_at", 1, &two.b)).await.refused(413, "too_large");
     let long = delivery(&two, json!({ "intent_title": "x".repeat(501) }));
     deliver(&two, signed(&long, "created_at", 1, &two.b)).await.refused(422, "invalid_request");
-    let beyond = delivery(&two, json!({ "intent_state": { "n": 1e300 } }));
+    let beyond = delivery(&two, json!({ "intent_state": { "n": 9_007_199_254_740_993_u64 } }));
     deliver(&two, signed(&beyond, "created_at", 1, &two.b)).await.refused(422, "unprocessable");
     for body in ["", "[]", "{}", "{\"dispatch_id\": 1}", "{\"signature\": \"x\"}"] {
         let reply = deliver(&two, body.to_owned()).await;

@@ -36,6 +36,15 @@ impl Voucher {
     }
 }
 
+/// The check of a signature that proves nothing here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = SignatureCheck)]
+pub enum SigCheck {
+    /// The signature is of a form that the gateway cannot verify (AEE-W-9.6).
+    Unverified,
+}
+
 /// The proof of an envelope's sender, with its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = EnvelopeVerified)]
@@ -50,19 +59,29 @@ pub struct Verified {
     /// everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
+    /// `unverified` if the envelope has a signature of another form, which nobody has checked: the sender is proven by
+    /// the API key alone; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sig: Option<SigCheck>,
 }
 
 impl Verified {
     /// Creates a proof other than a signature.
     #[must_use]
     pub fn by(voucher: Voucher) -> Self {
-        Self { by: voucher, kid: None, scope: None }
+        Self { by: voucher, kid: None, scope: None, sig: None }
+    }
+
+    /// Creates the proof by API key of an envelope whose signature cannot be verified (AEE-W-9.6).
+    #[must_use]
+    pub fn unchecked() -> Self {
+        Self { sig: Some(SigCheck::Unverified), ..Self::by(Voucher::Token) }
     }
 
     /// Creates a proof by signature.
     #[must_use]
     pub fn signed(kid: String, scope: Scope) -> Self {
-        Self { by: Voucher::Sig, kid: Some(kid), scope: (scope == Scope::Core).then_some(scope) }
+        Self { by: Voucher::Sig, kid: Some(kid), scope: (scope == Scope::Core).then_some(scope), sig: None }
     }
 }
 

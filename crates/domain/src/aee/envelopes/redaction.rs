@@ -64,7 +64,7 @@ impl RedactedEnvelope<'_> {
             original.payload().as_object().map(|all| redacted(all, self.without)).unwrap_or_default();
         let mut reference = json!({ "id": original.id, "type": "aee.envelope", "corr": original.corr });
         // The hash of an unsigned envelope would confirm a correct guess of the redacted parts.
-        if original.sig().is_some()
+        if original.is_signed()
             && let Value::Object(members) = &mut reference
         {
             members.insert("hash".to_owned(), json!(hash(&original.members)));

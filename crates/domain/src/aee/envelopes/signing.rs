@@ -12,10 +12,11 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
-use crate::canonical::{exact, text};
+use crate::canonical::{exact, exact_text, numbers, text};
 use crate::identity::signatures::{PublicKey, Signature, Signer};
 use crate::refusal::{Code, Refusal};
 
@@ -197,6 +198,18 @@ impl Sig {
     }
 }
 
+/// Whether an envelope's `sig` is an object of the draft's own form: `alg`, `kid` and `value` without a profile
+/// (AEE §8).
+///
+/// The draft names neither the signed bytes nor a form of them, so nobody can verify such a signature; an operator may
+/// let it pass unverified (AEE-W-9.6). One that claims the profile is never opaque.
+#[must_use]
+pub fn is_opaque(members: &Map<String, Value>) -> bool {
+    let Some(Value::Object(sig)) = members.get("sig") else { return false };
+    let text = |name: &str| sig.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    !sig.contains_key("profile") && ["alg", "kid", "value"].into_iter().all(text)
+}
+
 /// Decodes Base64 in any of its forms: standard or URL-safe, padded or not.
 #[must_use]
 pub fn decode(text: &str) -> Option<Vec<u8>> {
@@ -234,10 +247,31 @@ pub fn input(members: &Map<String, Value>, scope: Scope) -> Result<Vec<u8>, Refu
                 .collect()
         }
     };
-    let inexact = |fault: Refusal| unverifiable(fault.message.trim_end_matches('.'));
-    bound.values().try_for_each(|value| exact(value)).map_err(inexact)?;
+    bound.values().try_for_each(|value| exact(value)).map_err(|fault| inexact(&fault))?;
     let canonical = text(&bound).map_err(|_no_json| unverifiable("it has no canonical form"))?;
     Ok([PROFILE.as_bytes(), b"\n", canonical.as_bytes()].concat())
+}
+
+fn inexact(fault: &Refusal) -> Refusal {
+    unverifiable(fault.message.trim_end_matches('.'))
+}
+
+/// Checks the numbers in an envelope's text that a signature covers; [`input`] no longer sees those that the parser
+/// has rounded (AEE-W-6.2).
+///
+/// # Errors
+/// [`Code::SigUnverifiable`]: canonical JSON would change a number.
+pub fn check_numbers(body: &[u8], scope: Scope) -> Result<(), Refusal> {
+    if numbers::unheld(body).is_none() {
+        return Ok(());
+    }
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_slice(body).map_err(|_no_json| unverifiable("it is in no JSON object"))?;
+    let covered = members.iter().filter(|(name, _)| match scope {
+        Scope::Whole => *name != "sig",
+        Scope::Core => CORE.contains(&name.as_str()),
+    });
+    covered.map(|(_, raw)| raw.get()).try_for_each(exact_text).map_err(|fault| inexact(&fault))
 }
 
 /// Signs a whole envelope, replacing any signature that it has.

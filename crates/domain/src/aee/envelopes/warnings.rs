@@ -45,6 +45,9 @@ warnings! {
     /// Its signature covers only the ten members of AEE §8, and it has a relevant `priority` or `requires`:
     /// no priority above `normal` and no timeout is accepted; a required human approval still applies.
     PartlySigned = "partly_signed";
+    /// Its signature is of a form that the gateway cannot verify, and is passed on unverified, by the operator's
+    /// leave; the envelope counts as unsigned (AEE §8).
+    SigUnverified = "sig_unverified";
     /// `requires` has more than 2 KiB (AEE §6.10).
     RequiresLarge = "requires_large";
     /// `requires` contains a likely secret (AEE §11.4).

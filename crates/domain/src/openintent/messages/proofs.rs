@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::canonical::{Unambiguous, exact};
+use crate::canonical::{Unambiguous, exact_text, inexact, numbers};
 use crate::ids::ChannelId;
 use crate::log::proofs::unsigned;
 use crate::openintent::messages::{Draft, MessageType};
@@ -40,7 +40,7 @@ pub fn of_message(channel_id: ChannelId, draft: &Draft, payload: &Value, proof: 
 /// Returns the proof in a message's metadata, if there is one; a quick text search skips parsing in most other cases.
 ///
 /// # Errors
-/// [`Code::Unprocessable`]: the metadata cannot be read as JSON values.
+/// [`Code::Unprocessable`]: the metadata cannot be read as JSON values, or the proof has a number that reading changes.
 pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal> {
     let Some(text) = metadata.map(Payload::as_str) else { return Ok(None) };
     // A member name may also be written with escapes.
@@ -51,6 +51,9 @@ pub fn in_metadata(metadata: Option<&Payload>) -> Result<Option<Value>, Refusal>
     let Proofs(found) = serde_json::from_str(text).map_err(|e| unreadable("metadata", &e))?;
     let Some(raw) = found else { return Ok(None) };
     let Unambiguous(proof) = serde_json::from_str(raw.get()).map_err(|e| unreadable("metadata", &e))?;
+    if let Some(number) = numbers::rounded(raw.get().as_bytes()) {
+        return Err(inexact(number));
+    }
     Ok(Some(proof).filter(|proof| !proof.is_null()))
 }
 
@@ -90,7 +93,7 @@ impl<'de> Visitor<'de> for ProofReader {
 pub fn readable(payload: &Payload) -> Result<Value, Refusal> {
     let read = serde_json::from_str(payload.as_str()).map_err(|e| unreadable("payload", &e));
     let Unambiguous(value) = read?;
-    exact(&value)?;
+    exact_text(payload.as_str())?;
     Ok(value)
 }
 

@@ -168,7 +168,8 @@ fn the_members_of_a_proof_mean_something() {
         Ok(true),
         "a member more is signed with the others"
     );
-    assert_eq!(verdict(&proof("nonce", json!(1e300))), Err(Code::Unprocessable));
+    assert_eq!(verdict(&proof("nonce", json!(9_007_199_254_740_993_u64))), Err(Code::Unprocessable));
+    assert_eq!(verdict(&proof("nonce", json!(1e300))), Ok(true), "a double is signed as it is");
 }
 
 #[test]
@@ -212,7 +213,15 @@ fn a_proof_is_found_however_its_name_is_written() {
         "which of them?"
     );
     assert!(readable(&raw(r#"{"n":1,"n":2}"#)).is_err(), "two readers, two messages");
-    assert!(readable(&raw(r#"{"n":9007199254740993}"#)).is_err());
+    for (number, fits) in [("9007199254740993", false), ("100000000000000000001", false), ("1e20", true)] {
+        assert_eq!(readable(&raw(&format!(r#"{{"n":[{number}]}}"#))).is_ok(), fits, "{number}");
+    }
+    assert!(in_metadata(Some(&raw(r#"{"proof":{"n":100000000000000000001}}"#))).is_err());
+    assert_eq!(
+        found(r#"{"proof":{"n":1e20},"n":100000000000000000001}"#),
+        Some(json!({ "n": 1e20 })),
+        "what stands beside it is the sender's own"
+    );
 }
 
 /// Returns a log of one event whose proof the server has verified.

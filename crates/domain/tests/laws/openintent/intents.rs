@@ -280,7 +280,7 @@ proptest! {
 
     /// A refused change leaves the intent unchanged.
     #[test]
-    fn a_number_that_does_not_survive_hashing_never_gets_in(path in "[ab]", n in EXACT + 1..i64::MAX) {
+    fn a_number_that_does_not_survive_hashing_never_gets_in(path in "[ab]", n in (EXACT + 1..i64::MAX).prop_map(|n| n | 1)) {
         let intent = made(ask()).unwrap();
         let patches = vec![Patch { op: Op::Set, path: path.clone(), value: json!({ "n": [n] }) }];
         let merge = Map::from_iter([(path, json!(n))]);

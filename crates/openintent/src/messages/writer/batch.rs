@@ -258,7 +258,7 @@ fn audited(
         let message = format!("The channel is audited, and the payload cannot be hashed: {e}.");
         Refusal::field(Code::Unprocessable, "payload", "number", message)
     })?;
-    canonical::exact(&said)?;
+    canonical::exact_text(draft.payload.as_str())?;
     let payload = json!({
         "channel_id": channel.id, "channel_name": channel.name, "message_type": draft.message_type, "to": ruling.to,
         "payload": said,

@@ -4,11 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::signing::{
-    Algorithm, PROFILE, Scope, Sig, SigningKey, VerifyingKey, decode, input, sign, wrong,
+    Algorithm, PROFILE, Scope, Sig, SigningKey, VerifyingKey, check_numbers, decode, input, is_opaque, sign,
+    wrong,
 };
 use entente_domain::identity::signatures::Signer;
 use entente_domain::refusal::{Code, Refusal};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Members, object, sample, with};
 
@@ -196,19 +197,22 @@ fn base64_is_read_in_all_its_forms_and_no_other() {
     }
 }
 
-/// An integer that a double cannot represent would be bound only approximately (RFC 8785): such an envelope is
-/// neither signed nor accepted.
+/// AEE-W-6.2: an integer that a double cannot represent would be bound only approximately (RFC 8785): such an envelope
+/// is neither signed nor accepted.
 #[test]
-fn big_integers_cannot_be_signed() {
+fn numbers_that_no_double_holds_cannot_be_signed() {
     let [(key, check), _] = keys();
     for (n, fits) in [
         ("9007199254740991", true),
         ("-9007199254740991", true),
-        ("9007199254740992", false),
+        ("9007199254740992", true),
         ("9007199254740993", false),
-        ("-9007199254740992", false),
+        ("-9007199254740992", true),
+        ("-9007199254740993", false),
         ("18446744073709551615", false),
-        ("1e300", false),
+        ("100000000000000000000", true),
+        ("1e20", true),
+        ("1e300", true),
         ("0.1", true),
     ] {
         let value: Value = serde_json::from_str(n).unwrap();
@@ -229,6 +233,55 @@ fn big_integers_cannot_be_signed() {
     let mut members = core_signed(sample(EnvelopeType::Task));
     members.insert("requires".to_owned(), json!({ "timeout_ms": u64::MAX }));
     assert_eq!(judged(&members, &check), Ok(()));
+}
+
+/// AEE-W-6.2: the parser rounds integers of more than 64 bits, so they are looked for in the text.
+#[test]
+fn a_rounded_number_is_found_in_what_the_signature_covers() {
+    for (number, fits) in [("1e20", true), ("100000000000000000000", true), ("100000000000000000001", false)]
+    {
+        let code =
+            |text: String, scope| check_numbers(text.as_bytes(), scope).map_err(|refusal| refusal.code);
+        let expected = if fits { Ok(()) } else { Err(Code::SigUnverifiable) };
+        for scope in [Scope::Whole, Scope::Core] {
+            assert_eq!(code(format!(r#"{{"payload":{{"deep":[{number}]}},"sig":{{}}}}"#), scope), expected);
+            assert_eq!(code(format!(r#"{{"payload":{{}},"sig":{{"n":{number}}}}}"#), scope), Ok(()));
+        }
+        let beside = format!(r#"{{"payload":{{"n":1}},"requires":{{"n":{number}}}}}"#);
+        assert_eq!(code(beside.clone(), Scope::Whole), expected);
+        assert_eq!(code(beside, Scope::Core), Ok(()), "an unsigned member need not be exact");
+    }
+}
+
+/// AEE-W-9.6: only the draft's own form is opaque; whoever claims the profile is verified.
+#[test]
+fn a_signature_of_the_drafts_own_form_is_opaque() {
+    let own = json!({ "alg": "ed25519", "kid": "k", "value": "c2ln" });
+    let with = |name: &str, value: Value| {
+        let mut sig = own.clone();
+        sig[name] = value;
+        members_with(sig)
+    };
+    assert!(is_opaque(&members_with(own.clone())) && is_opaque(&with("alg", json!("ES256"))));
+    assert!(is_opaque(&with("more", json!(1))));
+    let others = [
+        members_with(json!("text")),
+        members_with(json!(null)),
+        members_with(json!({ "alg": "ed25519", "kid": "k" })),
+        with("kid", json!("")),
+        with("value", json!(7)),
+        with("profile", json!("aee-jcs-1")),
+        with("profile", json!(null)),
+    ];
+    for members in others {
+        assert!(!is_opaque(&members), "{members:?}");
+    }
+    let read = Sig::read(&members_with(own)).unwrap_err();
+    assert_eq!(read.code, Code::SigUnverifiable, "it is never taken for a verified one");
+}
+
+fn members_with(sig: Value) -> Map<String, Value> {
+    Map::from_iter([("sig".to_owned(), sig)])
 }
 
 #[test]
