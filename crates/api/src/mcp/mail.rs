@@ -20,7 +20,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
+use super::cursors::Place;
+use super::shapes::{cursor, flag, free, gives, list, may, must, nullable, takes, text, whole};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Purpose of a ping, which asks whether an entity is reachable.
@@ -59,6 +60,7 @@ pub fn tools() -> [Tool; 2] {
             takes: takes(vec![
                 may("entity", text("Entity that owns the mailbox; defaults to you.")),
                 may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),
+                may("cursor", cursor()),
                 may("limit", whole("Maximum number of envelopes; defaults to 20.", 1, i64::from(PAGE))),
                 may(
                     "wait_s",
@@ -70,13 +72,16 @@ pub fn tools() -> [Tool; 2] {
                 ),
                 may("ack", flag("Acknowledge the returned envelopes; defaults to false.")),
             ]),
+            example: json!({ "cursor": "c1", "wait_s": 20 }),
             gives: gives(vec![
                 must("entity", text("Entity that owns the mailbox.")),
                 must("items", list(item(), "The envelopes.")),
                 must("next_after", json!({ "type": "integer" })),
+                may("cursor", nullable(text("`cursor` of the next call."))),
                 must("acked_seq", json!({ "type": "integer" })),
             ]),
             hints: Hints::marks(),
+            names: &[],
             run: |call| Box::pin(read_mailbox(call)),
         },
     ]
@@ -116,6 +121,7 @@ async fn send_envelope(call: Call) -> ToolResult {
 struct ReadArgs {
     entity: Option<String>,
     after: Option<i64>,
+    cursor: Option<String>,
     limit: Option<u32>,
     wait_s: Option<u32>,
     #[serde(default)]
@@ -127,13 +133,17 @@ async fn read_mailbox(call: Call) -> ToolResult {
     let entity = said.entity.unwrap_or_else(|| call.caller.agent.clone());
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    let now = || mailboxes::read(&call.ctx().aee, &call.caller, &entity, said.after, limit);
+    let said_after = said.after.map(|seq| seq.to_string());
+    let subject = format!("mailbox {entity}");
+    let mut place = Place::open(&call, subject, said.cursor.as_deref(), said_after.as_deref()).await?;
+    let after = Place::from(place.as_ref(), said_after.as_deref()).and_then(|seq| seq.parse().ok());
+    let now = || mailboxes::read(&call.ctx().aee, &call.caller, &entity, after, limit);
     let (mailbox, items) = if patience == 0 {
         now().await?
     } else {
         let _place = call.waits()?;
         let time = Duration::from_secs(u64::from(patience));
-        let waited = mailboxes::wait(&call.ctx().aee, &call.caller, &entity, said.after, limit, time);
+        let waited = mailboxes::wait(&call.ctx().aee, &call.caller, &entity, after, limit, time);
         match call.unless_stopping(waited).await {
             Some(found) => found?,
             None => now().await?,
@@ -151,14 +161,18 @@ async fn read_mailbox(call: Call) -> ToolResult {
         .into_iter()
         .map(|item| ItemBody::new(item, Dialect::Standard))
         .collect::<Result<Vec<_>, _>>()?;
+    let next = seqs.last().copied().unwrap_or(after.unwrap_or(mailbox.acked_seq));
+    Place::begins(&mut place, || Some(mailbox.acked_seq.to_string()));
+    let cursor = Place::keep(place, &call, &next.to_string()).await?;
     let mut acked = mailbox.acked_seq;
     if said.ack && !seqs.is_empty() {
         acked = mailboxes::ack(&call.ctx().aee, &call.caller, &entity, &Ack::These(seqs.clone()))
             .await?
             .acked_seq;
     }
-    let next = seqs.last().copied().unwrap_or(said.after.unwrap_or(mailbox.acked_seq));
-    let body = json!({ "entity": entity, "items": items, "next_after": next, "acked_seq": acked });
+    let body = json!({
+        "entity": entity, "items": items, "next_after": next, "acked_seq": acked, "cursor": cursor,
+    });
     Answer::new(format!("{} envelope(s) in the mailbox of {entity}.", seqs.len()), &body)
 }
 
