@@ -20,7 +20,7 @@ use entente_moments::{Emitted, MomentView};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::moments::{STATES, hear, resolution, settled, told};
+use super::moments::{STATES, hear, settled, told};
 use super::shapes::{
     Member, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word,
 };
@@ -64,7 +64,7 @@ pub(super) fn tool() -> Tool {
             ),
             must("warnings", list(free("A warning."), "Warnings.")),
             must("binding_moment", nullable(free("The eight slots."))),
-            must("resolution", nullable(resolution())),
+            must("resolution", nullable(free("The answer."))),
         ]),
         hints: Hints { emits_moments: true, ..Hints::adds() },
         names: &[("binding_moment", ""), ("principal_id", "principal"), ("expires_in", "expires_in_s")],

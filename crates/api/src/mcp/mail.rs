@@ -1,24 +1,29 @@
 //! Tools for envelopes (AEE): sending one, and reading a mailbox.
 //!
 //! An envelope is passed on as MCP's parser delivers it: its numbers and the order of its members are JSON's,
-//! not the sender's bytes. Signatures cover the canonical form and stay valid.
+//! not the sender's bytes. Signatures cover the canonical form and stay valid. An unsigned envelope is completed: a model
+//! knows neither the time nor ids.
 
 use std::time::Duration;
 
 use entente_aee::mailboxes::{Ack, MailboxItem};
-use entente_aee::{acceptance, mailboxes};
+use entente_aee::{acceptance, mailboxes, parties};
 use entente_aee_api::envelopes::AcceptedBody;
 use entente_aee_api::mailboxes::ItemBody;
 use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
-use entente_domain::aee::envelopes::{EnvelopeType, Priority};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, VERSION};
 use entente_domain::canonical::{hex, sha256};
+use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Dialect;
+use entente_domain::identity::principals::PrincipalKind;
+use entente_domain::ids::envelope_id;
 use entente_domain::limits::PAGE;
+use entente_http::error::Problem;
 use entente_http::presence::Presence;
 use entente_kernel::{AppError, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::cursors::Place;
 use super::shapes::{cursor, flag, free, gives, list, may, must, nullable, takes, text, whole};
@@ -36,20 +41,28 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "send_envelope",
             title: "Send an envelope",
-            about: "Sends an AEE envelope to an entity or a bus. Sending the same envelope again is refused with \
-                    `duplicate_id`, so that a retry is safe.",
-            takes: takes(vec![must(
-                "envelope",
-                free(
-                    "The envelope: v, id, ts, type, from, to, intent, corr, reply_to, trace, priority, requires, payload, sig.",
+            about: "Sends an AEE envelope to an entity or a bus. Absent `v`, `id`, `ts`, `corr` and `from` are filled in, unless it \
+                    is signed. The same `id` again is refused with `duplicate_id`: for a safe retry, send an `id` or an \
+                    idempotency_key.",
+            takes: takes(vec![
+                must(
+                    "envelope",
+                    free(
+                        "The envelope: type, to, intent, payload; optional: v, id, ts, from, corr, reply_to, trace, priority, requires, sig.",
+                    ),
                 ),
-            )]),
+                may("idempotency_key", text("Makes the `id` of an envelope that has none.")),
+            ]),
+            example: json!({
+                "envelope": { "type": "task", "to": "agent.bob", "intent": "ops.backup.check", "payload": { "host": "db1" } },
+            }),
             gives: gives(vec![
                 must("id", text("The envelope's id.")),
                 must("received_at", text("When the envelope was accepted.")),
                 may("reply", free("The server's response, if the server itself was the recipient.")),
             ]),
-            hints: Hints { idempotent: true, ..Hints::adds() },
+            hints: Hints::adds(),
+            names: &[("*", "envelope")],
             run: |call| Box::pin(send_envelope(call)),
         },
         Tool {
@@ -99,13 +112,65 @@ fn item() -> Value {
 #[serde(deny_unknown_fields)]
 struct SendArgs {
     envelope: Box<RawValue>,
+    idempotency_key: Option<String>,
+}
+
+/// Fills in the members that an envelope lacks: version, id, time, thread and sender. A signed envelope stays as it is,
+/// because its signature covers them.
+async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
+    let text = said.envelope.get();
+    let Ok(Value::Object(mut envelope)) = serde_json::from_str::<Value>(text) else {
+        // The gateway explains the fault.
+        return Ok(text.as_bytes().to_vec());
+    };
+    let has =
+        |envelope: &Map<String, Value>, name: &str| envelope.get(name).is_some_and(|value| !value.is_null());
+    if has(&envelope, "sig") {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let (now, from) = (call.ctx().now(), sender(call));
+    if !has(&envelope, "id") {
+        let id = match said.idempotency_key.as_deref() {
+            Some(key) => format!("key.{}", hex(&sha256(format!("{}\0{key}", call.caller.agent)))),
+            None => envelope_id(now, &*call.ctx().chance),
+        };
+        envelope.insert("id".to_owned(), Value::String(id));
+    }
+    if !has(&envelope, "corr") {
+        let thread = thread(call, &envelope).await?.or_else(|| envelope["id"].as_str().map(str::to_owned));
+        envelope.insert("corr".to_owned(), json!(thread));
+    }
+    let rest = [("v", Some(VERSION.to_owned())), ("ts", Some(rfc3339(now))), ("from", from)];
+    for (name, value) in rest {
+        if let Some(value) = value.filter(|_| !has(&envelope, name)) {
+            envelope.insert(name.to_owned(), Value::String(value));
+        }
+    }
+    Ok(Value::Object(envelope).to_string().into_bytes())
+}
+
+/// Returns the sender of an envelope that names none: the acting agent. A service that may act as others must name one.
+fn sender(call: &Call) -> Option<String> {
+    let caller = &call.caller;
+    let many = caller.grant.kind == PrincipalKind::Service && !caller.grant.key.act_as.is_empty();
+    (!many || !caller.is_itself()).then(|| caller.agent.clone())
+}
+
+/// Returns the thread of the envelope that this one answers, if the caller can read it.
+async fn thread(call: &Call, envelope: &Map<String, Value>) -> Result<Option<String>, Problem> {
+    let Some(asked) = envelope.get("reply_to").and_then(Value::as_str) else { return Ok(None) };
+    match parties::get(&call.ctx().aee, &call.caller, asked).await {
+        Ok(asked) => Ok(Some(asked.corr)),
+        Err(AppError::Refused(_)) => Ok(None),
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 async fn send_envelope(call: Call) -> ToolResult {
     let said: SendArgs = call.read()?;
-    let bytes = said.envelope.get().as_bytes();
-    call.require_private(bytes)?;
-    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, bytes).await?;
+    let bytes = completed(&call, said).await?;
+    call.require_private(&bytes)?;
+    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, &bytes).await?;
     let answered = accepted.reply.is_some();
     let body = AcceptedBody::new(accepted)?;
     let what = if answered {

@@ -72,7 +72,7 @@ fn send_tool() -> Tool {
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "channel": "chan_…", "to": "agent.bob", "payload": { "done": "step 1" } }),
-        gives: message(),
+        gives: sent(),
         hints: Hints::adds(),
         names: &NAMES,
         run: |call| Box::pin(send_message(call)),
@@ -109,7 +109,7 @@ fn ask_tool() -> Tool {
         gives: gives(vec![
             must("state", word("State of the question.", &["answered", "pending"])),
             must("request_id", text("The question, `msg_…`.")),
-            must("response", nullable(message())),
+            must("response", nullable(free("The answer, a message."))),
         ]),
         hints: Hints::adds(),
         names: &NAMES,
@@ -130,7 +130,7 @@ fn reply_tool() -> Tool {
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "channel": "chan_…", "message_id": "msg_…", "payload": { "version": "2.1" } }),
-        gives: message(),
+        gives: sent(),
         hints: Hints::adds(),
         names: &NAMES,
         run: |call| Box::pin(reply_message(call)),
@@ -168,6 +168,16 @@ fn read_tool() -> Tool {
         names: &NAMES,
         run: |call| Box::pin(read_messages(call)),
     }
+}
+
+/// Returns the schema of a message that was sent, of which its sender knows the rest.
+fn sent() -> Value {
+    gives(vec![
+        must("id", text("The message, `msg_…`.")),
+        must("channel_id", text("The message's channel.")),
+        must("sender", text("Agent that sent the message.")),
+        must("status", text("`delivered`, `read` or `expired`.")),
+    ])
 }
 
 /// Returns the schema of a message.

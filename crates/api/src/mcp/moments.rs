@@ -19,7 +19,7 @@ use entente_moments::{MomentFilter, MomentView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::shapes::{any, flag, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
+use super::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, asking, within};
 
 /// Default page size of lists.
@@ -64,7 +64,7 @@ fn list_tool() -> Tool {
         must("principal", text("The human that is asked.")),
         must("state", word("State of the question.", &STATES)),
         must("stem", json!({ "type": ["string", "null"] })),
-        must("resolution", nullable(resolution())),
+        must("resolution", nullable(free("The answer."))),
     ]);
     Tool {
         name: "list_decisions",
@@ -104,7 +104,7 @@ fn deliberate_tool() -> Tool {
             may("idempotency_key", retry_key("")),
         ]),
         example: json!({ "moment_id": "bm_…", "text": "You are right: the line was never decided." }),
-        gives: decision(),
+        gives: changed(),
         hints: Hints::adds(),
         names: &[("principal_id", "principal")],
         run: |call| Box::pin(post_deliberation(call)),
@@ -121,14 +121,14 @@ fn withdraw_tool() -> Tool {
             may("reason", text("Reason for the withdrawal.")),
         ]),
         example: json!({ "moment_id": "bm_…", "reason": "The release was cancelled." }),
-        gives: decision(),
+        gives: changed(),
         hints: Hints::ends(),
         names: &[],
         run: |call| Box::pin(withdraw_decision(call)),
     }
 }
 
-pub(super) fn resolution() -> Value {
+fn resolution() -> Value {
     gives(vec![
         must("kind", word("Kind of answer.", &["option", "free_text", "dialogue"])),
         must("by", text("The human that answered.")),
@@ -136,6 +136,16 @@ pub(super) fn resolution() -> Value {
         may("label", text("Label of the chosen option.")),
         may("answer", text("The answer in the human's own words.")),
         may("objection", text("Objection to the question.")),
+    ])
+}
+
+/// Returns the schema of a question that its agent has changed.
+fn changed() -> Value {
+    gives(vec![
+        must("moment_id", text("The question.")),
+        must("state", word("State of the question.", &STATES)),
+        must("words", list(any("A message."), "The messages, oldest first.")),
+        must("version", json!({ "type": "integer" })),
     ])
 }
 
