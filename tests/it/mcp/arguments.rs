@@ -37,7 +37,7 @@ async fn json_text_is_understood_where_an_object_or_a_list_belongs() {
         let text = mcp
             .refused("send_message", json!({ "channel": channel, "payload": wrong }), "invalid_request")
             .await;
-        assert!(text.contains("`payload` must be an object, and is another text."), "{text}");
+        assert!(text.contains("`payload` must be a JSON object."), "{text}");
     }
     world.end().await;
 }

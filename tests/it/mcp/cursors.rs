@@ -170,7 +170,7 @@ async fn two_calls_at_once_lose_nothing() {
     let ask = json!({ "channel": channel, "cursor": "c1" });
     let calls = (0..8).map(|_| mcp.call("read_messages", ask.clone()));
     let answers = futures_util::future::join_all(calls).await;
-    // Whoever got an answer under a number has the messages up to there; the others are told to call again.
+    // One call gets the message; those that lost against it are told to call again.
     let mut heard = 0;
     for answer in answers {
         if answer["isError"] == true {

@@ -32,6 +32,9 @@ use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 /// Purpose of a ping, which asks whether an entity is reachable.
 const PING: &str = "aee.status.ping";
 
+/// Minimum length of `corr`.
+const CORR_BYTES: usize = 8;
+
 /// Default page size.
 const STEP: u32 = 20;
 
@@ -41,7 +44,7 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "send_envelope",
             title: "Send an envelope",
-            about: "Sends an AEE envelope to an entity or a bus. Absent `v`, `id`, `ts`, `corr` and `from` are filled in, unless it \
+            about: "Sends an AEE envelope to an entity or a bus. Absent `v`, `id`, `ts`, `corr`, `priority` and `from` are filled in, unless it \
                     is signed. The same `id` again is refused with `duplicate_id`: for a safe retry, send an `id` or an \
                     idempotency_key.",
             takes: takes(vec![
@@ -115,7 +118,7 @@ struct SendArgs {
     idempotency_key: Option<String>,
 }
 
-/// Fills in the members that an envelope lacks: version, id, time, thread and sender. A signed envelope stays as it is,
+/// Fills in the members that an envelope lacks: version, id, time, thread, priority and sender. A signed envelope stays as it is,
 /// because its signature covers them.
 async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
     let text = said.envelope.get();
@@ -137,10 +140,13 @@ async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
         envelope.insert("id".to_owned(), Value::String(id));
     }
     if !has(&envelope, "corr") {
-        let thread = thread(call, &envelope).await?.or_else(|| envelope["id"].as_str().map(str::to_owned));
-        envelope.insert("corr".to_owned(), json!(thread));
+        let id = envelope["id"].as_str().filter(|id| id.len() >= CORR_BYTES).map(str::to_owned);
+        let corr = thread(call, &envelope).await?.or(id);
+        let corr = corr.unwrap_or_else(|| envelope_id(now, &*call.ctx().chance));
+        envelope.insert("corr".to_owned(), Value::String(corr));
     }
-    let rest = [("v", Some(VERSION.to_owned())), ("ts", Some(rfc3339(now))), ("from", from)];
+    let (v, ts, priority) = (VERSION.to_owned(), rfc3339(now), Priority::Normal.as_str().to_owned());
+    let rest = [("v", Some(v)), ("ts", Some(ts)), ("priority", Some(priority)), ("from", from)];
     for (name, value) in rest {
         if let Some(value) = value.filter(|_| !has(&envelope, name)) {
             envelope.insert(name.to_owned(), Value::String(value));
