@@ -109,7 +109,8 @@ fn check_tool() -> Tool {
             must("code", nullable(text("Error code of a denial."))),
             must("budget", nullable(free("Remaining budget, by currency."))),
         ]),
-        hints: Hints::reads(),
+        // It extends the claim, so the tool does not only read.
+        hints: Hints::marks(),
         names: &[],
         run: |call| Box::pin(check_lease(call)),
     }
