@@ -12,7 +12,7 @@ use entente_kernel::audit::checkpoints;
 use entente_kernel::identity::{keys, people};
 use entente_kernel::messages::pending;
 use entente_kernel::webhooks::deliveries;
-use entente_kernel::{Outcome, access, idempotency};
+use entente_kernel::{Outcome, access, cursors, idempotency};
 use entente_moments as moments;
 use entente_openintent::agents::{departures, heartbeats};
 use entente_openintent::suspensions;
@@ -66,6 +66,8 @@ pub enum Sweep {
     KeyUses,
     /// Deletes expired idempotency keys.
     Idempotency,
+    /// Deletes reading cursors that nobody uses.
+    Cursors,
     /// Deletes old finished deliveries, and the remains of removed webhook endpoints.
     Webhooks,
     /// Finds abandoned credentials, and clears values that can no longer be requested.
@@ -125,6 +127,7 @@ impl Sweep {
         Self::Drains,
         Self::KeyUses,
         Self::Idempotency,
+        Self::Cursors,
         Self::JobKeys,
         Self::Workers,
         Self::Checkpoints,
@@ -170,6 +173,7 @@ impl Sweep {
             Self::Drains => "drains",
             Self::KeyUses => "key_uses",
             Self::Idempotency => "idempotency",
+            Self::Cursors => "cursors",
             Self::Webhooks => "webhooks",
             Self::Credentials => "credentials",
             Self::Sessions => "sessions",
@@ -223,6 +227,7 @@ impl Sweep {
             | Self::ToolGrants
             | Self::Invocations => 20,
             Self::Idempotency
+            | Self::Cursors
             | Self::JobKeys
             | Self::Workers
             | Self::Checkpoints
@@ -242,6 +247,7 @@ impl Sweep {
             Self::JobKeys
             | Self::Workers
             | Self::Idempotency
+            | Self::Cursors
             | Self::Webhooks
             | Self::EnvelopeLogs
             | Self::Envelopes
@@ -274,6 +280,7 @@ impl Sweep {
             Self::Drains => departures::finish_drains(&ctx.openintent, limit).await,
             Self::KeyUses => keys::save_uses(ctx).await,
             Self::Idempotency => idempotency::forget(ctx, limit).await,
+            Self::Cursors => cursors::tidy(ctx, limit).await,
             Self::Webhooks => deliveries::tidy(ctx, limit).await,
             Self::Credentials => jobs::tidy_credentials(&ctx.arcp, limit).await,
             Self::Sessions => sessions::forget(&ctx.arcp, limit).await,

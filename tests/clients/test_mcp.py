@@ -129,6 +129,50 @@ def test_a_human_decides_elsewhere_and_the_agent_hears_of_it(url, grace):
     assert heard["resolution"]["label"] == "Wait a day" and heard["resolution"]["by"] == "human.grace"
 
 
+def test_a_fresh_agent_begins(url, grace):
+    """From a goal over a job to a decision, with a key and these tools only."""
+
+    async def begin(session, _):
+        assert content(await session.call_tool("whoami", {}))["time"].endswith("Z")
+        intent = content(await session.call_tool("create_intent", {"title": "Check the backup"}))
+        listed = content(await session.call_tool("list_intents", {"created_by": "agent.ada"}))
+        assert intent["id"] in [one["id"] for one in listed["intents"]]
+        content(await session.call_tool("claim_job", {"agents": ["mcp-checker"], "register": True}))
+        job = content(await session.call_tool("submit_job", {"agent": "mcp-checker", "input": {"host": "db1"}}))
+        held = content(await session.call_tool("claim_job", {"agents": ["mcp-checker"]}))["job"]
+        assert held["job_id"] == job["job_id"] and held["input"] == {"host": "db1"}
+        claim = {"job_id": held["job_id"], "claim_token": held["claim_token"]}
+        content(await session.call_tool("finish_job", claim | {"result": {"ok": True}}))
+        assert content(await session.call_tool("get_job", {"job_id": job["job_id"]}))["status"] == "success"
+        people = content(await session.call_tool("list_people", {}))["people"]
+        assert "human.grace" in [person["id"] for person in people]
+        question = QUESTION | {"synopsis": "Keep the backup.", "intent_id": intent["id"]}
+        asked = content(await session.call_tool("ask_principal", {"principal": "human.grace"} | question))
+        decisions = content(await session.call_tool("list_decisions", {"intent_id": intent["id"]}))["decisions"]
+        assert [one["moment_id"] for one in decisions] == [asked["moment_id"]]
+        content(await session.call_tool("withdraw_decision", {"moment_id": asked["moment_id"]}))
+
+    talk(url, ADA, begin)
+
+
+def test_the_server_keeps_the_place_of_a_reader(url, goal):
+    async def open_channel(session, _):
+        return content(await session.call_tool("open_channel", {"intent_id": goal, "name": "cursors"}))["id"]
+
+    async def say(session, _):
+        await session.call_tool("send_message", {"channel": channel, "payload": {"n": n}})
+
+    async def read(session, _):
+        page = content(await session.call_tool("read_messages", {"channel": channel, "cursor": "c1"}))
+        return [message["payload"]["n"] for message in page["messages"]], page["cursor"]
+
+    channel = talk(url, ADA, open_channel)
+    for n in (1, 2):
+        talk(url, ADA, say)
+        # Each read is a session of its own.
+        assert talk(url, BOB, read) == ([n], f"c1.{n}")
+
+
 def leaves(fault: BaseException) -> list[BaseException]:
     """Returns the single errors of a group: tasks that belong together fail together."""
     parts = fault.exceptions if isinstance(fault, BaseExceptionGroup) else ()

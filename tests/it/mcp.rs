@@ -1,6 +1,9 @@
 //! MCP endpoint, in raw JSON of both protocol generations: requests, refusals and their codes. The tools are tested
 //! in `mcp/`.
 
+mod arguments;
+mod begin;
+pub mod cursors;
 mod events;
 mod moments;
 mod tools;

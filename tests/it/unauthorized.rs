@@ -111,7 +111,8 @@ const NOBODYS: &[&str] = &[
     // The caller's own; those of others are not listed.
     "GET /api/v1/triggers",
     "POST /api/v1/triggers",
-    // Every agent may ask a person.
+    // Every agent may ask a person, and sees who can be asked.
+    "GET /api/v1/people",
     "POST /api/v1/moments",
     "POST /api/v1/moments/deliberations",
 ];

@@ -10,6 +10,7 @@ pub mod access;
 pub mod audit;
 pub mod channels;
 pub mod costs;
+pub mod cursors;
 pub mod diagnosis;
 pub mod due;
 mod failure;

@@ -10,16 +10,25 @@ use crate::aee::envelopes::task_envelope;
 use crate::harness::{Setup, Value, World, json, talk};
 
 /// All tools by name (MCP-W-6).
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 31] = [
     "ask_agent",
     "ask_principal",
     "cancel_job",
     "check_decision",
     "check_lease",
+    "claim_job",
+    "costs",
+    "create_intent",
     "finish_job",
     "get_job",
+    "leases",
+    "list_agents",
     "list_channels",
+    "list_decisions",
+    "list_intents",
     "list_jobs",
+    "list_people",
+    "memory",
     "open_channel",
     "post_deliberation",
     "read_mailbox",
@@ -29,6 +38,7 @@ const NAMES: [&str; 21] = [
     "send_envelope",
     "send_message",
     "submit_job",
+    "tasks",
     "wait_for_events",
     "whoami",
     "withdraw_decision",
@@ -83,6 +93,24 @@ async fn every_tool_is_closed_described_and_ordered() {
         // A misspelt argument is refused instead of ignored.
         let text = mcp.refused(name, json!({ "mispelt": 1 }), "invalid_request").await;
         assert!(text.contains("mispelt") || text.contains("missing"), "{name}: {text}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_list_of_tools_is_short_enough_for_a_model() {
+    let world = World::start().await;
+    let tools = listed(&Mcp::new(&world.agent("agent.ada").await, Era::Stateless)).await;
+    assert!(tools.len() <= 32, "{} tools", tools.len());
+    // 12,000 tokens of four characters each.
+    let size = json!(tools).to_string().len();
+    assert!(size <= 48_000, "{size} bytes");
+    for tool in &tools {
+        let examples = tool["inputSchema"]["examples"].as_array().unwrap();
+        assert_eq!(examples.len(), 1, "{}", tool["name"]);
+        let takes = Validator::new(&tool["inputSchema"]).unwrap();
+        let faults: Vec<String> = takes.iter_errors(&examples[0]).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{}: {faults:?}", tool["name"]);
     }
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! Creates due rows for the sweeps of moments, coordinators, triggers, memory and tools.
+//! Creates due rows for the sweeps of moments, cursors, coordinators, triggers, memory and tools.
 
 use entente::background::sweeps::Sweep;
 use sqlx::raw_sql;
@@ -13,6 +13,7 @@ pub async fn prepare(world: &World, sweep: Sweep, due: u64) {
     match sweep {
         Sweep::Moments => crate::moments::lapsed(world, due).await,
         Sweep::Links => crate::kernel::people::lapsed(world, due).await,
+        Sweep::Cursors => crate::mcp::cursors::lapsed(world, due).await,
         Sweep::Triggers | Sweep::TriggerFirings => {
             crate::openintent::triggers::lapsed(world, sweep, due).await;
         }

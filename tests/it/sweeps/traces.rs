@@ -18,6 +18,7 @@ pub fn traces(sweep: Sweep) -> &'static str {
         Sweep::Drains => "SELECT count(*) FROM events WHERE payload LIKE '%\"new_status\":\"deregistered\"%'",
         Sweep::KeyUses => "SELECT count(*) FROM keys WHERE last_used_at = '2026-11-21T08:01:00Z'",
         Sweep::Idempotency => "SELECT 5 - count(*) FROM idempotency",
+        Sweep::Cursors => "SELECT 5 - count(*) FROM reading_cursors",
         Sweep::Webhooks => "SELECT 5 - count(*) FROM webhook_deliveries",
         Sweep::Credentials => "SELECT count(*) FROM credentials WHERE state = 'revoking'",
         Sweep::Jobs => "SELECT count(*) FROM job_events WHERE type = 'job.error'",

@@ -20,8 +20,10 @@ use entente_moments::{Emitted, MomentView};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::moments::{STATES, hear, resolution, settled, told};
-use super::shapes::{Member, flag, free, gives, list, may, must, nullable, takes, text, whole, word};
+use super::moments::{STATES, hear, settled, told};
+use super::shapes::{
+    Member, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word,
+};
 use super::{Answer, Call, Hints, Page, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Seconds within which a host must return from the person's inbox.
@@ -37,6 +39,16 @@ pub(super) fn tool() -> Tool {
                 or for facts that you can look up. The human answers on a page of their own; never answer for them. An expired \
                 question is not approved.",
         takes: takes(ask_members()),
+        example: json!({
+            "principal": "human.ada", "synopsis": "Ship 1.4 today.",
+            "findings": ["CI is green.", "Two of three approved.", "No blocker is open."],
+            "recommendations": ["Tag v1.4.", "Publish it."], "offer": "Ask for detail.",
+            "question": {
+                "stem": "When should 1.4 ship?", "recommended_idx": 0,
+                "options": [{ "label": "Ship now", "reasoning": "All checks pass." },
+                            { "label": "Wait a day", "reasoning": "The third reviewer is back." }],
+            },
+        }),
         gives: gives(vec![
             must("moment_id", text("The question, `bm_…`.")),
             must("state", word("State of the question.", &STATES)),
@@ -52,9 +64,10 @@ pub(super) fn tool() -> Tool {
             ),
             must("warnings", list(free("A warning."), "Warnings.")),
             must("binding_moment", nullable(free("The eight slots."))),
-            must("resolution", nullable(resolution())),
+            must("resolution", nullable(free("The answer."))),
         ]),
         hints: Hints { emits_moments: true, ..Hints::adds() },
+        names: &[("binding_moment", ""), ("principal_id", "principal"), ("expires_in", "expires_in_s")],
         run: |call| Box::pin(ask_principal(call)),
     }
 }
@@ -99,7 +112,7 @@ fn ask_members() -> Vec<Member> {
         may("job_id", text("The job that waits for the answer.")),
         may("intent_id", text("The intent that the question concerns.")),
         may("wait_s", whole("Seconds to wait for the answer; defaults to 0.", 0, i64::from(WAIT_SECONDS))),
-        may("idempotency_key", text("Idempotency key: a retry with the same key asks once.")),
+        may("idempotency_key", retry_key("")),
     ]
 }
 

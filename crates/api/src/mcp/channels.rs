@@ -28,8 +28,10 @@ pub fn tools() -> [Tool; 2] {
                 may("status", word("Only channels in this status.", &["open", "closed"])),
                 may("limit", whole("Maximum number of channels; defaults to 100.", 1, i64::from(PAGE))),
             ]),
+            example: json!({ "intent_id": "intent_…", "status": "open" }),
             gives: gives(vec![must("channels", list(channel(), "The channels."))]),
             hints: Hints::reads(),
+            names: &[],
             run: |call| Box::pin(list_channels(call)),
         },
         Tool {
@@ -50,8 +52,10 @@ pub fn tools() -> [Tool; 2] {
                 may("task_id", text("The task that the channel is scoped to.")),
                 may("options", free("Options: `audit`, `ttl_seconds`, `max_messages`.")),
             ]),
+            example: json!({ "intent_id": "intent_…", "name": "data", "members": ["agent.ada", "agent.bob"] }),
             gives: channel(),
             hints: Hints::adds(),
+            names: &[],
             run: |call| Box::pin(open_channel(call)),
         },
     ]

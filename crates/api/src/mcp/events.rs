@@ -1,5 +1,5 @@
 //! The tool that waits: a long poll over messages to the agent, its assignments, jobs, mail and decisions, with a single
-//! cursor. An agent never has to poll and misses nothing between calls: the cursor holds the position up to which each kind
+//! cursor, which the server keeps on request (`cursors.rs`). An agent misses nothing between calls: the cursor holds the position up to which each kind
 //! was returned, and later entries stay in the database.
 
 use std::sync::Arc;
@@ -29,7 +29,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::shapes::{gives, list, may, must, takes, text, whole, word};
+use super::cursors::Place;
+use super::shapes::{cursor, gives, list, may, must, nullable, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, mail, moments, within};
 
 /// Default and maximum number of events per response.
@@ -51,11 +52,12 @@ pub fn tools() -> [Tool; 1] {
         name: "wait_for_events",
         title: "Wait for events that concern you",
         about: "Waits for events that concern you: messages, assignments, job progress, envelopes, decisions. Use it instead \
-                of polling, each time with `next` of the last answer as `after`: no event is lost in between. Without `after`, \
-                it starts now and includes the envelopes that you have not acknowledged. An empty list means that the time ran \
-                out.",
+                of polling, each time with the same `cursor`, or with `next` of the last answer as `after`: no event is lost in \
+                between. A new cursor starts now and includes the envelopes that you have not acknowledged. An empty list means \
+                that the time ran out.",
         takes: takes(vec![
-            may("after", text("`next` of the last answer.")),
+            may("cursor", cursor()),
+            may("after", text("`next` of the last answer, instead of `cursor`.")),
             may(
                 "kinds",
                 list(word("A kind of event.", &KINDS), "Only events of these kinds; defaults to all."),
@@ -63,6 +65,7 @@ pub fn tools() -> [Tool; 1] {
             may("timeout_s", whole("Seconds to wait; defaults to 25.", 0, i64::from(WAIT_SECONDS))),
             may("limit", whole("Maximum number of events; defaults to 50.", 1, i64::from(STEP_MOST))),
         ]),
+        example: json!({ "cursor": "c1" }),
         gives: gives(vec![
             must(
                 "events",
@@ -75,9 +78,11 @@ pub fn tools() -> [Tool; 1] {
                 ),
             ),
             must("next", text("`after` of the next call.")),
+            may("cursor", nullable(text("`cursor` of the next call."))),
         ]),
         // Pings among the mail are answered, so the tool does not only read.
         hints: Hints::marks(),
+        names: &[],
         run: |call| Box::pin(wait_for_events(call)),
     }]
 }
@@ -110,6 +115,7 @@ impl Kind {
 #[serde(deny_unknown_fields)]
 struct Args {
     after: Option<String>,
+    cursor: Option<String>,
     kinds: Option<Vec<Kind>>,
     timeout_s: Option<u32>,
     limit: Option<u32>,
@@ -119,8 +125,10 @@ async fn wait_for_events(call: Call) -> ToolResult {
     let said: Args = call.read()?;
     let patience = within("timeout_s", said.timeout_s, WAIT_SECONDS, 0, WAIT_SECONDS)?;
     let limit = within("limit", said.limit, 50, 1, STEP_MOST)?;
-    let after =
-        said.after.as_deref().map(|text| Cursor::parse(text).ok_or_else(|| unreadable(text))).transpose()?;
+    let mut place =
+        Place::open(&call, "events".to_owned(), said.cursor.as_deref(), said.after.as_deref()).await?;
+    let after = Place::from(place.as_ref(), said.after.as_deref());
+    let after = after.map(|text| Cursor::parse(text).ok_or_else(|| unreadable(text))).transpose()?;
     let kinds = if let Some(kinds) = said.kinds {
         kinds.iter().try_for_each(|kind| call.caller.require(kind.scope()))?;
         kinds
@@ -129,15 +137,23 @@ async fn wait_for_events(call: Call) -> ToolResult {
         all.into_iter().filter(|kind| call.caller.has(kind.scope())).collect()
     };
     let _place = call.waits()?;
-    let mut watch = Watch::open(&call, kinds, after.unwrap_or_default()).await?;
+    let mut after = after.unwrap_or_default();
+    if place.is_some() && after.is_new() {
+        // The position of now: the first answer of a cursor can be repeated from here.
+        after = Watch::open(&call, kinds.clone(), after).await?.leave();
+        Place::begins(&mut place, || Some(after.show()));
+    }
+    let mut watch = Watch::open(&call, kinds, after).await?;
     let time = Duration::from_secs(u64::from(patience));
     let events = watch.wait(&call, time, usize::try_from(limit).unwrap_or(STEP)).await?;
     let next = watch.leave().show();
+    let cursor = Place::keep(place, &call, &next).await?;
+    let on = if cursor.is_some() { "cursor" } else { "next" };
     let summary = match events.len() {
-        0 => "Nothing happened. Call again with this `next`, or go on with something else.".to_owned(),
+        0 => format!("Nothing happened. Call again with this `{on}`, or go on with something else."),
         count => format!("{count} event(s)."),
     };
-    Answer::new(summary, &json!({ "events": events, "next": next }))
+    Answer::new(summary, &json!({ "events": events, "next": next, "cursor": cursor }))
 }
 
 fn unreadable(text: &str) -> Refusal {
@@ -165,6 +181,11 @@ impl Cursor {
             part("d", self.decisions.map(|seq| seq.to_string())),
         ];
         format!("ev_{}", URL_SAFE_NO_PAD.encode(parts.into_iter().flatten().collect::<Vec<_>>().join(";")))
+    }
+
+    fn is_new(&self) -> bool {
+        let Self { stream, jobs, mail, decisions } = self;
+        stream.is_none() && jobs.is_none() && mail.is_none() && decisions.is_none()
     }
 
     fn parse(text: &str) -> Option<Self> {

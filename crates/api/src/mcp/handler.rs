@@ -19,14 +19,15 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use super::{Call, Tool, all, refused};
+use super::{Call, Tool, all, arguments, refused};
 use crate::ApiState;
 
 /// Instructions that a model receives before it calls a tool.
-const INSTRUCTIONS: &str = "Entente coordinates agents: intents (goals) with channels for messages, jobs with permissions and a \
-budget, mailboxes, and decisions that only a human makes. Call whoami first. Then wait with wait_for_events, each time with \
-the `next` of the last answer; never poll. Every error names the next step. Ask a human with ask_principal only when you can \
-recommend an option, and never answer for them: no tool does.";
+const INSTRUCTIONS: &str = "Entente coordinates agents: intents (goals) with channels for messages and with tasks, jobs with \
+permissions and a budget, mailboxes, and decisions that only a human makes. Call whoami first; list_intents, list_agents and \
+list_people show the intents, agents and people; create_intent begins a new goal. Then wait with wait_for_events and a \
+`cursor` of your choice, such as `c1`: the server keeps your place; never poll. Every error names the next step. Ask a human with \
+ask_principal only when you can recommend an option, and never answer for them: no tool does.";
 
 /// How long a host may cache the list of tools, which changes only with the server's version.
 const LIST_TTL_MILLIS: u64 = 3_600_000;
@@ -118,9 +119,10 @@ impl ServerHandler for McpServer {
         };
         let Visitor { api, caller, base, objection, presence } = visitor(&context)?;
         let opens_pages = context.client_capabilities().is_some_and(|declared| opens_pages(&declared));
-        let arguments = serde_json::to_vec(&request.arguments.unwrap_or_default()).unwrap_or_default();
+        let arguments = arguments::understood(tool, request.arguments.unwrap_or_default());
         let brought_back = request.request_state;
-        let call = Call { api, caller, objection, base, opens_pages, brought_back, presence, arguments };
+        let call =
+            Call { api, caller, tool, objection, base, opens_pages, brought_back, presence, arguments };
         // Once the library reports that the request was cancelled, nobody needs its response.
         let Some(said) = context.ct.run_until_cancelled((tool.run)(call)).await else {
             return Err(ErrorData::internal_error("The request was given up.", None));
@@ -130,7 +132,7 @@ impl ServerHandler for McpServer {
                 return Ok(made::<InputRequiredResult>(answer.result())?.into());
             }
             Ok(answer) => answer.result(),
-            Err(problem) => refused(&problem),
+            Err(problem) => refused(tool, &problem),
         };
         Ok(made::<CallToolResult>(result)?.into())
     }

@@ -8,20 +8,21 @@ use std::collections::BTreeMap;
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobFilter, Origin};
 use entente_arcp_api::jobs::{JobBody, job_id};
-use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use entente_domain::arcp::jobs::wire::Listed;
+use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::error::Problem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::shapes::{any, free, gives, list, may, must, nullable, takes, text, whole, word};
+use super::shapes::{any, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, within};
 
 /// Default page size.
@@ -54,11 +55,9 @@ fn submit_tool() -> Tool {
             may("constraints", lease_constraints()),
             may("max_runtime_s", whole("Seconds after which the job times out.", 1, 2_592_000)),
             may("intent_id", text("The intent that the job works for.")),
-            may(
-                "idempotency_key",
-                text("Idempotency key: the same key with the same parameters returns the same job."),
-            ),
+            may("idempotency_key", retry_key("")),
         ]),
+        example: json!({ "agent": "echo", "input": { "text": "hi" }, "lease_request": { "cost.budget": ["USD:1.00"] }, "idempotency_key": "echo-1" }),
         gives: gives(vec![
             must("job_id", text("The job, `job_…`.")),
             must("agent", text("The agent, with its version.")),
@@ -67,6 +66,7 @@ fn submit_tool() -> Tool {
             may("session_id", text("Session id, which cancel_job requires.")),
         ]),
         hints: Hints { idempotent: true, ..Hints::adds() },
+        names: &[("max_runtime_sec", "max_runtime_s"), ("lease_constraints", "constraints")],
         run: |call| Box::pin(submit_job(call)),
     }
 }
@@ -77,6 +77,7 @@ fn get_tool() -> Tool {
         title: "Get a job",
         about: "Returns the status of a job, its remaining budget and, once it has ended, its result.",
         takes: takes(vec![must("job_id", text("The job, `job_…`."))]),
+        example: json!({ "job_id": "job_…" }),
         gives: gives(vec![
             must("job_id", text("The job.")),
             must("agent", text("The agent.")),
@@ -85,6 +86,7 @@ fn get_tool() -> Tool {
             may("terminal", free("Outcome of the job: `result`, or `code` and `message`.")),
         ]),
         hints: Hints::reads(),
+        names: &[],
         run: |call| Box::pin(get_job(call)),
     }
 }
@@ -93,24 +95,30 @@ fn list_tool() -> Tool {
     Tool {
         name: "list_jobs",
         title: "List jobs",
-        about: "Lists the jobs that you submitted, newest first.",
+        about: "Lists the jobs that you submitted, newest first, with the `session_id` that cancel_job takes.",
         takes: takes(vec![
             may("status", list(word("Status of the job.", &STATUSES), "Only jobs in one of these statuses.")),
             may("agent", text("Only jobs of this agent: `name`, or `name@version`.")),
             may("limit", whole("Maximum number of jobs; defaults to 50.", 1, i64::from(PAGE))),
             may("cursor", text("`next_cursor` of the last answer.")),
         ]),
+        example: json!({ "status": ["pending", "running"] }),
         gives: gives(vec![
             must(
                 "jobs",
                 list(
-                    gives(vec![must("job_id", text("The job.")), must("status", text("Status of the job."))]),
+                    gives(vec![
+                        must("job_id", text("The job.")),
+                        must("status", text("Status of the job.")),
+                        may("session_id", text("Session id, which cancel_job requires.")),
+                    ]),
                     "The jobs.",
                 ),
             ),
             must("next_cursor", nullable(text("Cursor of the next page; null on the last page."))),
         ]),
         hints: Hints::reads(),
+        names: &[],
         run: |call| Box::pin(list_jobs(call)),
     }
 }
@@ -122,14 +130,16 @@ fn cancel_tool() -> Tool {
         about: "Cancels a job that you submitted. A running job is asked to stop, and is ended after a grace period in any case.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
-            may("session_id", text("`session_id` from submit_job; optional for an admin only.")),
+            may("session_id", text("`session_id` from submit_job or list_jobs; optional for an admin only.")),
             may("reason", text("Reason for the cancellation.")),
         ]),
+        example: json!({ "job_id": "job_…", "session_id": "sess_…", "reason": "no longer needed" }),
         gives: gives(vec![
             must("job_id", text("The job.")),
             must("status", text("Status of the job: `running` until its worker has stopped.")),
         ]),
         hints: Hints::ends(),
+        names: &[],
         run: |call| Box::pin(cancel_job(call)),
     }
 }
@@ -236,8 +246,18 @@ async fn list_jobs(call: Call) -> ToolResult {
         ..JobFilter::default()
     };
     let (found, next) = jobs::list(&call.ctx().arcp, &call.caller, &filter).await?;
-    let jobs: Vec<Listed> = found.iter().map(Listed::new).collect();
+    let jobs = found.iter().map(|job| listed(&call, job)).collect::<Result<Vec<Value>, Problem>>()?;
     Answer::new(format!("{} job(s).", jobs.len()), &json!({ "jobs": jobs, "next_cursor": next }))
+}
+
+/// Returns a job of a list, with the session that cancels it if it is the caller's: a job accepted over a socket can be
+/// cancelled only there.
+fn listed(call: &Call, job: &Job) -> Result<Value, Problem> {
+    let mut body = serde_json::to_value(Listed::new(job)).map_err(|e| Problem::internal(&e.to_string()))?;
+    if !job.counted && job.principal == call.caller.agent {
+        body["session_id"] = json!(job.session_id);
+    }
+    Ok(body)
 }
 
 #[derive(Deserialize)]

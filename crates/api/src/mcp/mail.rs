@@ -1,30 +1,39 @@
 //! Tools for envelopes (AEE): sending one, and reading a mailbox.
 //!
 //! An envelope is passed on as MCP's parser delivers it: its numbers and the order of its members are JSON's,
-//! not the sender's bytes. Signatures cover the canonical form and stay valid.
+//! not the sender's bytes. Signatures cover the canonical form and stay valid. An unsigned envelope is completed: a model
+//! knows neither the time nor ids.
 
 use std::time::Duration;
 
 use entente_aee::mailboxes::{Ack, MailboxItem};
-use entente_aee::{acceptance, mailboxes};
+use entente_aee::{acceptance, mailboxes, parties};
 use entente_aee_api::envelopes::AcceptedBody;
 use entente_aee_api::mailboxes::ItemBody;
 use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
-use entente_domain::aee::envelopes::{EnvelopeType, Priority};
+use entente_domain::aee::envelopes::{EnvelopeType, Priority, VERSION};
 use entente_domain::canonical::{hex, sha256};
+use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Dialect;
+use entente_domain::identity::principals::PrincipalKind;
+use entente_domain::ids::envelope_id;
 use entente_domain::limits::PAGE;
+use entente_http::error::Problem;
 use entente_http::presence::Presence;
 use entente_kernel::{AppError, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::shapes::{flag, free, gives, list, may, must, takes, text, whole};
+use super::cursors::Place;
+use super::shapes::{cursor, flag, free, gives, list, may, must, nullable, takes, text, whole};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Purpose of a ping, which asks whether an entity is reachable.
 const PING: &str = "aee.status.ping";
+
+/// Minimum length of `corr`.
+const CORR_BYTES: usize = 8;
 
 /// Default page size.
 const STEP: u32 = 20;
@@ -35,20 +44,28 @@ pub fn tools() -> [Tool; 2] {
         Tool {
             name: "send_envelope",
             title: "Send an envelope",
-            about: "Sends an AEE envelope to an entity or a bus. Sending the same envelope again is refused with \
-                    `duplicate_id`, so that a retry is safe.",
-            takes: takes(vec![must(
-                "envelope",
-                free(
-                    "The envelope: v, id, ts, type, from, to, intent, corr, reply_to, trace, priority, requires, payload, sig.",
+            about: "Sends an AEE envelope to an entity or a bus. Absent `v`, `id`, `ts`, `corr`, `priority` and `from` are filled in, unless it \
+                    is signed. The same `id` again is refused with `duplicate_id`: for a safe retry, send an `id` or an \
+                    idempotency_key.",
+            takes: takes(vec![
+                must(
+                    "envelope",
+                    free(
+                        "The envelope: type, to, intent, payload; optional: v, id, ts, from, corr, reply_to, trace, priority, requires, sig.",
+                    ),
                 ),
-            )]),
+                may("idempotency_key", text("Makes the `id` of an envelope that has none.")),
+            ]),
+            example: json!({
+                "envelope": { "type": "task", "to": "agent.bob", "intent": "ops.backup.check", "payload": { "host": "db1" } },
+            }),
             gives: gives(vec![
                 must("id", text("The envelope's id.")),
                 must("received_at", text("When the envelope was accepted.")),
                 may("reply", free("The server's response, if the server itself was the recipient.")),
             ]),
-            hints: Hints { idempotent: true, ..Hints::adds() },
+            hints: Hints::adds(),
+            names: &[("*", "envelope")],
             run: |call| Box::pin(send_envelope(call)),
         },
         Tool {
@@ -59,6 +76,7 @@ pub fn tools() -> [Tool; 2] {
             takes: takes(vec![
                 may("entity", text("Entity that owns the mailbox; defaults to you.")),
                 may("after", whole("`next_after` of the last answer.", 0, i64::MAX)),
+                may("cursor", cursor()),
                 may("limit", whole("Maximum number of envelopes; defaults to 20.", 1, i64::from(PAGE))),
                 may(
                     "wait_s",
@@ -70,13 +88,16 @@ pub fn tools() -> [Tool; 2] {
                 ),
                 may("ack", flag("Acknowledge the returned envelopes; defaults to false.")),
             ]),
+            example: json!({ "cursor": "c1", "wait_s": 20 }),
             gives: gives(vec![
                 must("entity", text("Entity that owns the mailbox.")),
                 must("items", list(item(), "The envelopes.")),
                 must("next_after", json!({ "type": "integer" })),
+                may("cursor", nullable(text("`cursor` of the next call."))),
                 must("acked_seq", json!({ "type": "integer" })),
             ]),
             hints: Hints::marks(),
+            names: &[],
             run: |call| Box::pin(read_mailbox(call)),
         },
     ]
@@ -94,13 +115,68 @@ fn item() -> Value {
 #[serde(deny_unknown_fields)]
 struct SendArgs {
     envelope: Box<RawValue>,
+    idempotency_key: Option<String>,
+}
+
+/// Fills in the members that an envelope lacks: version, id, time, thread, priority and sender. A signed envelope stays as it is,
+/// because its signature covers them.
+async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
+    let text = said.envelope.get();
+    let Ok(Value::Object(mut envelope)) = serde_json::from_str::<Value>(text) else {
+        // The gateway explains the fault.
+        return Ok(text.as_bytes().to_vec());
+    };
+    let has =
+        |envelope: &Map<String, Value>, name: &str| envelope.get(name).is_some_and(|value| !value.is_null());
+    if has(&envelope, "sig") {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let (now, from) = (call.ctx().now(), sender(call));
+    if !has(&envelope, "id") {
+        let id = match said.idempotency_key.as_deref() {
+            Some(key) => format!("key.{}", hex(&sha256(format!("{}\0{key}", call.caller.agent)))),
+            None => envelope_id(now, &*call.ctx().chance),
+        };
+        envelope.insert("id".to_owned(), Value::String(id));
+    }
+    if !has(&envelope, "corr") {
+        let id = envelope["id"].as_str().filter(|id| id.len() >= CORR_BYTES).map(str::to_owned);
+        let corr = thread(call, &envelope).await?.or(id);
+        let corr = corr.unwrap_or_else(|| envelope_id(now, &*call.ctx().chance));
+        envelope.insert("corr".to_owned(), Value::String(corr));
+    }
+    let (v, ts, priority) = (VERSION.to_owned(), rfc3339(now), Priority::Normal.as_str().to_owned());
+    let rest = [("v", Some(v)), ("ts", Some(ts)), ("priority", Some(priority)), ("from", from)];
+    for (name, value) in rest {
+        if let Some(value) = value.filter(|_| !has(&envelope, name)) {
+            envelope.insert(name.to_owned(), Value::String(value));
+        }
+    }
+    Ok(Value::Object(envelope).to_string().into_bytes())
+}
+
+/// Returns the sender of an envelope that names none: the acting agent. A service that may act as others must name one.
+fn sender(call: &Call) -> Option<String> {
+    let caller = &call.caller;
+    let many = caller.grant.kind == PrincipalKind::Service && !caller.grant.key.act_as.is_empty();
+    (!many || !caller.is_itself()).then(|| caller.agent.clone())
+}
+
+/// Returns the thread of the envelope that this one answers, if the caller can read it.
+async fn thread(call: &Call, envelope: &Map<String, Value>) -> Result<Option<String>, Problem> {
+    let Some(asked) = envelope.get("reply_to").and_then(Value::as_str) else { return Ok(None) };
+    match parties::get(&call.ctx().aee, &call.caller, asked).await {
+        Ok(asked) => Ok(Some(asked.corr)),
+        Err(AppError::Refused(_)) => Ok(None),
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 async fn send_envelope(call: Call) -> ToolResult {
     let said: SendArgs = call.read()?;
-    let bytes = said.envelope.get().as_bytes();
-    call.require_private(bytes)?;
-    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, bytes).await?;
+    let bytes = completed(&call, said).await?;
+    call.require_private(&bytes)?;
+    let accepted = acceptance::accept(&call.ctx().aee, &call.caller, &call.api.aee.ingest, &bytes).await?;
     let answered = accepted.reply.is_some();
     let body = AcceptedBody::new(accepted)?;
     let what = if answered {
@@ -116,6 +192,7 @@ async fn send_envelope(call: Call) -> ToolResult {
 struct ReadArgs {
     entity: Option<String>,
     after: Option<i64>,
+    cursor: Option<String>,
     limit: Option<u32>,
     wait_s: Option<u32>,
     #[serde(default)]
@@ -127,13 +204,17 @@ async fn read_mailbox(call: Call) -> ToolResult {
     let entity = said.entity.unwrap_or_else(|| call.caller.agent.clone());
     let limit = within("limit", said.limit, STEP, 1, PAGE)?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
-    let now = || mailboxes::read(&call.ctx().aee, &call.caller, &entity, said.after, limit);
+    let said_after = said.after.map(|seq| seq.to_string());
+    let subject = format!("mailbox {entity}");
+    let mut place = Place::open(&call, subject, said.cursor.as_deref(), said_after.as_deref()).await?;
+    let after = Place::from(place.as_ref(), said_after.as_deref()).and_then(|seq| seq.parse().ok());
+    let now = || mailboxes::read(&call.ctx().aee, &call.caller, &entity, after, limit);
     let (mailbox, items) = if patience == 0 {
         now().await?
     } else {
         let _place = call.waits()?;
         let time = Duration::from_secs(u64::from(patience));
-        let waited = mailboxes::wait(&call.ctx().aee, &call.caller, &entity, said.after, limit, time);
+        let waited = mailboxes::wait(&call.ctx().aee, &call.caller, &entity, after, limit, time);
         match call.unless_stopping(waited).await {
             Some(found) => found?,
             None => now().await?,
@@ -151,14 +232,18 @@ async fn read_mailbox(call: Call) -> ToolResult {
         .into_iter()
         .map(|item| ItemBody::new(item, Dialect::Standard))
         .collect::<Result<Vec<_>, _>>()?;
+    let next = seqs.last().copied().unwrap_or(after.unwrap_or(mailbox.acked_seq));
+    Place::begins(&mut place, || Some(mailbox.acked_seq.to_string()));
+    let cursor = Place::keep(place, &call, &next.to_string()).await?;
     let mut acked = mailbox.acked_seq;
     if said.ack && !seqs.is_empty() {
         acked = mailboxes::ack(&call.ctx().aee, &call.caller, &entity, &Ack::These(seqs.clone()))
             .await?
             .acked_seq;
     }
-    let next = seqs.last().copied().unwrap_or(said.after.unwrap_or(mailbox.acked_seq));
-    let body = json!({ "entity": entity, "items": items, "next_after": next, "acked_seq": acked });
+    let body = json!({
+        "entity": entity, "items": items, "next_after": next, "acked_seq": acked, "cursor": cursor,
+    });
     Answer::new(format!("{} envelope(s) in the mailbox of {entity}.", seqs.len()), &body)
 }
 

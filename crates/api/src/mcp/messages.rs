@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entente_domain::clock::plus_seconds;
+use entente_domain::cursors;
 use entente_domain::cursors::Since;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::identity::keys::{Dialect, Scope};
@@ -26,13 +27,24 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::shapes::{flag, free, gives, list, may, must, nullable, takes, text, whole, word};
+use super::cursors::Place;
+use super::shapes::{
+    cursor, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word,
+};
 use super::{ASK_SECONDS, Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, within};
 
 /// Default page size.
 const STEP: u32 = 50;
 /// Default number of seconds until a question expires.
 const OPEN_SECONDS: u32 = 3_600;
+
+/// Names of the operations that these tools name otherwise.
+const NAMES: [(&str, &str); 4] = [
+    ("since", "after"),
+    ("expires_at", "expires_in_s"),
+    ("message_type", "type"),
+    ("correlation_id", "message_id"),
+];
 
 /// Returns the tools of this file.
 pub fn tools() -> [Tool; 4] {
@@ -57,10 +69,12 @@ fn send_tool() -> Tool {
             may("to", text("Addressee: an agent, `role:…` or `*`.")),
             may("metadata", free("Hints for routing and tracing.")),
             may("expires_in_s", whole("Seconds until the message expires.", 1, i64::from(DURATION_SECONDS))),
-            may("idempotency_key", text("Idempotency key: a retry with the same key sends one message.")),
+            may("idempotency_key", retry_key("")),
         ]),
-        gives: message(),
+        example: json!({ "channel": "chan_…", "to": "agent.bob", "payload": { "done": "step 1" } }),
+        gives: sent(),
         hints: Hints::adds(),
+        names: &NAMES,
         run: |call| Box::pin(send_message(call)),
     }
 }
@@ -89,14 +103,16 @@ fn ask_tool() -> Tool {
                     i64::from(DURATION_SECONDS),
                 ),
             ),
-            may("idempotency_key", text("Idempotency key: a retry with the same key asks once.")),
+            may("idempotency_key", retry_key("")),
         ]),
+        example: json!({ "channel": "chan_…", "to": "agent.bob", "payload": { "question": "Which version?" } }),
         gives: gives(vec![
             must("state", word("State of the question.", &["answered", "pending"])),
             must("request_id", text("The question, `msg_…`.")),
-            must("response", nullable(message())),
+            must("response", nullable(free("The answer, a message."))),
         ]),
         hints: Hints::adds(),
+        names: &NAMES,
         run: |call| Box::pin(ask_agent(call)),
     }
 }
@@ -111,10 +127,12 @@ fn reply_tool() -> Tool {
             must("message_id", text("The request, `msg_…`.")),
             must("payload", free("The answer: an object of up to 256 KiB.")),
             may("metadata", free("Hints for routing and tracing.")),
-            may("idempotency_key", text("Idempotency key: a retry with the same key sends one message.")),
+            may("idempotency_key", retry_key("")),
         ]),
-        gives: message(),
+        example: json!({ "channel": "chan_…", "message_id": "msg_…", "payload": { "version": "2.1" } }),
+        gives: sent(),
         hints: Hints::adds(),
+        names: &NAMES,
         run: |call| Box::pin(reply_message(call)),
     }
 }
@@ -123,14 +141,15 @@ fn read_tool() -> Tool {
     Tool {
         name: "read_messages",
         title: "Read a channel's messages",
-        about: "Returns the messages of a channel after a cursor, or else the newest; oldest first in both cases. To wait for \
-                messages of all channels at once, use wait_for_events.",
+        about: "Returns the messages of a channel where `cursor` left off or after `after`, or else the newest; oldest first. \
+                To wait for messages of all channels at once, use wait_for_events.",
         takes: takes(vec![
             must("channel", text("The channel, `chan_…`.")),
             may(
                 "after",
                 text("Only messages after this: `next` of the last answer, a message's id, or a time."),
             ),
+            may("cursor", cursor()),
             may("limit", whole("Maximum number of messages; defaults to 50.", 1, i64::from(PAGE))),
             may(
                 "wait_s",
@@ -138,14 +157,27 @@ fn read_tool() -> Tool {
             ),
             may("ack", flag("Mark the messages addressed to you as read; defaults to false.")),
         ]),
+        example: json!({ "channel": "chan_…", "cursor": "c1" }),
         gives: gives(vec![
             must("messages", list(message(), "The messages.")),
             must("next", text("`after` of the next call.")),
+            may("cursor", nullable(text("`cursor` of the next call."))),
             must("marked_read", json!({ "type": "integer" })),
         ]),
         hints: Hints::marks(),
+        names: &NAMES,
         run: |call| Box::pin(read_messages(call)),
     }
+}
+
+/// Returns the schema of a message that was sent, of which its sender knows the rest.
+fn sent() -> Value {
+    gives(vec![
+        must("id", text("The message, `msg_…`.")),
+        must("channel_id", text("The message's channel.")),
+        must("sender", text("Agent that sent the message.")),
+        must("status", text("`delivered`, `read` or `expired`.")),
+    ])
 }
 
 /// Returns the schema of a message.
@@ -328,6 +360,7 @@ async fn reply_message(call: Call) -> ToolResult {
 struct ReadArgs {
     channel: String,
     after: Option<String>,
+    cursor: Option<String>,
     limit: Option<u32>,
     wait_s: Option<u32>,
     #[serde(default)]
@@ -337,8 +370,10 @@ struct ReadArgs {
 async fn read_messages(call: Call) -> ToolResult {
     let said: ReadArgs = call.read()?;
     let channel_id = id("channel", &said.channel)?;
+    let subject = format!("channel {channel_id}");
+    let mut place = Place::open(&call, subject, said.cursor.as_deref(), said.after.as_deref()).await?;
     let filter = MessageFilter {
-        since: said.after.as_deref().map(Since::parse).transpose()?,
+        since: Place::from(place.as_ref(), said.after.as_deref()).map(Since::parse).transpose()?,
         to: None,
         limit: within("limit", said.limit, STEP, 1, PAGE)?,
     };
@@ -355,11 +390,18 @@ async fn read_messages(call: Call) -> ToolResult {
             None => now().await?,
         }
     };
+    let first = page.messages.first();
+    Place::begins(&mut place, || first.map(|message| cursors::after(message.number.saturating_sub(1))));
+    let cursor = Place::keep(place, &call, &page.next).await?;
     let marked = if said.ack { mark(&call, &page.messages).await? } else { 0 };
     let bodies: Vec<MessageBody<'_>> =
         page.messages.iter().map(|message| MessageBody::new(message, Dialect::Standard)).collect();
-    let summary = format!("{} message(s). Continue with after={}.", bodies.len(), page.next);
-    let body = json!({ "messages": bodies, "next": page.next.as_str(), "marked_read": marked });
+    let summary = match &cursor {
+        Some(cursor) => format!("{} message(s). Continue with cursor={cursor}.", bodies.len()),
+        None => format!("{} message(s). Continue with after={}.", bodies.len(), page.next),
+    };
+    let next = page.next.as_str();
+    let body = json!({ "messages": bodies, "next": next, "cursor": cursor, "marked_read": marked });
     Answer::new(summary, &body)
 }
 

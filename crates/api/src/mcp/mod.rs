@@ -1,25 +1,36 @@
 //! Interface for LLM agents: the Model Context Protocol at `/mcp`, in both of its eras (2025-11-25 and
 //! before, 2026-07-28).
 //!
-//! Every tool is one operation, called with an agent's key like any REST request. There is one file of
-//! tools per resource: `whoami.rs`, `channels.rs`, `messages.rs`, `jobs.rs`, `work.rs`, `mail.rs`,
-//! `moments.rs` (asking: `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests,
-//! `endpoint.rs` is the middleware around it, `shapes.rs` builds the schemas of tools.
+//! Every tool calls the operations that REST calls, with an agent's key like any REST request. There is one file of
+//! tools per resource: `whoami.rs`, `directory.rs`, `intents.rs`, `channels.rs`, `messages.rs`, `tasks.rs`, `leases.rs`,
+//! `costs.rs`, `memory.rs`, `jobs.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
+//! `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
+//! `shapes.rs` builds the schemas of tools, `arguments.rs` reads arguments and explains their faults, `cursors.rs` keeps
+//! the positions of readers.
 //!
 //! No tool resolves a decision: a human decides with their own key (binding moment §11.4), and these tools
 //! are called by agents.
 
+mod arguments;
 mod asking;
 mod bridge;
 mod channels;
+mod claims;
+mod costs;
+mod cursors;
+mod directory;
 mod endpoint;
 mod events;
 mod handler;
+mod intents;
 mod jobs;
+mod leases;
 mod mail;
+mod memory;
 mod messages;
 mod moments;
 mod shapes;
+mod tasks;
 mod whoami;
 mod work;
 
@@ -55,6 +66,8 @@ const PROBLEM: &str = "entente/problem";
 struct Call {
     api: Arc<ApiState>,
     caller: Caller,
+    /// The called tool.
+    tool: &'static Tool,
     /// Refusal for an unsigned envelope, if this connection does not accept one.
     objection: Option<Refusal>,
     /// Public URL of this server, for people.
@@ -74,9 +87,9 @@ impl Call {
         &self.api.ctx
     }
 
-    /// Parses the arguments into the tool's own type.
+    /// Parses the arguments into the tool's own type; a fault is explained by the tool's schema.
     fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        parse(&self.arguments)
+        parse(&self.arguments).map_err(|fault| arguments::explained(self.tool, &self.arguments, fault))
     }
 
     /// Returns the agent that the call acts as.
@@ -141,6 +154,14 @@ fn within(name: &str, said: Option<u32>, usual: u32, least: u32, most: u32) -> R
     Err(Refusal::field(Code::InvalidRequest, name, "range", message))
 }
 
+/// Returns an argument that an action needs.
+fn needed<T>(name: &str, said: Option<T>) -> Result<T, Refusal> {
+    said.ok_or_else(|| {
+        let message = format!("`{name}` is missing: this action needs it.");
+        Refusal::field(Code::InvalidRequest, name, "missing", message)
+    })
+}
+
 /// The answer of a tool.
 struct Answer {
     /// Text for the model: a summary, and the complete result.
@@ -182,14 +203,16 @@ impl Answer {
     }
 }
 
-/// Returns the result of a refused call: the model reads the error and how to continue.
-fn refused(problem: &Problem) -> Value {
-    let body = problem.body();
+/// Returns the result of a refused call: the model reads the error, in terms of the tool's arguments, and how to
+/// continue.
+fn refused(tool: &Tool, problem: &Problem) -> Value {
+    let body = arguments::renamed(tool, problem.body());
     let mut text = format!("{}: {}", body.code, body.message);
-    for fault in &body.errors {
+    for fault in body.errors.iter().filter(|fault| fault.msg != body.message) {
         let place = fault.loc.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(".");
         let _never_fails = write!(text, "\n- {place}: {}", fault.msg);
     }
+    text.push_str(&arguments::hints(tool, &body));
     if let Some(seconds) = problem.retry_after {
         let _never_fails = write!(text, "\nTry again after {seconds} second(s).");
     }
@@ -251,8 +274,12 @@ struct Tool {
     title: &'static str,
     about: &'static str,
     takes: Value,
+    /// Arguments of a typical call.
+    example: Value,
     gives: Value,
     hints: Hints,
+    /// Names of the operation that the tool's arguments name otherwise, each with the argument.
+    names: &'static [(&'static str, &'static str)],
     run: fn(Call) -> Run,
 }
 
@@ -261,11 +288,15 @@ impl Tool {
     fn listed(&self) -> Value {
         let Hints { effect, idempotent, emits_moments } = self.hints;
         let (read_only, destructive) = (effect == Effect::Reads, effect == Effect::Ends);
+        let mut takes = self.takes.clone();
+        takes["examples"] = json!([self.example]);
+        let mut gives = self.gives.clone();
+        shapes::strip(&mut gives);
         let mut tool = json!({
             "name": self.name, "title": self.title, "description": self.about,
-            "inputSchema": self.takes, "outputSchema": self.gives,
+            "inputSchema": takes, "outputSchema": gives,
             "annotations": {
-                "title": self.title, "readOnlyHint": read_only, "destructiveHint": destructive,
+                "readOnlyHint": read_only, "destructiveHint": destructive,
                 "idempotentHint": idempotent, "openWorldHint": false,
             },
         });
@@ -284,9 +315,16 @@ const EMITS: &str = "emits_binding_moment";
 fn all() -> Vec<Tool> {
     let mut tools: Vec<Tool> = whoami::tools()
         .into_iter()
+        .chain(directory::tools())
+        .chain(intents::tools())
         .chain(channels::tools())
         .chain(messages::tools())
+        .chain(tasks::tools())
+        .chain(leases::tools())
+        .chain(costs::tools())
+        .chain(memory::tools())
         .chain(jobs::tools())
+        .chain(claims::tools())
         .chain(work::tools())
         .chain(mail::tools())
         .chain(moments::tools())

@@ -8,26 +8,30 @@ use std::time::Duration;
 use entente_domain::clock::rfc3339;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::{IntentId, JobId, MomentId};
+use entente_domain::limits::MOMENT_PAGE;
 use entente_domain::moments::{Moment, MomentAsk, MomentState};
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{id, one};
 use entente_http::error::Problem;
 use entente_kernel::StreamPermit;
 use entente_moments as moments;
-use entente_moments::MomentView;
+use entente_moments::{MomentFilter, MomentView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::shapes::{any, flag, gives, list, may, must, nullable, takes, text, whole, word};
+use super::shapes::{any, flag, free, gives, list, may, must, nullable, retry_key, takes, text, whole, word};
 use super::{Answer, Call, Hints, Tool, ToolResult, WAIT_SECONDS, asking, within};
+
+/// Default page size of lists.
+const STEP: u32 = 20;
 
 /// The states of a decision.
 pub(super) const STATES: [&str; 7] =
     ["open", "deliberating", "resolved", "withdrawn", "expired", "superseded", "closed"];
 
 /// Returns the tools of this file.
-pub fn tools() -> [Tool; 4] {
-    [asking::tool(), check_tool(), deliberate_tool(), withdraw_tool()]
+pub fn tools() -> [Tool; 5] {
+    [asking::tool(), check_tool(), list_tool(), deliberate_tool(), withdraw_tool()]
 }
 
 fn check_tool() -> Tool {
@@ -46,9 +50,42 @@ fn check_tool() -> Tool {
                 flag("Confirm receipt of the answer: the texts are deleted after the retention period."),
             ),
         ]),
+        example: json!({ "moment_id": "bm_…", "wait_s": 25 }),
         gives: decision(),
         hints: Hints::marks(),
+        names: &[],
         run: |call| Box::pin(check_decision(call)),
+    }
+}
+
+fn list_tool() -> Tool {
+    let found = gives(vec![
+        must("moment_id", text("The question.")),
+        must("principal", text("The human that is asked.")),
+        must("state", word("State of the question.", &STATES)),
+        must("stem", json!({ "type": ["string", "null"] })),
+        must("resolution", nullable(free("The answer."))),
+    ]);
+    Tool {
+        name: "list_decisions",
+        title: "List decisions",
+        about: "Lists the questions that you asked humans, newest first, with their answers. check_decision has the messages.",
+        takes: takes(vec![
+            may("state", word("Only questions in this state.", &STATES)),
+            may("principal", text("Only questions to this human.")),
+            may("job_id", text("Only questions of this job.")),
+            may("intent_id", text("Only questions of this intent.")),
+            may("limit", whole("Maximum number of questions; defaults to 20.", 1, i64::from(MOMENT_PAGE))),
+            may("cursor", text("`next_cursor` of the last answer.")),
+        ]),
+        example: json!({ "state": "open" }),
+        gives: gives(vec![
+            must("decisions", list(found, "The questions.")),
+            must("next_cursor", json!({ "type": ["string", "null"] })),
+        ]),
+        hints: Hints::reads(),
+        names: &[],
+        run: |call| Box::pin(list_decisions(call)),
     }
 }
 
@@ -64,10 +101,12 @@ fn deliberate_tool() -> Tool {
             may("principal", text("The human to begin a deliberation with.")),
             may("job_id", text("The job that waits for the deliberation.")),
             may("intent_id", text("The intent that the deliberation concerns.")),
-            may("idempotency_key", text("Idempotency key: a retry with the same key adds one message.")),
+            may("idempotency_key", retry_key("")),
         ]),
-        gives: decision(),
+        example: json!({ "moment_id": "bm_…", "text": "You are right: the line was never decided." }),
+        gives: changed(),
         hints: Hints::adds(),
+        names: &[("principal_id", "principal")],
         run: |call| Box::pin(post_deliberation(call)),
     }
 }
@@ -81,13 +120,15 @@ fn withdraw_tool() -> Tool {
             must("moment_id", text("The question, `bm_…`.")),
             may("reason", text("Reason for the withdrawal.")),
         ]),
-        gives: decision(),
+        example: json!({ "moment_id": "bm_…", "reason": "The release was cancelled." }),
+        gives: changed(),
         hints: Hints::ends(),
+        names: &[],
         run: |call| Box::pin(withdraw_decision(call)),
     }
 }
 
-pub(super) fn resolution() -> Value {
+fn resolution() -> Value {
     gives(vec![
         must("kind", word("Kind of answer.", &["option", "free_text", "dialogue"])),
         must("by", text("The human that answered.")),
@@ -95,6 +136,16 @@ pub(super) fn resolution() -> Value {
         may("label", text("Label of the chosen option.")),
         may("answer", text("The answer in the human's own words.")),
         may("objection", text("Objection to the question.")),
+    ])
+}
+
+/// Returns the schema of a question that its agent has changed.
+fn changed() -> Value {
+    gives(vec![
+        must("moment_id", text("The question.")),
+        must("state", word("State of the question.", &STATES)),
+        must("words", list(any("A message."), "The messages, oldest first.")),
+        must("version", json!({ "type": "integer" })),
     ])
 }
 
@@ -214,6 +265,50 @@ async fn check_decision(call: Call) -> ToolResult {
         moments::acknowledge(&call.ctx().moments, &call.caller, about).await?;
     }
     told_of(&found)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListArgs {
+    state: Option<MomentState>,
+    principal: Option<String>,
+    job_id: Option<String>,
+    intent_id: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+async fn list_decisions(call: Call) -> ToolResult {
+    let said: ListArgs = call.read()?;
+    let before = said.cursor.map(|text| {
+        let message = "`cursor` is none of this list's. Begin without one.";
+        let refused = || Refusal::field(Code::InvalidRequest, "cursor", "value", message);
+        text.parse::<MomentId>().map_err(|_no_id| refused())
+    });
+    let filter = MomentFilter {
+        state: said.state,
+        principal: said.principal,
+        agent: Some(call.caller.agent.clone()),
+        class: None,
+        job: said.job_id.as_deref().map(|text| id::<JobId>("job", text)).transpose()?,
+        intent: said.intent_id.as_deref().map(|text| id::<IntentId>("intent", text)).transpose()?,
+        limit: within("limit", said.limit, STEP, 1, MOMENT_PAGE)?,
+        before: before.transpose()?,
+    };
+    let (found, next) = moments::list(&call.ctx().moments, &call.caller, &filter).await?;
+    let decisions: Vec<Value> = found.iter().map(listed).collect();
+    let body = json!({ "decisions": decisions, "next_cursor": next });
+    Answer::new(format!("{} decision(s).", decisions.len()), &body)
+}
+
+/// Returns a question of a list: without its messages, which lists do not read, and with its stem.
+fn listed(found: &MomentView) -> Value {
+    let mut body = shown(found);
+    if let Some(members) = body.as_object_mut() {
+        members.remove("words");
+    }
+    body["stem"] = json!(found.moment.brief.as_ref().map(|brief| brief.question.stem.as_str()));
+    body
 }
 
 #[derive(Deserialize)]

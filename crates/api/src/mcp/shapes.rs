@@ -65,6 +65,36 @@ pub fn nullable(mut schema: Value) -> Value {
     schema
 }
 
+/// A number, or the same number as text, so that no digit is lost.
+pub fn number(about: &str) -> Value {
+    json!({ "type": ["number", "string"], "description": about })
+}
+
+/// An idempotency key, of all actions or of one.
+pub fn retry_key(action: &str) -> Value {
+    text(&format!("{action}A retry with the same key acts once."))
+}
+
+/// The name of a reading cursor.
+pub fn cursor() -> Value {
+    text("A name such as `c1`: the server keeps your place under it, and the next call continues there.")
+}
+
+/// Removes descriptions and words from a schema of results, whose names a model understands: every byte of the list of
+/// tools costs its readers tokens.
+pub fn strip(schema: &mut Value) {
+    if let Some(members) = schema.as_object_mut() {
+        members.remove("description");
+        members.remove("enum");
+    }
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(strip);
+    }
+    if let Some(items) = schema.get_mut("items") {
+        strip(items);
+    }
+}
+
 /// The schema of a tool's arguments.
 pub fn takes(members: Vec<Member>) -> Value {
     let mut schema = gives(members);

@@ -19,19 +19,23 @@ pub fn tools() -> [Tool; 1] {
     [Tool {
         name: "whoami",
         title: "Who am I?",
-        about: "Returns the agent that you act as, the scopes of your key, and the intents that you are assigned to. Call this first.",
+        about: "Returns the agent that you act as, the scopes of your key, the server's time, and the intents that you are \
+                assigned to. Call this first.",
         takes: takes(vec![]),
+        example: json!({}),
         gives: gives(vec![
             must("agent", text("Agent that you act as.")),
             must("principal", text("Principal that owns the key.")),
             must("kind", text("Kind of the principal: `human`, `agent` or `service`.")),
             must("scopes", list(text("A scope."), "Scopes of the key.")),
             must("key_expires_at", nullable(text("When the key expires; null for never."))),
+            must("time", text("Current time of the server.")),
             must("realm", text("Entity name of this server.")),
             must("intents", list(intent(), "The newest intents that you are assigned to.")),
             must("limits", free("Limits that apply to you.")),
         ]),
         hints: Hints::reads(),
+        names: &[],
         run: |call| Box::pin(whoami(call)),
     }]
 }
@@ -70,6 +74,7 @@ async fn whoami(call: Call) -> ToolResult {
         "kind": caller.grant.kind.as_str(),
         "scopes": scopes,
         "key_expires_at": key.expires_at.map(rfc3339),
+        "time": rfc3339(ctx.now()),
         "realm": ctx.aee.state.settings.entity,
         "server": { "name": "entente", "version": env!("CARGO_PKG_VERSION") },
         "intents": intents,

@@ -1,5 +1,6 @@
 //! Tools for agents that run a job (ARCP §8, §9): reporting, ending it, and checking its permissions. A job
-//! and its `claim_token` come from the worker that claimed it (`entente worker`, or the REST of workers).
+//! and its `claim_token` come from claim_job (`claims.rs`), or from the worker that claimed it (`entente worker`, or the
+//! REST of workers).
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::{End, EventAsk, OperationAsk, Reported};
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::shapes::{any, flag, free, gives, may, must, nullable, takes, text, word};
-use super::{Answer, Call, Hints, Tool, ToolResult};
+use super::{Answer, Call, Hints, Tool, ToolResult, claims};
 
 /// Kinds of events that these tools can report.
 const KINDS: [&str; 6] = ["progress", "log", "metric", "status", "artifact_ref", "result_chunk"];
@@ -26,7 +27,7 @@ pub fn tools() -> [Tool; 3] {
 }
 
 fn token() -> Value {
-    text("Token of the claim, received with the job.")
+    text("Token of the claim, from claim_job.")
 }
 
 fn report_tool() -> Tool {
@@ -51,8 +52,10 @@ fn report_tool() -> Tool {
                 ),
             ),
         ]),
+        example: json!({ "job_id": "job_…", "claim_token": "ct_…", "kind": "progress", "body": { "current": 1, "total": 3 } }),
         gives: reported(),
         hints: Hints::adds(),
+        names: &[],
         run: |call| Box::pin(report_job(call)),
     }
 }
@@ -76,8 +79,10 @@ fn finish_tool() -> Tool {
             ),
             may("summary", text("Summary of the result in one sentence.")),
         ]),
+        example: json!({ "job_id": "job_…", "claim_token": "ct_…", "result": { "ok": true } }),
         gives: reported(),
         hints: Hints { idempotent: false, ..Hints::ends() },
+        names: &[],
         run: |call| Box::pin(finish_job(call)),
     }
 }
@@ -97,13 +102,16 @@ fn check_tool() -> Tool {
             ),
             must("target", text("Target: a path, a URL or a name; for `cost.budget`, the currency.")),
         ]),
+        example: json!({ "job_id": "job_…", "claim_token": "ct_…", "capability": "tool.call", "target": "search.web" }),
         gives: gives(vec![
             must("allowed", json!({ "type": "boolean" })),
             must("reason", nullable(text("Reason for a denial."))),
             must("code", nullable(text("Error code of a denial."))),
             must("budget", nullable(free("Remaining budget, by currency."))),
         ]),
-        hints: Hints::reads(),
+        // It extends the claim, so the tool does not only read.
+        hints: Hints::marks(),
+        names: &[],
         run: |call| Box::pin(check_lease(call)),
     }
 }
@@ -152,6 +160,7 @@ async fn report_job(call: Call) -> ToolResult {
     let kind = KINDS[said.kind as usize].to_owned();
     let event = EventAsk { kind, ts: None, body: said.body, event_key: said.event_key };
     let id = job_id(&said.job_id)?;
+    claims::extend(&call, id, &said.claim_token).await?;
     let done = call
         .api
         .arcp
@@ -217,6 +226,7 @@ async fn check_lease(call: Call) -> ToolResult {
     let what = format!("{} on {}", said.capability, said.target);
     let ask = OperationAsk { capability: said.capability, target: said.target, call_id: None, reserve: None };
     let id = job_id(&said.job_id)?;
+    claims::extend(&call, id, &said.claim_token).await?;
     match jobs::authorize(&call.ctx().arcp, &call.caller, id, &said.claim_token, ask).await {
         Ok(allowed) => {
             let budget: Map<String, Value> = numbers(&allowed.budget);

@@ -1,15 +1,16 @@
-//! Routes that give people access: passwords and one-time links. People then work on the web pages
-//! (`api/src/web`).
+//! Routes of people: the list of those who can be asked, and the access of people by passwords and one-time links. People
+//! then work on the web pages (`api/src/web`).
 
-use actix_web::{HttpRequest, post, put, web};
+use actix_web::{HttpRequest, get, post, put, web};
 use entente_domain::identity::people::{LINK_SECONDS, LINK_SECONDS_MAX};
+use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::identity::people;
 use entente_kernel::identity::people::LinkAsk;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::body::{Body, IdempotencyKey, OptionalBody};
+use crate::body::{Body, IdempotencyKey, Limit1000, OptionalBody, Query};
 use crate::caller::Asker;
 use crate::error::Reply;
 use crate::routes::Routes;
@@ -17,7 +18,38 @@ use crate::wire::WireTime;
 use crate::{HttpState, created, ok};
 
 pub fn routes(config: &mut Routes<'_>) {
-    config.service(password).service(link);
+    config.service(list).service(password).service(link);
+}
+
+/// A person to whom a decision can be put.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Person)]
+struct PersonBody {
+    /// Principal id, which `POST /moments` takes as `principal_id`.
+    #[schema(example = "human.ada")]
+    id: String,
+    /// Display name.
+    display_name: Option<String>,
+}
+
+/// A page of people.
+#[derive(Debug, Serialize, ToSchema)]
+struct PersonList {
+    /// The people, ordered by id.
+    people: Vec<PersonBody>,
+}
+
+/// List the people who can be asked
+///
+/// Needs the scope `moments:write`, as asking does.
+#[utoipa::path(operation_id = "list_people", tag = "people",
+    params(("after" = Option<String>, Query, description = "Id of the last person of the previous page"), Limit1000),
+    responses((status = 200, description = "The people", body = PersonList)))]
+#[get("/people")]
+async fn list(api: web::Data<HttpState>, asker: Asker, query: Query) -> Reply {
+    let found = people::list(&api.ctx, &asker.caller, query.text("after"), query.limit(PAGE)?).await?;
+    let body = |person: people::Person| PersonBody { id: person.id, display_name: person.display_name };
+    ok(&PersonList { people: found.into_iter().map(body).collect() })
 }
 
 /// A password to set.

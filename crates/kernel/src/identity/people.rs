@@ -72,6 +72,33 @@ pub struct Invitation {
     pub leads_to: String,
 }
 
+/// A person to whom a decision can be put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Principal id.
+    pub id: String,
+    /// Display name.
+    pub display_name: Option<String>,
+}
+
+/// Lists the people to whom a decision can be put, by id, for every caller that may ask them.
+///
+/// # Errors
+/// The caller lacks the scope; the database query fails.
+pub async fn list(ctx: &Ctx, caller: &Caller, after: Option<&str>, limit: u32) -> Outcome<Vec<Person>> {
+    caller.require(Scope::MomentsWrite)?;
+    let people = sqlx::query_as!(
+        Person,
+        "-- people::list
+         SELECT id, display_name FROM principals WHERE kind = 'human' AND id > $1 ORDER BY id LIMIT $2",
+        after.unwrap_or(""),
+        i64::from(limit)
+    )
+    .fetch_all(&ctx.pool)
+    .await?;
+    Ok(people)
+}
+
 /// Creates a one-time link that logs a person in.
 ///
 /// # Errors
