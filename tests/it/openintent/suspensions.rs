@@ -170,7 +170,8 @@ async fn words_forms_and_many_choices_are_written() {
         let moment = waiting(&ada).await;
         let path = format!("{}/resolution", at(&moment));
         if let Some(bad) = bad {
-            let refused = ada.post(&path, answer(&moment, free_text(bad))).await.refused(422, "invalid_request");
+            let refused =
+                ada.post(&path, answer(&moment, free_text(bad))).await.refused(422, "invalid_request");
             let values = json!(["v0", "v1", "v2", "v3", "v4", "v5"]);
             let expected = if bad == "way 9" { values } else { Value::Null };
             assert_eq!(refused["valid_choices"], expected, "only where there are choices");
