@@ -163,6 +163,11 @@ pub(super) fn message() -> Value {
     ])
 }
 
+/// Returns a message as this server answers it.
+fn shown<'a>(call: &Call, message: &'a Message) -> MessageBody<'a> {
+    MessageBody::new(message, call.ctx().settings.strict, Dialect::Standard)
+}
+
 fn payload(given: Box<RawValue>) -> Result<Payload, Problem> {
     Ok(Payload::new("payload", given, PAYLOAD_BYTES)?)
 }
@@ -226,7 +231,7 @@ async fn send_message(call: Call) -> ToolResult {
     };
     let message = deliver(&call, channel_id, draft, once).await?;
     let summary = format!("Sent {} on {}.", message.id, message.channel_id);
-    Answer::new(summary, &MessageBody::new(&message, Dialect::Standard))
+    Answer::new(summary, &shown(&call, &message))
 }
 
 #[derive(Deserialize)]
@@ -267,7 +272,7 @@ async fn ask_agent(call: Call) -> ToolResult {
             format!("No answer yet to {}. It stays open; go on, or call wait_for_events.", request.id),
         ),
     };
-    let response = response.as_ref().map(|response| MessageBody::new(response, Dialect::Standard));
+    let response = response.as_ref().map(|response| shown(&call, response));
     Answer::new(summary, &json!({ "state": state, "request_id": request.id, "response": response }))
 }
 
@@ -320,7 +325,7 @@ async fn reply_message(call: Call) -> ToolResult {
     };
     let message = deliver(&call, channel_id, draft, once).await?;
     let summary = format!("Answered {original} with {}.", message.id);
-    Answer::new(summary, &MessageBody::new(&message, Dialect::Standard))
+    Answer::new(summary, &shown(&call, &message))
 }
 
 #[derive(Deserialize)]
@@ -356,8 +361,7 @@ async fn read_messages(call: Call) -> ToolResult {
         }
     };
     let marked = if said.ack { mark(&call, &page.messages).await? } else { 0 };
-    let bodies: Vec<MessageBody<'_>> =
-        page.messages.iter().map(|message| MessageBody::new(message, Dialect::Standard)).collect();
+    let bodies: Vec<MessageBody<'_>> = page.messages.iter().map(|message| shown(&call, message)).collect();
     let summary = format!("{} message(s). Continue with after={}.", bodies.len(), page.next);
     let body = json!({ "messages": bodies, "next": page.next.as_str(), "marked_read": marked });
     Answer::new(summary, &body)
