@@ -3,7 +3,7 @@
 //!
 //! Characters are folded to Latin letters, digits and ASCII punctuation, which are imitated most. Letters that resemble
 //! each other within another script stay apart, because there they tell words apart. The fold is coarser than reading
-//! all the same: it equates "1", "I", "i" and "l", "0" and "o", "m" and "rn". So only [`agree`] compares by it, and
+//! all the same: it equates "1", "I", "i" and "l", "0" and "o", "m" and "rn". So only `agree` compares by it, and
 //! never two texts in plain ASCII.
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
