@@ -31,6 +31,7 @@ use entente_arcp::jobs::JobSettings;
 use entente_arcp::sessions::SessionSettings;
 use entente_domain::egress::Allowed;
 use entente_domain::identity::signatures::{Signer, parse_seed};
+use entente_domain::log::kinds::MESSAGE_EVENTS;
 use entente_domain::openintent::federation::Federation;
 use entente_http::site::Site;
 use entente_kernel::TokenSecret;
@@ -72,7 +73,7 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Whether to follow RFC-0021 to the letter where clients rely on deviations (OI-2).
     pub strict: bool,
-    /// Event type of audited messages (OI-10.7.1).
+    /// Event type of audited messages (OI-10.7.1); the RFC's in strict mode.
     pub audit_event_type: String,
     /// Requests per second and key; 0 for no limit.
     pub rate_per_second: u32,
@@ -233,6 +234,19 @@ impl Reader<'_> {
         (days > 0).then(|| Duration::from_secs(days * 24 * 3_600))
     }
 
+    /// Reads the event type of audited messages; strict mode has the RFC's name (RFC-0021 §6).
+    fn audit_event_type(&mut self, strict: bool) -> String {
+        let [rfc, sdk] = MESSAGE_EVENTS;
+        let lawful = |name: &String| MESSAGE_EVENTS.contains(&name.as_str());
+        let set = self.parsed(
+            "ENTENTE_AUDIT_EVENT_TYPE",
+            sdk.to_owned(),
+            "`channel.message` or `channel_message`",
+            lawful,
+        );
+        if strict { rfc.to_owned() } else { set }
+    }
+
     fn seconds(&mut self, name: &str, default: u64, most: u64) -> Duration {
         let what = format!("a number of seconds from 0 to {most}");
         Duration::from_secs(self.parsed(name, default, &what, |seconds| *seconds <= most))
@@ -247,6 +261,7 @@ impl Config {
     pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut from = Reader { get, faults: Vec::new() };
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let strict = from.parsed("ENTENTE_STRICT_RFC0021", false, "`true` or `false`", |_| true);
         let config = Self {
             bind: from.parsed(
                 "ENTENTE_BIND",
@@ -273,13 +288,8 @@ impl Config {
                     LogFormat::Human
                 }
             },
-            strict: from.parsed("ENTENTE_STRICT_RFC0021", false, "`true` or `false`", |_| true),
-            audit_event_type: from.parsed(
-                "ENTENTE_AUDIT_EVENT_TYPE",
-                "channel.message".to_owned(),
-                "`channel.message` or `channel_message`",
-                |name| name == "channel.message" || name == "channel_message",
-            ),
+            strict,
+            audit_event_type: from.audit_event_type(strict),
             rate_per_second: from.parsed(
                 "ENTENTE_RATE_PER_SECOND",
                 1_000,

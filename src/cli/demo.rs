@@ -16,6 +16,7 @@ use clap::Args;
 use entente_client::remote::{Api, Failure as Refusal};
 use entente_client::tail::Frames;
 use entente_domain::egress::Allowed;
+use entente_domain::log::kinds::MESSAGE_EVENTS;
 use entente_domain::openintent::intents::export::Export;
 use entente_kernel::identity::seeds;
 use entente_runtime::signals::Signals;
@@ -303,7 +304,8 @@ impl Stage {
         hold(report.is_clean(), "the log does not verify")?;
         say(&format!("  {} events, every one in its place and unchanged", report.event_count))?;
         let mut forged = export;
-        let audited = forged.events.iter_mut().rfind(|event| event.event_type == "channel.message");
+        let audited =
+            forged.events.iter_mut().rfind(|event| MESSAGE_EVENTS.contains(&event.event_type.as_str()));
         let audited = audited.ok_or("no message was audited")?;
         "agent.impostor".clone_into(&mut audited.actor);
         let report = forged.verify();

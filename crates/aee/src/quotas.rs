@@ -109,7 +109,7 @@ impl Buckets {
                     "`{who}` may send {} envelopes a minute. Wait as long as Retry-After says.",
                     self.rates.total
                 );
-                let seconds = nanos.div_ceil(1_000_000_000).max(1);
+                let seconds = u32::try_from(nanos.div_ceil(1_000_000_000).max(1)).unwrap_or(u32::MAX);
                 Err(Refusal {
                     retry_after_seconds: Some(seconds),
                     ..Refusal::new(Code::RateLimited, message)

@@ -3,7 +3,8 @@
 //!
 //! A question is a [`Brief`] (`moments/brief.rs`), checked for style by `lints.rs`; an answer is a [`Resolution`]
 //! (`resolution.rs`). A [`Moment`] is one question or one deliberation with its current state; `asking.rs` creates it and
-//! `course.rs` has its state transitions. `veto.rs` restricts questions after a refusal, `rates.rs` measures how well an
+//! `course.rs` has its state transitions. `veto.rs` restricts questions after a refusal (and
+//! `look_alikes.rs` sees through disguised ones), `rates.rs` measures how well an
 //! agent asks, `text.rs` renders a question as plain text, `suspensions.rs` converts the questions of suspended intents.
 //! Keys and notifications are the server's responsibility.
 
@@ -12,6 +13,7 @@ mod asking;
 pub mod brief;
 pub mod course;
 pub mod lints;
+pub mod look_alikes;
 mod phrases;
 pub mod rates;
 mod reading;

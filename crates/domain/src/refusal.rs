@@ -4,11 +4,13 @@
 //! refuse. It does not know HTTP statuses; `crates/http/src/error.rs` maps codes to statuses.
 
 pub mod held_lease;
+pub mod valid_choice;
 pub mod violation;
 
 use serde::Serialize;
 
 use crate::refusal::held_lease::HeldLease;
+use crate::refusal::valid_choice::ValidChoices;
 use crate::refusal::violation::Violation;
 
 macro_rules! codes {
@@ -274,11 +276,13 @@ pub struct Refusal {
     /// Conflicting lease, on a [`Code::LeaseHeld`].
     pub existing_lease: Option<Box<HeldLease>>,
     /// Seconds after which a retry makes sense, on a [`Code::RateLimited`] by the domain rules.
-    pub retry_after_seconds: Option<u64>,
+    pub retry_after_seconds: Option<u32>,
     /// The first receipt as JSON text, on a [`Code::DuplicateId`] of the same envelope.
     pub receipt: Option<Box<str>>,
     /// Details of the violation, on a [`Code::GovernanceViolation`].
     pub violation: Option<Box<Violation>>,
+    /// The choices of the question, on an answer that is none of them (RFC-0025 §8).
+    pub valid_choices: Option<Box<ValidChoices>>,
 }
 
 impl Refusal {
@@ -293,6 +297,7 @@ impl Refusal {
             retry_after_seconds: None,
             receipt: None,
             violation: None,
+            valid_choices: None,
         }
     }
 

@@ -13,11 +13,12 @@ use crate::globs::glob_matches;
 use crate::identity::principals::check_name;
 use crate::ids::{ChannelId, EndpointId, IntentId, PortfolioId};
 use crate::limits::LIST_ITEMS;
+use crate::log::kinds::{MESSAGE_EVENTS, names};
 use crate::refusal::{Code, Refusal};
 use crate::webhooks::signing::Scheme;
 
 /// Event type of a delivered message (RFC-0021 §2.4), and its alias in filters (OI-10.7.1).
-pub const MESSAGE: [&str; 2] = ["channel_message", "channel.message"];
+pub const MESSAGE: [&str; 2] = MESSAGE_EVENTS;
 
 /// Event type of a test delivery.
 pub const PING: &str = "ping";
@@ -285,8 +286,7 @@ impl Endpoint {
     #[must_use]
     pub fn wants(&self, event_type: &str) -> bool {
         let said = |name: &str| self.event_types.iter().any(|glob| glob_matches(glob, name));
-        let names: &[&str] = if event_type == MESSAGE[0] { &MESSAGE } else { &[event_type] };
-        self.event_types.is_empty() || names.iter().any(|name| said(name))
+        self.event_types.is_empty() || names(event_type).any(said)
     }
 }
 

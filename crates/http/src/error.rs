@@ -9,6 +9,7 @@ use actix_web::{HttpResponse, ResponseError};
 use entente_domain::aee::envelopes::receipt::Receipt;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::identity::keys::Dialect;
+use entente_domain::refusal::valid_choice::{INVALID_CHOICE, ValidChoice, ValidChoices};
 use entente_domain::refusal::violation::Violation;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_kernel::AppError;
@@ -42,7 +43,7 @@ impl fmt::Display for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let retry_after = refusal.retry_after_seconds;
+        let retry_after = refusal.retry_after_seconds.map(u64::from);
         Self { refusal: Box::new(refusal), retry_after, allow: None }
     }
 }
@@ -266,8 +267,8 @@ fn retryable(code: Code) -> bool {
     }
 }
 
-/// The description of an error: a sentence, the list of faults in a body of the wrong shape, or a governance
-/// violation, as clients of the reference server read it (OI-3.5.2).
+/// The description of an error: a sentence, the list of faults in a body of the wrong shape, a governance violation or
+/// a wrong choice, as clients of the reference server read it (OI-3.5.2).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Detail {
@@ -277,6 +278,8 @@ pub enum Detail {
     Faults(Vec<FieldError>),
     /// A governance violation.
     Governance(GovernanceDetail),
+    /// An answer that is none of the question's choices.
+    Choice(ChoiceDetail),
 }
 
 /// A governance violation (RFC-0013), as clients of the reference server read it.
@@ -290,6 +293,18 @@ pub struct GovernanceDetail {
     pub violation: Violation,
     /// The description as a sentence.
     pub message: String,
+}
+
+/// An answer that is none of the question's choices (RFC-0025 §8), as clients of the reference server read it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChoiceDetail {
+    /// Always `invalid_choice`.
+    #[schema(example = "invalid_choice")]
+    pub error: &'static str,
+    /// The description as a sentence.
+    pub message: String,
+    /// The choices that the question takes.
+    pub valid_choices: Vec<ValidChoice>,
 }
 
 /// The body of every error: the members of RFC 9457 and those that existing clients read.
@@ -332,6 +347,10 @@ pub struct ProblemBody {
     /// On `lease_held`: the conflicting lease. Clients recognise a lease conflict by this member's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_lease: Option<LeaseBody>,
+    /// On an answer that is none of a question's choices (RFC-0025 §8): the values that it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = json!(["approve", "deny"]))]
+    pub valid_choices: Option<Vec<String>>,
     /// On `duplicate_id` for an identical envelope: the first receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Receipt>)]
@@ -347,10 +366,16 @@ impl ProblemBody {
                 violation,
                 message,
             })
+        } else if let Some(choices) = refusal.valid_choices.as_deref() {
+            let (message, valid_choices) = (refusal.message.clone(), choices.0.clone());
+            Detail::Choice(ChoiceDetail { error: INVALID_CHOICE, message, valid_choices })
         } else if refusal.code == Code::InvalidRequest && !refusal.errors.is_empty() {
             Detail::Faults(refusal.errors.clone())
         } else {
             Detail::Sentence(refusal.message.clone())
+        };
+        let values = |choices: &ValidChoices| -> Vec<String> {
+            choices.0.iter().map(|one| one.value.clone()).collect()
         };
         Self {
             kind: format!("urn:entente:problem:{}", refusal.code.wire()),
@@ -364,6 +389,7 @@ impl ProblemBody {
             request_id: request_id.to_owned(),
             current_version: refusal.current_version,
             existing_lease: refusal.existing_lease.as_ref().map(|lease| LeaseBody::held(lease, dialect)),
+            valid_choices: refusal.valid_choices.as_deref().map(values),
             receipt: refusal.receipt.clone().and_then(|text| RawValue::from_string(text.into_string()).ok()),
         }
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::log::events::{Event, Kind};
+use entente_domain::log::kinds::MESSAGE_EVENTS;
 use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::intents::StateChange;
@@ -30,9 +31,9 @@ pub(crate) struct MessageFrame<'a> {
 }
 
 impl<'a> MessageFrame<'a> {
-    pub fn new(message: &'a Message, channel: &'a Channel, dialect: Dialect) -> Self {
+    pub fn new(message: &'a Message, channel: &'a Channel, strict: bool, dialect: Dialect) -> Self {
         let (intent_id, channel_name) = (message.intent_id, channel.name.as_str());
-        Self { message: MessageBody::new(message, dialect), intent_id, channel_name }
+        Self { message: MessageBody::new(message, strict, dialect), intent_id, channel_name }
     }
 }
 
@@ -68,14 +69,14 @@ impl<'a> ReceiptFrame<'a> {
     }
 }
 
-/// Encodes a frame.
+/// Encodes a frame; `strict` is the server's setting, the same for all its frames.
 ///
 /// Returns nothing for a record without a frame of its own: the log's copy of an audited message, which the message
 /// itself represents.
-pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
+pub fn encode(frame: &Frame, wire: Wire, strict: bool) -> Bytes {
     let written = match &frame.record {
         Record::Message { message, channel } => {
-            write(frame.mark, "channel_message", &MessageFrame::new(message, channel, wire.dialect))
+            write(frame.mark, "channel_message", &MessageFrame::new(message, channel, strict, wire.dialect))
         }
         Record::Receipt { receipt, channel, .. } => {
             let (name, data) = ReceiptFrame::new(receipt, channel, wire.dialect);
@@ -95,8 +96,7 @@ pub fn encode(frame: &Frame, wire: Wire) -> Bytes {
 
 /// Whether an event is the log's copy of a message, which the message itself represents.
 pub(crate) fn is_audited_message(event: &Event) -> bool {
-    !event.posted
-        && (event.event_type == Kind::ChannelMessage.wire() || event.event_type == "channel_message")
+    !event.posted && MESSAGE_EVENTS.contains(&event.event_type.as_str())
 }
 
 fn is(event: &Event, kind: Kind) -> bool {

@@ -1,5 +1,7 @@
 //! The wire format of a message (RFC-0021 §2): in the message routes, and in the frames of streams and webhooks.
 
+use std::sync::LazyLock;
+
 use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{ChannelId, MessageId};
 use entente_domain::openintent::messages::{Message, MessageStatus, MessageType};
@@ -8,6 +10,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::wire::WireTime;
+
+/// Metadata of a message without any, in strict mode.
+static NO_METADATA: LazyLock<Payload> = LazyLock::new(Payload::empty);
 
 /// A message.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,7 +34,7 @@ pub struct MessageBody<'a> {
     /// Content of the message.
     #[schema(value_type = Object, example = json!({ "question": "What schema version does the Q1 dataset use?" }))]
     payload: &'a Payload,
-    /// Hints for routing and tracing.
+    /// Hints for routing and tracing; null if there are none, in strict mode `{}`.
     #[schema(value_type = Option<Object>)]
     metadata: Option<&'a Payload>,
     /// Status of the message.
@@ -43,9 +48,10 @@ pub struct MessageBody<'a> {
 }
 
 impl<'a> MessageBody<'a> {
-    /// Returns the message in the client's dialect.
+    /// Returns the message in the client's dialect; in strict mode, `metadata` is never null (OI-2.11).
     #[must_use]
-    pub fn new(message: &'a Message, dialect: Dialect) -> Self {
+    pub fn new(message: &'a Message, strict: bool, dialect: Dialect) -> Self {
+        let none = strict.then(|| &*NO_METADATA);
         Self {
             id: message.id,
             channel_id: message.channel_id,
@@ -54,7 +60,7 @@ impl<'a> MessageBody<'a> {
             message_type: message.message_type,
             correlation_id: message.correlation_id,
             payload: &message.payload,
-            metadata: message.metadata.as_ref(),
+            metadata: message.metadata.as_ref().or(none),
             status: message.status,
             created_at: WireTime::new(message.created_at, dialect),
             expires_at: message.expires_at.map(|end| WireTime::given(end, dialect)),

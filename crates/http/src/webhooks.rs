@@ -24,9 +24,9 @@ pub struct HookBody<'a, T> {
     pub data: &'a T,
 }
 
-/// Encodes a record; `None` for the log's copy of an audited message, which the message itself represents.
+/// Encodes a record, in strict mode or not; `None` for the log's copy of an audited message, which the message itself represents.
 #[must_use]
-pub fn encode(record: &Record) -> Option<Post> {
+pub fn encode(record: &Record, strict: bool) -> Option<Post> {
     let told = Some((record.intent_id(), record.seq()));
     match record {
         Record::Event { event, .. } if is_audited_message(event) => None,
@@ -46,7 +46,7 @@ pub fn encode(record: &Record) -> Option<Post> {
         }
         Record::Message { message, channel } => {
             let (kind, at) = (MESSAGE[0].to_owned(), message.created_at);
-            let body = write(&kind, at, &MessageFrame::new(message, channel, Dialect::Standard))?;
+            let body = write(&kind, at, &MessageFrame::new(message, channel, strict, Dialect::Standard))?;
             let hints = message.metadata.as_ref();
             let hints = hints.and_then(|hints| serde_json::from_str::<Value>(hints.as_str()).ok());
             let trace_id = hints.and_then(|hints| hints["trace_id"].as_str().map(str::to_owned));

@@ -10,6 +10,7 @@ use entente_domain::access::Level;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{IntentId, MessageId};
+use entente_domain::log::kinds::MESSAGE_EVENTS;
 
 use super::{Caller, Ctx, Outcome};
 use crate::access::membership;
@@ -227,10 +228,10 @@ async fn events(ctx: &Ctx, intent: IntentId) -> Outcome<Vec<Entry>> {
     let rows = sqlx::query!(
         "-- overview::events
          SELECT seq, event_type, actor, payload, created_at FROM events
-         WHERE intent_id = $1 AND event_type <> $3 ORDER BY seq DESC LIMIT $2",
+         WHERE intent_id = $1 AND (posted OR event_type <> ALL($3)) ORDER BY seq DESC LIMIT $2",
         intent.uuid(),
         ENTRIES,
-        ctx.settings.audit_event_type
+        &MESSAGE_EVENTS as &[&str]
     )
     .fetch_all(&ctx.pool)
     .await?;

@@ -50,8 +50,9 @@ pub struct Post {
     pub at: Timestamp,
 }
 
-/// Encoder of records for receivers, provided by the API; returns `None` if another record represents this one.
-pub type Encode = fn(&Record) -> Option<Post>;
+/// Encoder of records for receivers, provided by the API, in strict mode (`Settings::strict`) or not; returns `None` if
+/// another record represents this one.
+pub type Encode = fn(&Record, bool) -> Option<Post>;
 
 /// State shared by all webhook tasks.
 pub struct Webhooks {

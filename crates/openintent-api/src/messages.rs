@@ -10,7 +10,7 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::{HttpRequest, get, patch, post, web};
 use entente_domain::cursors::Since;
 use entente_domain::idempotency::Idempotency;
-use entente_domain::identity::keys::{Dialect, Scope};
+use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, IntentId, MessageId};
 use entente_domain::limits::{METADATA_BYTES, PAGE, PAYLOAD_BYTES, WAIT_SECONDS};
 use entente_domain::openintent::messages::{Draft, Message, MessageStatus, MessageType};
@@ -55,7 +55,7 @@ pub(crate) struct SendBody {
     message_type: Option<String>,
     /// For a response: the id of the request.
     correlation_id: Option<String>,
-    /// Content: an object of up to 256 KiB.
+    /// Content: an object of up to 256 KiB; defaults to `{}`, required in strict mode.
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
     /// Hints for routing and tracing: an object of up to 16 KiB; a `proof` in it is verified if its type is
@@ -66,8 +66,16 @@ pub(crate) struct SendBody {
     expires_at: Option<GivenTime>,
 }
 
-fn payload(given: Option<Box<RawValue>>) -> Result<Payload, Refusal> {
-    given.map_or_else(|| Ok(Payload::empty()), |raw| Payload::new("payload", raw, PAYLOAD_BYTES))
+/// Parses a message's payload; without one it is empty, which strict mode refuses (RFC-0021 §2.2, OI-2.10).
+pub(crate) fn payload(given: Option<Box<RawValue>>, strict: bool) -> Result<Payload, Refusal> {
+    match given {
+        Some(raw) => Payload::new("payload", raw, PAYLOAD_BYTES),
+        None if strict => {
+            let message = "`payload` is missing. Send the content as a JSON object, `{}` if there is none.";
+            Err(Refusal::field(Code::InvalidRequest, "payload", "missing", message))
+        }
+        None => Ok(Payload::empty()),
+    }
 }
 
 fn metadata(given: Option<Box<RawValue>>) -> Result<Option<Payload>, Refusal> {
@@ -89,7 +97,7 @@ impl SendBody {
             to: self.to.filter(|to| !to.is_empty()),
             message_type: message_type(self.message_type.as_deref(), strict)?,
             correlation_id: correlation_id.transpose()?,
-            payload: payload(self.payload)?,
+            payload: payload(self.payload, strict)?,
             metadata: metadata(self.metadata)?,
             expires_at: self.expires_at.map(|end| end.0),
         })
@@ -146,7 +154,7 @@ async fn send(
     let once = body.once(&request)?;
     let draft = body.value.draft(&api, &asker)?;
     let message = deliver(&api, &asker, channel_id, draft, once).await?;
-    created(&MessageBody::new(&message, asker.dialect))
+    created(&shown(&message, &api, &asker))
 }
 
 /// Send a message to a channel by its name
@@ -170,7 +178,7 @@ async fn send_by_name(
     proofs::refuse_unplaced(&api.ctx, &draft).await?;
     let message =
         api.message_writer.send_by_name(&api.ctx, &asker.caller, intent_id, &path.1, draft, once).await?;
-    created(&MessageBody::new(&message, asker.dialect))
+    created(&shown(&message, &api, &asker))
 }
 
 /// List a channel's messages
@@ -209,12 +217,17 @@ async fn list(
             () = presence.over().cancelled() => messages::list(&api.ctx, &asker.caller, channel_id, &filter).await?,
         }
     };
-    response(page, asker.dialect)
+    response(page, &api, &asker)
 }
 
-fn response(page: MessagePage, dialect: Dialect) -> Reply {
+/// Returns a message as this server answers it to the caller.
+pub(crate) fn shown<'a>(message: &'a Message, api: &ApiState, asker: &Asker) -> MessageBody<'a> {
+    MessageBody::new(message, api.ctx.settings.strict, asker.dialect)
+}
+
+fn response(page: MessagePage, api: &ApiState, asker: &Asker) -> Reply {
     let bodies: Vec<MessageBody<'_>> =
-        page.messages.iter().map(|message| MessageBody::new(message, dialect)).collect();
+        page.messages.iter().map(|message| shown(message, api, asker)).collect();
     let next = HeaderValue::try_from(page.next).map_err(|e| Problem::internal(&e.to_string()))?;
     let mut response = paged(&bodies, page.cut, page.large)?;
     response.headers_mut().insert(HeaderName::from_static("entente-next-cursor"), next);
@@ -228,7 +241,7 @@ fn response(page: MessagePage, dialect: Dialect) -> Reply {
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, String)>) -> Reply {
     let message: MessageId = id("message", &path.1)?;
     let message = messages::get(&api.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
-    ok(&MessageBody::new(&message, asker.dialect))
+    ok(&shown(&message, &api, &asker))
 }
 
 /// A reply to a request.
@@ -237,7 +250,7 @@ async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<(String, St
 struct ReplyBody {
     /// Agent that replies; the key must be allowed to act as it.
     sender: String,
-    /// Content: an object of up to 256 KiB.
+    /// Content: an object of up to 256 KiB; defaults to `{}`, required in strict mode.
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
     /// Hints for routing and tracing.
@@ -264,13 +277,13 @@ async fn respond(
     let channel_id: ChannelId = id("channel", &path.0)?;
     let original: MessageId = id("message", &path.1)?;
     let once = body.once(&request)?;
-    let said = body.value;
+    let (said, strict) = (body.value, api.ctx.settings.strict);
     let draft = Draft {
-        sender: asker.caller.speaker("sender", Some(&said.sender), api.ctx.settings.strict)?,
+        sender: asker.caller.speaker("sender", Some(&said.sender), strict)?,
         to: None,
         message_type: MessageType::Response,
         correlation_id: Some(original),
-        payload: payload(said.payload)?,
+        payload: payload(said.payload, strict)?,
         metadata: metadata(said.metadata)?,
         expires_at: None,
     };
@@ -284,7 +297,7 @@ async fn respond(
         }
     };
     let message = sent.map_err(unknown)?;
-    created(&MessageBody::new(&message, asker.dialect))
+    created(&shown(&message, &api, &asker))
 }
 
 /// A new status of a message.
@@ -315,5 +328,5 @@ async fn mark_read(
         return Err(Refusal::field(Code::InvalidRequest, "status", "enum", message).into());
     }
     let message = messages::mark_read(&api.ctx, &asker.caller, id("channel", &path.0)?, message).await?;
-    ok(&MessageBody::new(&message, asker.dialect))
+    ok(&shown(&message, &api, &asker))
 }

@@ -33,6 +33,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::Ctx;
+use crate::tasks::visit;
 
 pub use crate::coordinators::records::{RecordAsk, decide, decisions, decisions_of};
 
@@ -120,12 +121,12 @@ async fn require_able(conn: &mut PgConnection, made: &Coordinator) -> Outcome<()
 /// Returns an appointment.
 ///
 /// # Errors
-/// The appointment does not exist, or its intent is not readable.
+/// The appointment does not exist; also if its intent is not readable, as for any part of a closed intent (OI-7.3).
 pub async fn get(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coordinator> {
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
-    membership::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    visit(&mut conn, ctx, caller, found.intent_id, "coordinator").await?;
     Ok(found)
 }
 
@@ -148,7 +149,8 @@ pub async fn list(
 /// Records a heartbeat of the appointed agent; the log records heartbeats only now and then.
 ///
 /// # Errors
-/// The caller is not the appointed agent, or may no longer write to the intent; the appointment is over.
+/// The appointment does not exist or is not visible; the caller is not the appointed agent, or may no longer write to
+/// the intent; the appointment is over.
 pub async fn beat(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coordinator> {
     caller.require(Scope::IntentsWrite)?;
     let mut conn = ctx.pool.acquire().await?;
@@ -156,10 +158,10 @@ pub async fn beat(ctx: &Ctx, caller: &Caller, id: CoordinatorId) -> Outcome<Coor
     drop(conn);
     let mut work = IntentTx::begin(ctx, caller, found.intent_id, None).await?;
     let (conn, log) = work.parts();
-    membership::require(conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    let membership = visit(conn, ctx, caller, found.intent_id, "coordinator").await?;
     require_own(caller, &found.agent_id)?;
     // An agent that may no longer write to the intent cannot send heartbeats, and so becomes unresponsive.
-    membership::require(conn, &caller.agent, found.intent_id, Level::Write, ctx.now()).await?;
+    membership.access.require(Level::Write)?;
     let there = settle(conn, ctx, log).await?;
     let current = match there.into_iter().find(|one| one.id == id) {
         Some(current) => current,
@@ -185,7 +187,7 @@ fn require_own(caller: &Caller, agent_id: &str) -> Outcome<()> {
 /// Changes an appointment at the version that the caller has seen: pauses, resumes, bounds or ends it.
 ///
 /// # Errors
-/// The appointment does not exist; the version is stale; the caller is neither an admin of the intent, nor
+/// The appointment does not exist or is not visible; the version is stale; the caller is neither an admin of the intent, nor
 /// its supervisor, nor the appointed agent, which may only finish.
 pub async fn change(
     ctx: &Ctx,
@@ -201,7 +203,7 @@ pub async fn change(
     let intent_id = found.intent_id;
     let mut work = IntentTx::begin(ctx, caller, intent_id, None).await?;
     let (conn, log) = work.parts();
-    let membership = membership::require(conn, &caller.agent, intent_id, Level::Read, ctx.now()).await?;
+    let membership = visit(conn, ctx, caller, intent_id, "coordinator").await?;
     let supervises =
         membership.access.manages() || caller.has(Scope::Admin) || caller.agent == found.supervisor_id;
     if !supervises {

@@ -311,6 +311,70 @@ async fn an_operator_gets_back_in_and_leaves_a_trace() {
     world.end().await;
 }
 
+/// `decided_by` is the id of a principal wherever it is shown, also where a scope of the key permits the decision.
+#[tokio::test(flavor = "multi_thread")]
+async fn decided_by_names_a_principal_and_no_permission() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let (admin, any) = (world.admin().await, world.any());
+    let (shut, _) = talk(&ada, json!({})).await;
+    let (intent, _) = talk(&ada, json!({})).await;
+    let under = |path: &str| format!("/intents/{intent}/{path}");
+    // Requests for access, decided by the scope `admin`, with a level in the body and with no body at all.
+    let requests = format!("/intents/{shut}/access-requests");
+    ada.put(&format!("/intents/{shut}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let mut names = Vec::new();
+    for (verb, body) in [("approve", Some(json!({ "permission": "write" }).to_string())), ("deny", None)] {
+        let asked = bob.post(&requests, json!({ "requested_permission": "admin" })).await.is(200);
+        let path = format!("{requests}/{}/{verb}", asked["id"].as_str().unwrap());
+        let decided = admin.send("POST", &path, body).await.is(200);
+        assert_eq!(decided["decided_by"], "service.dev");
+        names.push(decided["decided_by"].clone());
+        let listed = ada.get(&requests).await.is(200);
+        let listed =
+            listed["access_requests"].as_array().unwrap().iter().find(|one| one["id"] == asked["id"]);
+        assert_eq!(listed.unwrap()["decided_by"], "service.dev");
+    }
+    // A decision that names nobody is its key's, and one that names an agent is that agent's.
+    for (client, said, expected) in [
+        (&any, json!({ "outcome": "go" }), "service.any"),
+        (&any, json!({ "outcome": "go", "decided_by": "agent.bob" }), "agent.bob"),
+        (&bob, json!({ "outcome": "go" }), "agent.bob"),
+    ] {
+        let made = client.post(&under("decisions"), said).await.is(200);
+        assert_eq!((&made["decided_by"], &made["decision_maker_id"]), (&json!(expected), &json!(expected)));
+        names.push(made["decided_by"].clone());
+    }
+    // Approvals, in the response and in the log.
+    let asked = bob.post(&under("approvals"), json!({ "action": "deploy", "reason": "now" })).await.is(200);
+    let path = under(&format!("approvals/{}/approve", asked["id"].as_str().unwrap()));
+    let approved = ada.send("POST", &path, None).await.is(200);
+    let log = ada.get(&under("events?event_type=governance.approval_granted")).await.ok();
+    for name in [&approved["decided_by"], &log[0]["payload"]["decided_by"]] {
+        assert_eq!(name, "agent.ada");
+        names.push(name.clone());
+    }
+    // Checkpoints of plans, in the log.
+    let task = ada.post(&under("tasks"), json!({ "name": "t" })).await.ok()["id"].clone();
+    let gate = json!({ "id": "review", "name": "Review", "after_task": task, "approvers": ["agent.bob"] });
+    let plan = json!({ "intent_id": intent, "tasks": [task], "state": "active", "checkpoints": [gate] });
+    let plan = ada.post("/plans", plan).await.is(200);
+    let task = format!("/tasks/{}", task.as_str().unwrap());
+    let version = ada.get(&task).await.ok()["version"].clone();
+    ada.seen(&version).patch(&task, json!({ "status": "completed" })).await.is(200);
+    bob.post(&format!("/plans/{}/checkpoints/review/approve", plan["id"].as_str().unwrap()), json!({}))
+        .await
+        .is(200);
+    let log = ada.get(&under("events?event_type=plan.checkpoint_approved")).await.ok();
+    assert_eq!(log[0]["payload"]["decided_by"], "agent.bob");
+    // Each name has a record: a principal with this id.
+    for name in &names {
+        let found = admin.get(&format!("/principals/{}", name.as_str().unwrap())).await.is(200);
+        assert_eq!(&found["id"], name);
+    }
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_keeps_its_order() {
     let world = World::start().await;

@@ -1,6 +1,7 @@
 //! Audited channels (RFC-0021 §6): messages in the hash chain.
 
 use crate::harness::{Setup, World, json, send, talk};
+use crate::kernel::people::logged_in;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn audited_messages_are_in_the_log() {
@@ -55,5 +56,47 @@ async fn the_audit_event_can_have_the_rfcs_name() {
     let shown = sdk.get(&events).await.ok();
     assert_eq!(shown[0]["event_type"], "comment");
     assert_eq!(shown[0]["original_event_type"], "channel_message");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_strict_mode_it_has_the_rfcs_name_and_filters_know_both() {
+    let strict = || {
+        let settings = vec![
+            ("ENTENTE_STRICT_RFC0021", "true"),
+            // The setting names the type for the other mode only.
+            ("ENTENTE_AUDIT_EVENT_TYPE", "channel.message"),
+        ];
+        Setup { settings, live: false }
+    };
+    let world = World::start().await;
+    let ada = world.agent("agent.ada").await;
+    let (intent, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+    send(&ada, &channel, json!({ "sender": "agent.ada", "payload": { "n": 1 } })).await;
+    // A second server on the same database, in strict mode: the log has both names then.
+    let other = World::on(strict(), world.database.clone()).await;
+    let there = other.client("key-of-agent.ada");
+    send(&there, &channel, json!({ "sender": "agent.ada", "payload": { "n": 2 } })).await;
+    let both = ["channel_message", "channel.message"];
+    for client in [&ada, &there] {
+        for name in both {
+            let found = client.get(&format!("/intents/{intent}/events?event_type={name}")).await.ok();
+            let types: Vec<&str> =
+                found.as_array().unwrap().iter().map(|event| event["event_type"].as_str().unwrap()).collect();
+            assert_eq!(types, both, "newest first, asked for {name}");
+        }
+        let others = client.get(&format!("/intents/{intent}/events?event_type=channel.created")).await.ok();
+        assert_eq!(others.as_array().unwrap().len(), 1);
+    }
+    // The SDK gets the RFC's name as a comment, whichever name it asks for.
+    let sdk = there.acting_as("agent.ada").with("user-agent", "python-httpx/0.27.0");
+    let shown = sdk.get(&format!("/intents/{intent}/events?event_type=channel.message")).await.ok();
+    assert_eq!(shown[0]["original_event_type"], "channel_message");
+    assert_eq!(shown[1]["event_type"], "channel.message");
+    // No copy of a message is on the timeline, which has the messages themselves.
+    let page = logged_in(&other, "human.eve", true).await.get(&format!("/dashboard?intent={intent}")).await;
+    assert!(page.text.contains("channel.created"), "the timeline has other events");
+    assert!(both.iter().all(|name| !page.text.contains(name)), "{}", page.text);
+    other.end().await;
     world.end().await;
 }

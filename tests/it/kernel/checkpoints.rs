@@ -71,7 +71,12 @@ async fn only_admins_take_them_and_only_of_what_is_there() {
     let (admin, ada) = (world.admin().await, world.agent("agent.ada").await);
     let intent = noted(&ada, 0).await;
     ada.post("/admin/checkpoints", json!({ "intent_id": intent })).await.refused(403, "scope_missing");
-    for body in [json!({}), json!({ "scope": "intent" }), json!({ "scope": "server", "intent_id": intent })] {
+    for body in [
+        json!({}),
+        json!({ "scope": "intent" }),
+        json!({ "scope": "server", "intent_id": intent }),
+        json!({ "scope": "house" }),
+    ] {
         admin.post("/admin/checkpoints", body).await.refused(422, "invalid_request");
     }
     let nobodys = json!({ "intent_id": "intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F" });

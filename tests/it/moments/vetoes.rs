@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 
 use super::{ask, at, dialogue, free_text, option, question, resolve, told, with};
 use crate::harness::{Client, Value, World, json};
+use crate::mcp::{Era, Mcp};
 
 /// Returns the same question with another stem and other options.
 pub fn other(stem: &str) -> Value {
@@ -104,6 +105,45 @@ async fn nearly_the_same_is_remarked_and_counted() {
     assert!(lints.contains(&&json!("near_duplicate_after_veto")), "{lints:?}");
     let rates = agent.get("/moments/rates").await.ok();
     assert_eq!((&rates[0]["near_duplicates"], &rates[0]["asked"]), (&json!(1), &json!(2)));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn look_alike_letters_do_not_bring_a_refused_question_back() {
+    let world = World::start().await;
+    let (agent, ada) = (world.agent("agent.a").await, world.human("human.ada").await);
+    let veto = refused(&agent, &ada).await;
+    agent.post(&format!("{}/words", at(&veto)), json!({ "text": "The board." })).await.is(200);
+    let disguises = [
+        ("Whеn ѕhоuld rеlеаѕе 1.4 ѕhір?", "Ѕhір nоw"),
+        ("WΗΕΝ ЅНОULD RΕLΕАЅЕ 1.4 ЅНІР", "SHІР ΝОW"),
+        ("Ｗｈｅｎ ѕhould release 1.4 ship？", "Ｓｈｉｐ nоw"),
+        ("When sho\u{200b}uld re\u{2060}lease 1.4 ship?", "Ship\u{200d} now"),
+        ("When should release 1.4 s\u{336}h\u{336}i\u{336}p\u{336}?", "Ship n\u{332}ow"),
+    ];
+    let disguised = |stem: &str, label: &str| {
+        let mut asked = question("human.ada");
+        asked["binding_moment"]["question"]["stem"] = json!(stem);
+        asked["binding_moment"]["question"]["options"][0]["label"] = json!(label);
+        asked
+    };
+    for (stem, label) in disguises {
+        for asked in [disguised(stem, label), instead(&veto, disguised(stem, label))] {
+            agent.post("/moments", asked).await.refused(409, "same_question");
+        }
+    }
+    // The tool of MCP refuses it too.
+    let said = disguised(disguises[0].0, disguises[0].1);
+    let mut arguments = said["binding_moment"].clone();
+    arguments["principal"] = json!("human.ada");
+    Mcp::new(&agent, Era::Handshake).refused("ask_principal", arguments, "same_question").await;
+    // A question that waits is not asked a second time in disguise.
+    let other_agent = world.agent("agent.b").await;
+    other_agent.post("/moments", question("human.ada")).await.is(201);
+    other_agent.post("/moments", said).await.refused(409, "same_question");
+    // Another question in the same letters is another question.
+    let next = instead(&veto, other("Should thе rеgistry hаvе the tag?"));
+    agent.post("/moments", next).await.is(201);
     world.end().await;
 }
 

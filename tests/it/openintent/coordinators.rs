@@ -318,9 +318,31 @@ async fn strangers_find_nothing() {
     let made = appoint(&ada, &intent, "agent.bob", json!({})).await;
     let acl = json!({ "default_policy": "closed", "entries": [] });
     ada.put(&format!("/intents/{intent}/acl"), acl).await.ok();
-    eve.get(&at(&made)).await.refused(403, "access_closed");
-    beat(&eve, &made).await.refused(403, "access_closed");
+    // A coordinator of a closed intent is one that does not exist, as for a task or a channel of it (OI-7.3).
+    let none = "/coordinators/coord_01J9ZK4T6Q8R2V5X7Y9B1C3D5F";
+    let unknown = eve.get(none).await.refused(404, "not_found");
+    for path in [at(&made), format!("/decisions?coordinator_id={}", made["id"].as_str().unwrap())] {
+        let hidden = eve.get(&path).await.refused(404, "not_found");
+        assert_eq!(hidden["message"], unknown["message"], "{path}");
+    }
+    for path in [at(&made), none.to_owned()] {
+        eve.seen(&json!(1)).patch(&path, json!({ "status": "paused" })).await.refused(404, "not_found");
+        eve.send("POST", &format!("{path}/heartbeat"), None).await.refused(404, "not_found");
+    }
+    // The intent itself is closed, so that access can be asked for; with it, its coordinators are seen.
+    let of_intent =
+        [format!("/intents/{intent}/coordinators"), format!("/intents/{intent}/coordinator-decisions")];
+    for path in of_intent {
+        eve.get(&path).await.refused(403, "access_closed");
+    }
+    eve.get(&format!("/decisions?intent_id={intent}")).await.refused(403, "access_closed");
     eve.post("/decisions", decision(&made, "plan_created")).await.refused(403, "access_closed");
-    eve.get("/coordinators/coord_01J9ZK4T6Q8R2V5X7Y9B1C3D5F").await.refused(404, "not_found");
+    eve.post("/coordinators", of(&intent, "agent.eve", json!({}))).await.refused(403, "access_closed");
+    let entry = json!({ "principal_id": "agent.eve", "permission": "read" });
+    ada.post(&format!("/intents/{intent}/acl/entries"), entry).await.is(200);
+    assert_eq!(eve.get(&at(&made)).await.is(200)["id"], made["id"]);
+    beat(&eve, &made).await.refused(403, "forbidden");
+    // An appointed agent without access finds its appointment no more.
+    beat(&world.agent("agent.bob").await, &made).await.refused(404, "not_found");
     world.end().await;
 }

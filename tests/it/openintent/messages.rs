@@ -1,9 +1,10 @@
 //! Messages (RFC-0021 §2 to §4): types, addressing, visibility, statuses. `messages/reading.rs` covers
-//! cursors and eviction, `messages/batches.rs` batches.
+//! cursors and eviction, `messages/batches.rs` batches, `messages/strict.rs` strict mode.
 
 pub(crate) mod asks;
 pub(crate) mod batches;
 mod reading;
+mod strict;
 
 use crate::harness::{Setup, Value, World, ids, json, send, talk};
 
@@ -83,7 +84,7 @@ async fn strict_mode_wants_every_type_by_the_letter() {
     ada.post(&messages, m("message")).await.refused(422, "invalid_request");
     let notify = send(&ada, &channel, m("notify")).await["id"].as_str().unwrap().to_owned();
     let bob = world.agent("agent.bob").await;
-    bob.post(&format!("{messages}/{notify}/reply"), json!({ "sender": "agent.bob" }))
+    bob.post(&format!("{messages}/{notify}/reply"), json!({ "sender": "agent.bob", "payload": {} }))
         .await
         .refused(422, "not_a_request");
     // A key for any agent reads as the agent it acts as.

@@ -117,6 +117,14 @@ async fn the_person_responds_at_the_intent_and_closes_the_moment() {
     respond(&as_ada, &intent, &asked, json!("approve")).await.refused(403, "not_the_principal");
     let refused = respond(&ada, &intent, &asked, json!("banana")).await.refused(422, "invalid_request");
     assert!(refused["message"].as_str().unwrap().contains("`approve`"), "{refused}");
+    // The body has the values to choose from (RFC-0025 §8), and `detail` the choices as the reference server has them.
+    assert_eq!(refused["valid_choices"], json!(["approve", "deny", "ask"]));
+    assert_eq!(refused["errors"][0]["type"], "invalid_choice");
+    let detail = &refused["detail"];
+    assert_eq!((&detail["error"], &detail["message"]), (&json!("invalid_choice"), &refused["message"]));
+    let first = json!({ "value": "approve", "label": "Approve", "description": "All of it." });
+    assert_eq!(detail["valid_choices"][0], first);
+    assert_eq!(detail["valid_choices"][1], json!({ "value": "deny", "label": "Deny" }));
     let none = json!({ "suspension_id": "another", "value": "approve" });
     let path = format!("/intents/{intent}/suspend/respond");
     ada.post(&path, none).await.refused(409, "invalid_transition");
@@ -162,7 +170,11 @@ async fn words_forms_and_many_choices_are_written() {
         let moment = waiting(&ada).await;
         let path = format!("{}/resolution", at(&moment));
         if let Some(bad) = bad {
-            ada.post(&path, answer(&moment, free_text(bad))).await.refused(422, "invalid_request");
+            let refused =
+                ada.post(&path, answer(&moment, free_text(bad))).await.refused(422, "invalid_request");
+            let values = json!(["v0", "v1", "v2", "v3", "v4", "v5"]);
+            let expected = if bad == "way 9" { values } else { Value::Null };
+            assert_eq!(refused["valid_choices"], expected, "only where there are choices");
             assert_eq!(now(&agent, &intent).await.0, "suspended_awaiting_input");
         }
         ada.post(&path, answer(&moment, free_text(written))).await.is(200);

@@ -281,7 +281,8 @@ struct RespondedBody {
 #[utoipa::path(operation_id = "respond_to_suspension", tag = "suspensions", request_body = RespondBody, params(IdempotencyKey),
     responses((status = 200, description = "The answer", body = RespondedBody),
               (status = 403, description = "`not_the_principal`", body = ProblemBody),
-              (status = 409, description = "`invalid_transition`: the intent is not suspended with this question", body = ProblemBody)))]
+              (status = 409, description = "`invalid_transition`: the intent is not suspended with this question", body = ProblemBody),
+              (status = 422, description = "`invalid_request`; for a value that is no choice, `valid_choices` has those that are", body = ProblemBody)))]
 #[post("/intents/{intent_id}/suspend/respond")]
 async fn respond(
     request: HttpRequest,

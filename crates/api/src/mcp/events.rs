@@ -260,7 +260,7 @@ impl Watch {
                 biased;
                 () = call.api.draining.cancelled() => true,
                 heard = next(&mut self.stream, ctx) => {
-                    self.hand_out(heard?, limit, &mut found);
+                    self.hand_out(heard?, limit, ctx.settings.strict, &mut found);
                     false
                 }
                 () = self.listener.rung(), if found.is_empty() => false,
@@ -346,9 +346,9 @@ impl Watch {
     }
 
     /// Takes over frames up to the limit; the rest lies after the cursor and is read again.
-    fn hand_out(&mut self, frames: Vec<Arc<Frame>>, limit: usize, found: &mut Vec<Value>) {
+    fn hand_out(&mut self, frames: Vec<Arc<Frame>>, limit: usize, strict: bool, found: &mut Vec<Value>) {
         for frame in frames {
-            let Some(event) = self.event(&frame) else { continue };
+            let Some(event) = self.event(&frame, strict) else { continue };
             if found.len() >= limit {
                 // The stream restarts after the last frame taken over.
                 self.stream = None;
@@ -360,10 +360,10 @@ impl Watch {
     }
 
     /// Returns a frame as an event, if its kind is requested.
-    fn event(&self, frame: &Frame) -> Option<Value> {
+    fn event(&self, frame: &Frame, strict: bool) -> Option<Value> {
         match &frame.record {
             Record::Message { message, .. } if self.kinds.contains(&Kind::Messages) => {
-                let body = object(&MessageBody::new(message, Dialect::Standard)).ok()?;
+                let body = object(&MessageBody::new(message, strict, Dialect::Standard)).ok()?;
                 Some(json!({ "kind": "message", "channel_id": message.channel_id, "message": body }))
             }
             Record::Event { event, .. } if self.kinds.contains(&Kind::Assignments) => {

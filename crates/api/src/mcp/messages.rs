@@ -195,6 +195,11 @@ pub(super) fn message() -> Value {
     ])
 }
 
+/// Returns a message as this server answers it.
+fn shown<'a>(call: &Call, message: &'a Message) -> MessageBody<'a> {
+    MessageBody::new(message, call.ctx().settings.strict, Dialect::Standard)
+}
+
 fn payload(given: Box<RawValue>) -> Result<Payload, Problem> {
     Ok(Payload::new("payload", given, PAYLOAD_BYTES)?)
 }
@@ -258,7 +263,7 @@ async fn send_message(call: Call) -> ToolResult {
     };
     let message = deliver(&call, channel_id, draft, once).await?;
     let summary = format!("Sent {} on {}.", message.id, message.channel_id);
-    Answer::new(summary, &MessageBody::new(&message, Dialect::Standard))
+    Answer::new(summary, &shown(&call, &message))
 }
 
 #[derive(Deserialize)]
@@ -299,7 +304,7 @@ async fn ask_agent(call: Call) -> ToolResult {
             format!("No answer yet to {}. It stays open; go on, or call wait_for_events.", request.id),
         ),
     };
-    let response = response.as_ref().map(|response| MessageBody::new(response, Dialect::Standard));
+    let response = response.as_ref().map(|response| shown(&call, response));
     Answer::new(summary, &json!({ "state": state, "request_id": request.id, "response": response }))
 }
 
@@ -352,7 +357,7 @@ async fn reply_message(call: Call) -> ToolResult {
     };
     let message = deliver(&call, channel_id, draft, once).await?;
     let summary = format!("Answered {original} with {}.", message.id);
-    Answer::new(summary, &MessageBody::new(&message, Dialect::Standard))
+    Answer::new(summary, &shown(&call, &message))
 }
 
 #[derive(Deserialize)]
@@ -394,8 +399,7 @@ async fn read_messages(call: Call) -> ToolResult {
     Place::begins(&mut place, || first.map(|message| cursors::after(message.number.saturating_sub(1))));
     let cursor = Place::keep(place, &call, &page.next).await?;
     let marked = if said.ack { mark(&call, &page.messages).await? } else { 0 };
-    let bodies: Vec<MessageBody<'_>> =
-        page.messages.iter().map(|message| MessageBody::new(message, Dialect::Standard)).collect();
+    let bodies: Vec<MessageBody<'_>> = page.messages.iter().map(|message| shown(&call, message)).collect();
     let summary = match &cursor {
         Some(cursor) => format!("{} message(s). Continue with cursor={cursor}.", bodies.len()),
         None => format!("{} message(s). Continue with after={}.", bodies.len(), page.next),

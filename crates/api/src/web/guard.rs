@@ -65,7 +65,7 @@ impl fmt::Display for PageError {
 
 impl From<Refusal> for PageError {
     fn from(refusal: Refusal) -> Self {
-        let retry_after = refusal.retry_after_seconds;
+        let retry_after = refusal.retry_after_seconds.map(u64::from);
         Self::Refused {
             status: entente_http::error::status(refusal.code),
             message: refusal.message,

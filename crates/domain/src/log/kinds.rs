@@ -16,7 +16,7 @@ macro_rules! kinds {
 
             /// Returns the `event_type` on the wire.
             #[must_use]
-            pub fn wire(self) -> &'static str {
+            pub const fn wire(self) -> &'static str {
                 match self { $(Self::$name => $wire,)+ }
             }
         }
@@ -336,4 +336,21 @@ kinds! {
     FederationFailed = "federation.failed";
     /// A message could not be delivered to a peer (system log).
     FederationUndelivered = "federation.undelivered";
+}
+
+/// The event types of an audited message: of RFC-0021 §6, and the one that the SDK can read (OI-10.7.1).
+pub const MESSAGE_EVENTS: [&str; 2] = ["channel_message", Kind::ChannelMessage.wire()];
+
+/// Returns an event type and its other name: filters understand both names of an audited message, whichever of them
+/// the log has.
+pub fn names(event_type: &str) -> impl Iterator<Item = &str> {
+    let [rfc, sdk] = MESSAGE_EVENTS;
+    let other = if event_type == rfc {
+        Some(sdk)
+    } else if event_type == sdk {
+        Some(rfc)
+    } else {
+        None
+    };
+    std::iter::once(event_type).chain(other)
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::brief::{Brief, Choice};
+use super::look_alikes::{READINGS, agree, readings};
 use super::phrases::{CONSIDERATIONS, HATCH_BEGINNINGS, HATCHES, HEDGES, LEADING, has_phrase, sentences};
 use super::words::{content, is_english, key, shared, stem, words};
 
@@ -277,7 +278,11 @@ fn stem_of(lints: &mut Vec<Lint>, brief: &Brief) {
 }
 
 fn options(lints: &mut Vec<Lint>, options: &[Choice]) {
-    let keys: Vec<String> = options.iter().map(|option| key(&option.label)).collect();
+    let keys: Vec<[String; READINGS]> =
+        options.iter().map(|option| readings(&option.label).map(|label| key(&label))).collect();
+    let looks_same = |one: &[String; READINGS], other: &[String; READINGS]| {
+        agree(one, other, one[0].is_ascii() && other[0].is_ascii(), |one, other| one == other)
+    };
     for (index, option) in options.iter().enumerate() {
         let at = |member: &str| format!("/question/options/{index}/{member}");
         let label = words(&option.label);
@@ -286,7 +291,7 @@ fn options(lints: &mut Vec<Lint>, options: &[Choice]) {
         if HATCHES.iter().any(|phrase| is(phrase)) || HATCH_BEGINNINGS.iter().any(|phrase| begins(phrase)) {
             lints.push(found("options.duplicates_hatch", at("label")));
         }
-        if keys[..index].contains(&keys[index]) {
+        if keys[..index].iter().any(|before| looks_same(before, &keys[index])) {
             lints.push(found("options.duplicate_labels", at("label")));
         }
         let mark = |text: &str| {

@@ -12,6 +12,7 @@ use super::{Resolution, ResolutionKind, Settled};
 use crate::clock::{Timestamp, rfc3339};
 use crate::openintent::suspensions::reading::check_answer;
 use crate::openintent::suspensions::{Asked, FallbackPolicy, ResponseType, SuspensionChoice};
+use crate::refusal::valid_choice::{INVALID_CHOICE, ValidChoice, ValidChoices};
 use crate::refusal::{Code, Refusal};
 
 /// Maximum number of options of a binding moment (binding moment §5.6).
@@ -230,7 +231,16 @@ impl Asked {
     fn no_choice(&self, member: &str) -> Refusal {
         let values: Vec<String> = self.choices.iter().map(|one| format!("`{}`", one.value)).collect();
         let message = format!("`{member}` is none of the choices. Choose one of {}.", values.join(", "));
-        Refusal::field(Code::InvalidRequest, member, "invalid_choice", message)
+        let choice = |one: &SuspensionChoice| ValidChoice {
+            value: one.value.clone(),
+            label: one.label.clone(),
+            description: one.description.clone(),
+        };
+        let valid_choices = ValidChoices(self.choices.iter().map(choice).collect());
+        Refusal {
+            valid_choices: Some(Box::new(valid_choices)),
+            ..Refusal::field(Code::InvalidRequest, member, INVALID_CHOICE, message)
+        }
     }
 
     /// Returns the choice with this value.

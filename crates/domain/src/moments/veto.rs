@@ -6,6 +6,7 @@
 
 use super::brief::Brief;
 use super::lints::{Lint, found};
+use super::look_alikes::{READINGS, agree, readings};
 use super::words::{is_blank, jaccard_at_least, key, set, words};
 use super::{Moment, MomentState};
 use crate::clock::Timestamp;
@@ -44,8 +45,8 @@ pub struct Vetoed<'a> {
 /// are the same.
 ///
 /// # Errors
-/// [`Code::SameQuestion`]: the same digest, or the same stem and options apart from case, punctuation and letter
-/// forms. [`Code::DeliberationRequired`]: a refused question is in deliberation, and this one does not supersede it
+/// [`Code::SameQuestion`]: the same digest, or the same stem and options apart from case, punctuation, letter forms and
+/// look-alike characters (UTS #39). [`Code::DeliberationRequired`]: a refused question is in deliberation, and this one does not supersede it
 /// with an answer to the objection after a contribution by the agent.
 pub fn judge(
     asked: &Brief,
@@ -76,8 +77,12 @@ pub fn judge(
         require_answer(named, objection_response, first)?;
     }
     let near = |found: &dyn Fn(&Sameness) -> bool| refused.iter().flatten().any(found);
-    let stem = near(&|other| jaccard_at_least(STEM_PERCENT, &question.words, &other.words));
-    let labels = near(&|other| jaccard_at_least(LABELS_PERCENT, &question.labels, &other.labels));
+    let stem = near(&|other| {
+        question.agrees(other, |one, other| jaccard_at_least(STEM_PERCENT, &one.words, &other.words))
+    });
+    let labels = near(&|other| {
+        question.agrees(other, |one, other| jaccard_at_least(LABELS_PERCENT, &one.labels, &other.labels))
+    });
     let places = [(stem, "/question/stem"), (labels, "/question/options")];
     let near = places.into_iter().filter(|(is, _)| *is);
     Ok(near.map(|(_, at)| found("near_duplicate_after_veto", at)).collect())
@@ -167,8 +172,15 @@ pub fn after_end<'a>(
     each.collect()
 }
 
-/// Features that make two questions the same, or near duplicates.
+/// Features that make two questions the same, or near duplicates, in each way to read them.
 struct Sameness {
+    readings: [Reading; READINGS],
+    /// Whether the question is ASCII except for punctuation, so that no character of it imitates another.
+    is_plain: bool,
+}
+
+/// Features of a question in one way to read it.
+struct Reading {
     stem: String,
     words: Vec<String>,
     labels: Vec<String>,
@@ -176,14 +188,25 @@ struct Sameness {
 
 impl Sameness {
     fn of(brief: &Brief) -> Self {
-        Self {
-            stem: key(&brief.question.stem),
-            words: set(words(&brief.question.stem)),
-            labels: set(brief.question.options.iter().map(|option| key(&option.label)).collect()),
-        }
+        let stems = readings(&brief.question.stem);
+        let labels: Vec<[String; READINGS]> =
+            brief.question.options.iter().map(|option| readings(&option.label)).collect();
+        let readings: [Reading; READINGS] = std::array::from_fn(|nth| Reading {
+            stem: key(&stems[nth]),
+            words: set(words(&stems[nth])),
+            labels: set(labels.iter().map(|label| key(&label[nth])).collect()),
+        });
+        let [plain, ..] = &readings;
+        let is_plain = plain.stem.is_ascii() && plain.labels.iter().all(|label| label.is_ascii());
+        Self { readings, is_plain }
+    }
+
+    /// Returns whether both questions agree in a feature, in any way to read them.
+    fn agrees(&self, other: &Self, same: impl Fn(&Reading, &Reading) -> bool) -> bool {
+        agree(&self.readings, &other.readings, self.is_plain && other.is_plain, same)
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.stem == other.stem && self.labels == other.labels
+        self.agrees(other, |one, other| one.stem == other.stem && one.labels == other.labels)
     }
 }

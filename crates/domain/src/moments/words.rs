@@ -17,7 +17,7 @@ fn is_unseen(one: char) -> bool {
 }
 
 /// Returns whether a character is invisible: with it, a word differs for a program but not for a reader.
-fn is_ignored(one: char) -> bool {
+pub(super) fn is_ignored(one: char) -> bool {
     let selects = matches!(one, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
     selects || EMPTY.contains(&one) || (!one.is_ascii() && get_general_category(one) == Category::Format)
 }

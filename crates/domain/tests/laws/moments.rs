@@ -5,6 +5,7 @@ mod asking;
 mod carried;
 mod course;
 mod lints;
+mod look_alikes;
 mod machine;
 mod rates;
 mod reading;

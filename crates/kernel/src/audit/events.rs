@@ -8,6 +8,7 @@ use entente_domain::identity::keys::Scope;
 use entente_domain::ids::IntentId;
 use entente_domain::log::chains::Break;
 use entente_domain::log::events::{Draft, Event, check_posted, check_trace_id};
+use entente_domain::log::kinds::names;
 use entente_domain::log::proofs::judge_event;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -24,7 +25,7 @@ use crate::{AppError, Caller, Ctx, IntentTx, Outcome};
 /// Filters for listing an intent's events.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
-    /// Only events of this type.
+    /// Only events of this type; an audited message has two names (OI-10.7.1).
     pub event_type: Option<String>,
     /// Only events later than this.
     pub since: Option<Timestamp>,
@@ -183,6 +184,7 @@ pub(crate) async fn page(
     filter: &EventFilter,
 ) -> Outcome<Page<Event>> {
     filter.trace_id.as_deref().map_or(Ok(()), check_trace_id)?;
+    let types: Vec<&str> = filter.event_type.iter().flat_map(|name| names(name)).collect();
     let mut measure = Measure::of(caller);
     loop {
         let rows = select!(
@@ -191,12 +193,12 @@ pub(crate) async fn page(
                - octet_length(p.payload) - coalesce(octet_length(p.proof), 0) AS before
          FROM (SELECT * FROM events
          WHERE intent_id = $1
-           AND ($2::text IS NULL OR event_type = $2)
+           AND (cardinality($2::text[]) = 0 OR event_type = ANY($2))
            AND ($3::timestamptz IS NULL OR created_at > $3)
            AND ($4::text IS NULL OR lower(trace_id) = lower($4))
          ORDER BY seq DESC LIMIT $5 OFFSET $6) p) e WHERE e.before < $7 ORDER BY e.seq DESC",
         intent_id.uuid(),
-        filter.event_type,
+        &types as &[&str],
         filter.since,
         filter.trace_id,
         i64::from(filter.limit),

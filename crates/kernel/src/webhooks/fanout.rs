@@ -87,7 +87,7 @@ async fn matched(
     audience.load_memberships(ctx, conn, records.iter().map(|(_, record)| record)).await?;
     let mut queue = Queue::default();
     for (place, record) in records {
-        let post = (ctx.webhooks.encode)(&record);
+        let post = (ctx.webhooks.encode)(&record, ctx.settings.strict);
         let mut wanted = Vec::new();
         // A record that a listener does not receive may still change its view.
         let mut moved = false;

@@ -85,7 +85,7 @@ pub async fn step(ctx: &Ctx) -> Outcome<bool> {
     let (stretch, over) = reader::past(ctx, place, replay.until_xid).await?;
     let mut queue = Queue::default();
     for (at, record) in &stretch.records {
-        let Some(post) = (ctx.webhooks.encode)(record) else { continue };
+        let Some(post) = (ctx.webhooks.encode)(record, ctx.settings.strict) else { continue };
         let endpoint = &stored.endpoint;
         let asked =
             endpoint.intent_id.is_none_or(|only| only == record.intent_id()) && endpoint.wants(&post.kind);

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, post, web};
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::ChannelId;
-use entente_domain::limits::{METADATA_BYTES, PAYLOAD_BYTES, WAIT_SECONDS};
+use entente_domain::limits::{METADATA_BYTES, WAIT_SECONDS};
 use entente_domain::openintent::messages::{Draft, MessageType};
 use entente_domain::payload::Payload;
 use entente_domain::refusal::{Code, Refusal};
@@ -24,6 +24,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::ApiState;
+use crate::messages::{payload, shown};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(ask);
@@ -54,7 +55,7 @@ struct AskBody {
     sender: Option<String>,
     /// The recipient: an agent, `role:…` or `*`.
     to: Option<String>,
-    /// The question: an object of up to 256 KiB.
+    /// The question: an object of up to 256 KiB; defaults to `{}`, required in strict mode.
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
     /// Hints for routing and tracing.
@@ -123,10 +124,7 @@ async fn ask(
         to: said.to.filter(|to| !to.is_empty()),
         message_type: MessageType::Request,
         correlation_id: None,
-        payload: match said.payload {
-            None => Payload::empty(),
-            Some(raw) => Payload::new("payload", raw, PAYLOAD_BYTES)?,
-        },
+        payload: payload(said.payload, api.ctx.settings.strict)?,
         metadata: metadata.map(|raw| Payload::new("metadata", raw, METADATA_BYTES)).transpose()?,
         expires_at: None,
     };
@@ -144,7 +142,7 @@ async fn ask(
     };
     let (ctx, over) = (&api.ctx, presence.over());
     let answer = asks::ask(ctx, &api.message_writer, &asker.caller, command, want, seconds, over).await?;
-    let responses = || answer.responses.iter().map(|message| MessageBody::new(message, asker.dialect));
+    let responses = || answer.responses.iter().map(|message| shown(message, &api, &asker));
     ok(&AskReply {
         outcome: match answer.end {
             AskEnd::Complete => "complete",
@@ -152,7 +150,7 @@ async fn ask(
             AskEnd::Expired => "expired",
             AskEnd::Interrupted => "interrupted",
         },
-        request: MessageBody::new(&answer.request, asker.dialect),
+        request: shown(&answer.request, &api, &asker),
         response: responses().next(),
         responses: responses().collect(),
     })

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::ApiState;
-use crate::messages::SendBody;
+use crate::messages::{SendBody, shown};
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(send_batch);
@@ -133,7 +133,7 @@ async fn send_batch(
     let refused = outcomes.iter().filter(|outcome| outcome.is_err()).count();
     let results = outcomes.iter().enumerate().map(|(index, outcome)| BatchItem {
         index,
-        message: outcome.as_ref().ok().map(|message| MessageBody::new(message, asker.dialect)),
+        message: outcome.as_ref().ok().map(|message| shown(message, &api, &asker)),
         error: outcome.as_ref().err().map(Problem::body),
     });
     let reply = BatchReply { sent: outcomes.len() - refused, refused, results: results.collect() };

@@ -19,6 +19,7 @@ use sqlx::PgConnection;
 
 use super::{event_draft, lay_down, require_own, rows, settle};
 use crate::Ctx;
+use crate::tasks::visit;
 
 /// Input for recording a decision.
 #[derive(Debug, Clone)]
@@ -198,7 +199,7 @@ pub async fn decisions(
 /// Returns up to `limit` decisions under an appointment before a given one, newest first.
 ///
 /// # Errors
-/// The appointment does not exist, or its intent is not readable.
+/// The appointment does not exist; also if its intent is not readable (OI-7.3).
 pub async fn decisions_of(
     ctx: &Ctx,
     caller: &Caller,
@@ -209,7 +210,7 @@ pub async fn decisions_of(
     caller.require(Scope::IntentsRead)?;
     let mut conn = ctx.pool.acquire().await?;
     let found = rows::load(&mut conn, id).await?.ok_or_else(|| not_found("coordinator"))?;
-    membership::require(&mut conn, &caller.agent, found.intent_id, Level::Read, ctx.now()).await?;
+    visit(&mut conn, ctx, caller, found.intent_id, "coordinator").await?;
     let rows = select!("coordinator_decisions::of_coordinator", "coordinator_id", id, before, limit)
         .fetch_all(&mut *conn)
         .await?;

@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use entente_domain::access::Level;
 use entente_domain::ids::{FiringId, IntentId, TriggerId};
 use entente_domain::log::events::{Event, Kind};
+use entente_domain::log::kinds::names;
 use entente_domain::openintent::triggers::{Cause, SkipReason, filter};
 use entente_kernel::access::membership;
 use entente_kernel::feed::reader;
@@ -99,7 +100,7 @@ async fn heard(ctx: &Ctx, conn: &mut PgConnection, events: &[(GlobalPosition, Ev
             || event.event_type == Kind::TriggerFired.wire()
             || !event.event_type.starts_with("trigger.")
     };
-    let types: HashSet<&str> = events.iter().map(|(_, event)| event.event_type.as_str()).collect();
+    let types: HashSet<&str> = events.iter().flat_map(|(_, event)| names(&event.event_type)).collect();
     let types: Vec<&str> = types.into_iter().collect();
     let events = events.iter().filter(|(_, event)| audible(event));
     let events: Vec<Heard<'_>> = events

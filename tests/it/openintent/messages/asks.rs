@@ -365,7 +365,7 @@ async fn bad_questions_are_refused() {
     let ada = strict.agent("agent.ada").await;
     let (_, channel) = talk(&ada, json!({})).await;
     // In strict mode a request must have a recipient (§2.3).
-    let nobody = json!({ "timeout": 1 });
+    let nobody = json!({ "payload": {}, "timeout": 1 });
     ada.post(&format!("/channels/{channel}/ask"), nobody).await.refused(422, "unprocessable");
     strict.end().await;
 }

@@ -55,6 +55,11 @@ async fn where_nobody_can_be_asked_only_people_answer() {
     let mut own = said(&asked, json!("yes"));
     own["responded_by"] = json!("human.ada");
     own["metadata"] = json!({ "channel": "slack" });
+    // Nobody may learn the choices who may not answer; the person does, also those of a plain confirmation.
+    let hidden = respond(&agent, &intent, &asked, json!("maybe")).await.refused(403, "not_the_principal");
+    assert_eq!(hidden.get("valid_choices"), None);
+    let wrong = respond(&ada, &intent, &asked, json!("maybe")).await.refused(422, "invalid_request");
+    assert_eq!(wrong["valid_choices"], json!(["yes", "no"]));
     let done = ada.post(&path, own).await.is(200);
     assert_eq!((&done["responded_by"], &done["choice_label"]), (&json!("human.ada"), &json!("Yes")));
     let (status, record) = now(&agent, &intent).await;

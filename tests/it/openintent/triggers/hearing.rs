@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{did, intents, now, path, told, trigger};
-use crate::harness::{Client, Setup, Value, World, json};
+use crate::harness::{Client, Setup, Value, World, json, send, talk};
 
 /// Processes all logged events and fires the triggers. Open transactions of other tests in the same cluster hold
 /// the horizon back, so this may take a moment.
@@ -78,6 +78,30 @@ async fn it_fires_for_each_event_once() {
     assert_eq!(intents(&ada).await.iter().filter(|one| one["title"] == "Look at 5").count(), 1);
     assert_eq!(now(&ada, &made).await["fire_count"], 3);
     end(world).await;
+}
+
+#[tokio::test]
+async fn an_audited_message_is_heard_by_both_names_in_both_modes() {
+    for settings in [Vec::new(), vec![("ENTENTE_STRICT_RFC0021", "true")]] {
+        let world = World::with(Setup { settings, live: false }).await;
+        let ada = world.agent("agent.ada").await;
+        let (_, channel) = talk(&ada, json!({ "options": { "audit": true } })).await;
+        let mut triggers = Vec::new();
+        for (n, name) in ["channel_message", "channel.message"].into_iter().enumerate() {
+            for filter in [json!({}), json!({ "event_type": name }), json!({ "type": [name, "note"] })] {
+                let other = ["channel.message", "channel_message"][n];
+                triggers.push(trigger(&ada, "event", on(other, json!({ "filter": filter }))).await);
+            }
+        }
+        let deaf = trigger(&ada, "event", on("channel.closed", json!({}))).await;
+        send(&ada, &channel, json!({ "sender": "agent.ada", "payload": {} })).await;
+        hear(&world).await;
+        for one in &triggers {
+            assert_eq!(now(&ada, one).await["fire_count"], 1, "{one}");
+        }
+        assert_eq!(now(&ada, &deaf).await["fire_count"], 0);
+        end(world).await;
+    }
 }
 
 #[tokio::test]

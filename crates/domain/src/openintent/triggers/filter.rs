@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::rfc3339;
 use crate::globs::Glob;
 use crate::log::events::{Event, Kind};
+use crate::log::kinds::names;
 use crate::refusal::{Code, Refusal};
 
 /// Maximum number of members in a filter, including nested ones: each is compared with each event of the type.
@@ -107,7 +108,7 @@ pub fn hears(name: &str, filter: Option<&Map<String, Value>>, event: &Map<String
     let kind = event.get("event_type").and_then(Value::as_str).unwrap_or_default();
     let known = NAMES.iter().find(|(known, _, _)| *known == name);
     let (wanted, more) = known.map_or((name, None), |(_, wanted, more)| (*wanted, *more));
-    if !likes(wanted, kind) {
+    if !names(kind).any(|kind| likes(wanted, kind)) {
         return false;
     }
     // The RFC's names stand for events of the server: events that a client posted under that type do not match.
@@ -116,7 +117,18 @@ pub fn hears(name: &str, filter: Option<&Map<String, Value>>, event: &Map<String
     {
         return false;
     }
-    filter.is_none_or(|filter| filter.iter().all(|(path, wanted)| fits(wanted, at(event, path))))
+    filter.is_none_or(|filter| filter.iter().all(|(path, wanted)| holds(path, wanted, event)))
+}
+
+/// Returns whether the member at a path has a wanted value; an event type has it under either of its names.
+fn holds(path: &str, wanted: &Value, event: &Map<String, Value>) -> bool {
+    let found = at(event, path);
+    match found {
+        Some(Value::String(kind)) if matches!(path, "event_type" | "type") => {
+            names(kind).any(|name| fits(wanted, Some(&json!(name))))
+        }
+        found => fits(wanted, found),
+    }
 }
 
 /// Returns the value at a dotted path; a member named exactly like the path takes precedence.

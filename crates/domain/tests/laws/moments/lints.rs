@@ -260,7 +260,8 @@ fn hatches_and_names_are_no_options() {
     {
         passes(&options(&["Ship today", label]), "options.duplicates_hatch");
     }
-    for label in ["SHIP TODAY", "Ship today.", "Ｓｈｉｐ today", "ship\u{200b} today"] {
+    for label in ["SHIP TODAY", "Ship today.", "Ｓｈｉｐ today", "ship\u{200b} today", "Ѕhір tоdаy"]
+    {
         trips(&options(&["Ship today", label]), "options.duplicate_labels", "/question/options/1/label");
     }
     for label in ["Ship tonight", "Ship today, tag tomorrow", "👍"] {

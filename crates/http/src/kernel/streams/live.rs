@@ -146,7 +146,9 @@ impl Live {
             let mut text = BytesMut::new();
             let wire = self.wire;
             for frame in &frames {
-                text.extend_from_slice(&frame.encoded(wire, |frame| encode(frame, wire)));
+                text.extend_from_slice(
+                    &frame.encoded(wire, |frame| encode(frame, wire, ctx.settings.strict)),
+                );
             }
             if !text.is_empty() {
                 let now = Instant::now();

@@ -46,7 +46,7 @@ pub(super) async fn require(
         let uses = used.map_or(0, |row| row.uses);
         if uses >= i64::from(*most) {
             let free = used.map_or(now, |row| row.oldest) + TimeDelta::minutes(COUNTED_MINUTES);
-            let seconds = u64::try_from((free - now).num_seconds() + 1).unwrap_or(1);
+            let seconds = u32::try_from((free - now).num_seconds() + 1).unwrap_or(1);
             let message = format!(
                 "The grant allows {most} calls in an hour, and they were made. Wait as long as Retry-After says."
             );
