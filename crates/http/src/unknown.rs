@@ -1,6 +1,6 @@
 //! Unknown names in requests: members of a body, and query parameters. A misspelt one would have no effect and no error.
 //!
-//! `body` finds the unknown members of each JSON body that it parses. In strict mode they are refused; otherwise they,
+//! `body` finds the unknown members of each JSON body that it parses. In strict mode they are refused (OI-2.10); otherwise they,
 //! and unknown query parameters, are named in the header `Entente-Warning` of the response, whatever its status, and the
 //! members also in `warnings` of the JSON object that a 2xx response consists of. `announce`, which the middleware calls,
 //! writes both. A repeated request is parsed again, so its replayed response has the same warning.
@@ -16,6 +16,7 @@ use actix_web::{HttpMessage as _, HttpRequest, web};
 use entente_domain::refusal::spelling::nearest;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_ignored::Path;
 use serde_json::Value;
 
@@ -25,6 +26,18 @@ pub use self::warning::announce;
 const LISTED: usize = 8;
 /// Maximum characters of a segment of a location.
 const SEGMENT_CHARS: usize = 64;
+
+/// A member that only the server sets, and that clients send when they send an object as they read it (OI-3.2.6): accepted,
+/// whatever it is, and without effect.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadOnly;
+
+impl<'de> Deserialize<'de> for ReadOnly {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Not `IgnoredAny`, which is how unknown members are told.
+        Value::deserialize(deserializer).map(|_ignored| Self)
+    }
+}
 
 /// Finds the query parameters of an operation by its method and the pattern of its path, such as
 /// `/api/v1/intents/{intent_id}`; `None` if there is no such operation. A state of the application.
