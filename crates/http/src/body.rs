@@ -17,7 +17,9 @@ use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_runtime::deadlines::reading;
 use serde::de::DeserializeOwned;
 
-pub use self::params::{IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, Limit100, Limit1000};
+pub use self::params::{
+    IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100, Limit1000,
+};
 use super::caller::state_of;
 use super::error::Problem;
 use super::unknown;
