@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use serde_ignored::Path;
 use serde_json::Value;
 
-pub use self::warning::announce;
+pub(crate) use self::warning::announce;
 
 /// Maximum number of names that are listed; the others are counted.
 const LISTED: usize = 8;
@@ -95,7 +95,7 @@ impl Unknown {
     pub fn below(mut self, place: &[&str]) -> Self {
         for name in &mut self.names {
             let at = name.loc.len().min(1);
-            name.loc.splice(at..at, place.iter().map(|part| (*part).to_owned()));
+            drop(name.loc.splice(at..at, place.iter().map(|part| (*part).to_owned())));
         }
         self
     }
