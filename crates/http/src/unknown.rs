@@ -82,6 +82,14 @@ impl Unknown {
         self.names.is_empty()
     }
 
+    fn found(&mut self, path: &Path<'_>) {
+        if self.names.len() < LISTED {
+            self.add(location(path), None);
+        } else {
+            self.more += 1;
+        }
+    }
+
     fn add(&mut self, loc: Vec<String>, near: Option<String>) {
         if self.names.len() < LISTED {
             self.names.push(Name { loc, near });
@@ -139,7 +147,7 @@ impl Unknown {
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Unknown), serde_json::Error> {
     let mut unknown = Unknown::default();
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_ignored::deserialize(&mut json, |path| unknown.add(location(&path), None))?;
+    let value = serde_ignored::deserialize(&mut json, |path| unknown.found(&path))?;
     json.end()?;
     if !unknown.is_empty()
         && let Ok(body) = serde_json::from_slice::<Value>(bytes)
