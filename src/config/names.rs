@@ -8,11 +8,10 @@
 
 use std::collections::BTreeSet;
 
+use entente_domain::refusal::spelling::{SLIP, nearest};
+
 /// Prefix of the settings' names.
 const PREFIX: &str = "ENTENTE_";
-
-/// Distance up to which an unknown name counts as a misspelt setting, so that the server does not start.
-const SLIP: usize = 2;
 
 /// Variables of the clients, and of the commands that `entente worker` runs: such a command may start a
 /// server.
@@ -50,9 +49,10 @@ pub(super) fn judge(given: impl Iterator<Item = String>, known: &BTreeSet<String
         .collect();
     let mut judged = Judged::default();
     for name in strangers {
-        match nearest(&name, known) {
+        let own = known.iter().filter_map(|known| known.strip_prefix(PREFIX));
+        match nearest(name.strip_prefix(PREFIX).unwrap_or(&name), own) {
             Some((distance, near)) => {
-                let told = format!("{name} is not a setting; did you mean {near}?");
+                let told = format!("{name} is not a setting; did you mean {PREFIX}{near}?");
                 if distance <= SLIP { judged.misspelt.push(told) } else { judged.unknown.push(told) }
             }
             None => judged
@@ -79,40 +79,6 @@ fn is_of_kubernetes(name: &str) -> bool {
         || name.split_once("_PORT_").is_some_and(|(_, rest)| port(rest))
 }
 
-/// Returns the most similar setting and its distance; `None` if no setting is similar.
-fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<(usize, &'a str)> {
-    let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
-    let asked = own(name);
-    let most = (asked.len() / 3).max(SLIP);
-    let measured = known
-        .iter()
-        .filter(|known| known.starts_with(PREFIX))
-        .map(|known| (distance(asked.as_bytes(), own(known).as_bytes()), known.as_str()));
-    measured.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= most)
-}
-
-/// Returns the number of letters to insert, delete, replace or swap with a neighbour (optimal string
-/// alignment).
-fn distance(one: &[u8], other: &[u8]) -> usize {
-    let width = other.len() + 1;
-    let mut before_last: Vec<usize> = vec![0; width];
-    let mut last: Vec<usize> = (0..width).collect();
-    for (row, byte) in one.iter().enumerate() {
-        let mut now = vec![row + 1; width];
-        for (column, theirs) in other.iter().enumerate() {
-            let changed = last[column] + usize::from(byte != theirs);
-            let mut least = changed.min(last[column + 1] + 1).min(now[column] + 1);
-            let swapped = row > 0 && column > 0 && one[row - 1] == *theirs && other[column - 1] == *byte;
-            if swapped && byte != theirs {
-                least = least.min(before_last[column - 1] + 1);
-            }
-            now[column + 1] = least;
-        }
-        before_last = std::mem::replace(&mut last, now);
-    }
-    last[width - 1]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,21 +86,6 @@ mod tests {
     fn judged(name: &str) -> Judged {
         let known = ["ENTENTE_WEBHOOK_ALLOW", "ENTENTE_SIGNING_KEY", "ENTENTE_BIND", "DATABASE_URL"];
         judge([name.to_owned()].into_iter(), &known.iter().map(|name| (*name).to_owned()).collect())
-    }
-
-    #[test]
-    fn letters_are_counted() {
-        for (one, other, apart) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("ab", "ba", 1),
-            ("kitten", "sitting", 3),
-            ("ab", "ab", 0),
-            ("abc", "ca", 3),
-        ] {
-            assert_eq!(distance(one.as_bytes(), other.as_bytes()), apart, "{one} {other}");
-            assert_eq!(distance(other.as_bytes(), one.as_bytes()), apart, "{other} {one}");
-        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ from openintent import AsyncOpenIntentClient, OpenIntentClient, OpenIntentError,
 # Recorded calls: (class, method, "answered" or "refused").
 CALLED: set[tuple[type, str, str]] = set()
 
+# What the SDK sent without effect, as the server named it (`Entente-Warning`): members and query parameters.
+WARNED: list[str] = []
+
 # Time limit in seconds for effects that the server causes by itself.
 PATIENCE = 10.0
 
@@ -65,7 +68,20 @@ class Sdk:
 def open_sdk(flavour: str, url: str, key: str, agent: str) -> Sdk:
     """Opens a client of the given flavour, `sync` or `async`."""
     client = {"sync": OpenIntentClient, "async": AsyncOpenIntentClient}[flavour]
-    return Sdk(client(base_url=url, api_key=key, agent_id=agent))
+    client = client(base_url=url, api_key=key, agent_id=agent)
+    # The SDK's own connection pool; listening to it changes no request.
+    client._client.event_hooks = {"response": [note_later if flavour == "async" else note]}
+    return Sdk(client)
+
+
+def note(response) -> None:
+    """Records the names in a request that had no effect."""
+    if warning := response.headers.get("entente-warning"):
+        WARNED.append(f"{response.request.method} {response.request.url.path}: {warning}")
+
+
+async def note_later(response) -> None:
+    note(response)
 
 
 @contextlib.contextmanager

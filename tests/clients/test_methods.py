@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kit import CALLED
+from kit import CALLED, WARNED
 from methods import LATER, NEVER_REFUSED, TESTED
 from openintent import AsyncOpenIntentClient, OpenIntentClient
 
@@ -49,3 +49,10 @@ def test_every_tested_method_was_answered_and_refused(request):
     refusable = tested - NEVER_REFUSED.keys()
     expected |= {(client, name, "refused") for client in CLIENTS for name in refusable & public(client)}
     assert expected - CALLED == set()
+
+
+@pytest.mark.at_the_end
+def test_whatever_the_sdk_sends_is_known():
+    if not CALLED:
+        pytest.skip("nothing was sent")
+    assert WARNED == []

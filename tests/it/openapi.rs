@@ -1,5 +1,7 @@
 //! The OpenAPI document: the served one equals the checked-in one, and every operation is documented.
 
+mod unknown;
+
 use std::collections::HashSet;
 
 use entente_api::app;
@@ -24,6 +26,12 @@ async fn the_served_document_is_the_one_checked_in() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/entente.json");
     let checked_in = std::fs::read_to_string(path).unwrap();
     assert!(served.text == checked_in, "openapi/entente.json is out of date: run `make bless` and commit it");
+    // Also where a client with a base URL looks; it needs no key.
+    for path in ["//api/v1/openapi.json", "//v1/openapi.json"] {
+        let same = world.anon().get(path).await;
+        assert_eq!((same.status, same.header("content-type")), (200, "application/json"), "{path}");
+        assert!(same.text == served.text, "{path} is another document");
+    }
     let page = world.anon().get("//docs/").await;
     assert_eq!(page.status, 200);
     assert!(page.text.contains("swagger-ui"), "{}", page.text);

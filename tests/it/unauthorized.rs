@@ -1,7 +1,7 @@
 //! Calls every operation of the OpenAPI document without a key, with a key of the wrong scope and as a stranger;
 //! all are refused. A new operation is covered without a line here.
 
-mod bodies;
+pub(crate) mod bodies;
 mod coord;
 mod federation;
 mod governance;

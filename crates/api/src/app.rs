@@ -8,6 +8,7 @@ use actix_web::{App, web};
 use entente_arcp_api::transport::socket;
 use entente_http::middleware;
 use entente_http::routes::{Description, Routes};
+use entente_http::unknown::QueryNames;
 
 use crate::openapi::{Collected, Document};
 use crate::routes::{api_routes, root};
@@ -43,11 +44,20 @@ pub fn application(
         .app_data(web::Data::from(Arc::clone(&api.moments)))
         .app_data(api)
         .app_data(web::Data::<Collected>::new(&DOCUMENT))
+        .app_data(QueryNames(|method, path| document().query_names(method, path)))
         .app_data(web::PayloadConfig::new(limit))
         .configure(|config| root(&mut Routes::Served(config)))
         .configure(|config| socket::routes(&mut Routes::Served(config)))
-        .service(web::scope("/api/v1").configure(|config| api_routes(&mut Routes::Served(config))))
-        .service(web::scope("/v1").configure(|config| api_routes(&mut Routes::Served(config))))
+        .service(
+            web::scope("/api/v1")
+                .configure(|config| api_routes(&mut Routes::Served(config)))
+                .configure(openapi::routes),
+        )
+        .service(
+            web::scope("/v1")
+                .configure(|config| api_routes(&mut Routes::Served(config)))
+                .configure(openapi::routes),
+        )
         .configure(socket::slashed_route)
         .configure(openapi::routes)
         .configure(mcp::routes)

@@ -4,7 +4,9 @@
 mod failures;
 mod parameters;
 mod shapes;
+mod warnings;
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use actix_web::http::Method;
@@ -22,7 +24,10 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
     info(
         title = "Entente",
         description = "The coordination server for AI agents: intents, channels and messages (OpenIntent RFC-0021) over \
-                       PostgreSQL. Every route is also served under `/v1`.",
+                       PostgreSQL. Every route is also served under `/v1`.\n\nA member of a request body that is not in its \
+                       schema, and an unknown query parameter, have no effect. The response names them in the header \
+                       `Entente-Warning`; if it is a JSON object without a signature, its further member `warnings` lists \
+                       the unknown members of the body as `FieldError`s. In strict mode unknown members are refused with 422.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -65,6 +70,8 @@ pub struct Document {
     pub json: String,
     /// Each path as its segments, with its methods; tells a wrong method from a wrong path.
     paths: Vec<(Vec<String>, Vec<String>)>,
+    /// The query parameters of each operation, by path and method.
+    queries: HashMap<String, Vec<(Method, Vec<String>)>>,
 }
 
 impl Document {
@@ -80,6 +87,8 @@ impl Document {
         parameters::describe(&mut document);
         failures::explain(&mut document);
         shapes::straighten(&mut document);
+        warnings::announce(&mut document);
+        let queries = parameters::of_queries(&mut document);
         let paths = document.paths.paths.iter().map(|(path, item)| {
             let has =
                 |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
@@ -93,7 +102,15 @@ impl Document {
             (path.split('/').map(str::to_owned).collect(), methods.into_iter().flatten().collect())
         });
         let paths = paths.collect();
-        Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths }
+        Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths, queries }
+    }
+
+    /// Returns the query parameters of an operation, by its method and its path with `{…}` for parameters; `None` if it
+    /// does not exist, or takes any.
+    #[must_use]
+    pub fn query_names(&self, method: &Method, path: &str) -> Option<&[String]> {
+        let operations = self.queries.get(path)?;
+        operations.iter().find(|(known, _)| known == method).map(|(_, names)| names.as_slice())
     }
 
     /// Returns whether the path exists; parameters are written as `{}`, whatever their names.
@@ -145,7 +162,7 @@ fn secure(document: &mut OpenApi) {
     document.security = Some(vec![requirement("api_key"), requirement("bearer")]);
 }
 
-/// Registers the route of the document.
+/// Registers the route of the document: at the root, and in both API scopes, where clients with a base URL look.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/openapi.json", web::get().to(written));
 }

@@ -4,6 +4,7 @@
 //! refuse. It does not know HTTP statuses; `crates/http/src/error.rs` maps codes to statuses.
 
 pub mod held_lease;
+pub mod spelling;
 pub mod valid_choice;
 pub mod violation;
 

@@ -18,8 +18,13 @@ use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_runtime::deadlines::reading;
 use serde::de::DeserializeOwned;
 
-pub use self::params::{IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, Limit100, Limit1000};
+pub use self::params::{
+    IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100, Limit1000,
+};
+use super::caller::state_of;
 use super::error::Problem;
+use super::unknown;
+use crate::HttpState;
 
 /// A parsed JSON body together with its raw bytes.
 #[derive(Debug)]
@@ -35,9 +40,10 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
+        let request = request.clone();
         Box::pin(async move {
             let bytes = all(bytes).await?;
-            let value = parse(&bytes)?;
+            let value = read(&request, &bytes)?;
             Ok(Self { value, bytes })
         })
     }
@@ -113,9 +119,10 @@ impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Incoming) -> Self::Future {
         let bytes = Bytes::from_request(request, payload);
+        let request = request.clone();
         Box::pin(async move {
             let bytes = all(bytes).await?;
-            let value = if bytes.trim_ascii().is_empty() { T::default() } else { parse(&bytes)? };
+            let value = if bytes.trim_ascii().is_empty() { T::default() } else { read(&request, &bytes)? };
             Ok(Self(Body { value, bytes }))
         })
     }
@@ -144,7 +151,37 @@ fn unreadable(error: &actix_web::Error) -> Problem {
     }
 }
 
-/// Parses a body.
+/// Parses a body, and names its unknown members in the response; in strict mode they are refused.
+///
+/// # Errors
+/// As [`parse`]; [`Code::InvalidRequest`] in strict mode.
+pub fn read<T: DeserializeOwned>(request: &HttpRequest, bytes: &[u8]) -> Result<T, Problem> {
+    read_at(request, &[], bytes)
+}
+
+/// As [`read`], for the part at `place` of a body that is parsed in parts, such as `["messages", "3"]`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_at<T: DeserializeOwned>(
+    request: &HttpRequest,
+    place: &[&str],
+    bytes: &[u8],
+) -> Result<T, Problem> {
+    scan(bytes)?;
+    let (value, unknown) = unknown::parse(bytes).map_err(|e| explain::<T>(bytes, &e))?;
+    if unknown.is_empty() {
+        return Ok(value);
+    }
+    let unknown = unknown.below(place);
+    if state_of::<HttpState>(request)?.ctx.settings.strict {
+        return Err(unknown.refusal().into());
+    }
+    unknown.note(request);
+    Ok(value)
+}
+
+/// Parses a body whose unknown members are legal, because it is signed as a whole, or that refuses them itself.
 ///
 /// Input that cannot be stored or safely parsed is refused before the parser sees it.
 ///

@@ -1,6 +1,6 @@
 //! The HTTP layer that every interface shares, and the REST resources of the kernel (`kernel`).
 //!
-//! `caller` authenticates, `body` reads request bodies, `wire` writes times and names in the client's dialect, `error` turns
+//! `caller` authenticates, `body` reads request bodies, `unknown` names members that have no effect, `wire` writes times and names in the client's dialect, `error` turns
 //! refusals into responses, `live` and `frames` stream events, `middleware` wraps every request, `site` and
 //! `login_throttle` hold the checks that MCP and the pages use. Names no protocol.
 
@@ -21,6 +21,7 @@ pub mod middleware;
 pub mod presence;
 pub mod routes;
 pub mod site;
+pub mod unknown;
 pub mod webhooks;
 pub mod wire;
 

@@ -24,7 +24,7 @@ use futures_util::FutureExt as _;
 use super::caller::RateNote;
 use super::error::{Family, Problem};
 use super::presence::{UnderWay, Watch};
-use super::{Connection, bodies};
+use super::{Connection, bodies, unknown};
 use crate::HttpState;
 
 /// The header of a request's id, in requests and responses.
@@ -109,6 +109,7 @@ pub async fn pass(
     }
     let rate = response.request().extensions().get::<RateNote>().copied();
     adorn(response.headers_mut(), &id, rate);
+    response = unknown::announce(response);
     if let Some(api) = api {
         let draining = api.draining.is_cancelled();
         if draining {

@@ -16,6 +16,7 @@ use entente_http::body::{
 use entente_http::caller::{Asker, state_of};
 use entente_http::error::Reply;
 use entente_http::routes::Routes;
+use entente_http::unknown::ReadOnly;
 use entente_http::wire::WireTime;
 use entente_http::{listed, with_version};
 use entente_openintent::tasks::plans;
@@ -158,6 +159,18 @@ struct GateAsk {
     /// Action after the time limit; stored but not enforced.
     #[serde(default)]
     on_timeout: OnTimeout,
+    /// Ignored: the SDK sends a checkpoint as it reads it (OI-3.2.6), and only its decision changes this.
+    #[serde(default, rename = "status")]
+    #[schema(value_type = Option<String>)]
+    _status: ReadOnly,
+    /// Ignored, as `status`.
+    #[serde(default, rename = "approved_by")]
+    #[schema(value_type = Option<String>)]
+    _approved_by: ReadOnly,
+    /// Ignored, as `status`.
+    #[serde(default, rename = "approved_at")]
+    #[schema(value_type = Option<String>)]
+    _approved_at: ReadOnly,
 }
 
 /// A new plan or a change of one; missing fields take their defaults or stay unchanged.

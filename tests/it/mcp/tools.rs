@@ -321,3 +321,19 @@ async fn mail_is_not_taken_out_for_a_host_that_hung_up() {
     }
     world.end().await;
 }
+
+/// A misspelt argument is an error that lists the tool's own arguments, whatever the other arguments are.
+#[tokio::test]
+async fn every_tool_refuses_an_argument_that_it_does_not_know() {
+    let world = World::start().await;
+    let mcp = Mcp::new(&world.agent("agent.ada").await, Era::Stateless);
+    for tool in listed(&mcp).await {
+        let name = tool["name"].as_str().unwrap();
+        let text = mcp.refused(name, json!({ "0_unknwon": 1 }), "invalid_request").await;
+        assert!(text.contains("`0_unknwon`"), "{name}: {text}");
+        for (argument, _) in tool["inputSchema"]["properties"].as_object().into_iter().flatten() {
+            assert!(text.contains(&format!("`{argument}`")), "{name} does not name {argument}: {text}");
+        }
+    }
+    world.end().await;
+}

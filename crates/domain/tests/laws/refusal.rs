@@ -1,5 +1,7 @@
 //! Refusals: the closed list of codes, and messages that no client misreads.
 
+mod spelling;
+
 use std::collections::HashSet;
 
 use entente_domain::idempotency::Idempotency;

@@ -40,6 +40,14 @@ pub struct LastEventId {
     id: Option<String>,
 }
 
+/// The same, for clients that cannot set headers.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LastEventIdQuery {
+    /// As `Last-Event-ID`, for clients that cannot set headers
+    last_event_id: Option<String>,
+}
+
 /// The size of a page, 100 by default.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -12,6 +12,7 @@ use crate::body::{Body, IdempotencyKey, id};
 use crate::caller::Asker;
 use crate::error::Reply;
 use crate::routes::Routes;
+use crate::unknown::ReadOnly;
 use crate::wire::{GivenTime, WireTime};
 use crate::{HttpState, ok};
 
@@ -95,6 +96,22 @@ struct GrantBody {
     expires_at: Option<GivenTime>,
     /// Why it is granted.
     reason: Option<String>,
+    /// Ignored: the SDK sends an entry as it reads it (OI-3.2.6), and the server sets this.
+    #[serde(default, rename = "id")]
+    #[schema(value_type = Option<String>)]
+    _id: ReadOnly,
+    /// Ignored, as `id`.
+    #[serde(default, rename = "intent_id")]
+    #[schema(value_type = Option<String>)]
+    _intent_id: ReadOnly,
+    /// Ignored, as `id`.
+    #[serde(default, rename = "granted_by")]
+    #[schema(value_type = Option<String>)]
+    _granted_by: ReadOnly,
+    /// Ignored, as `id`.
+    #[serde(default, rename = "granted_at")]
+    #[schema(value_type = Option<String>)]
+    _granted_at: ReadOnly,
 }
 
 impl From<GrantBody> for EntryAsk {
@@ -118,6 +135,10 @@ struct ReplaceBody {
     /// The entries.
     #[serde(default)]
     entries: Vec<GrantBody>,
+    /// Ignored: the path names the intent, and a list that was read has it (OI-3.2.6).
+    #[serde(default, rename = "intent_id")]
+    #[schema(value_type = Option<String>)]
+    _intent_id: ReadOnly,
 }
 
 /// Get an intent's access list

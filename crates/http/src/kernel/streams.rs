@@ -18,7 +18,7 @@ use entente_runtime::metrics::StreamLabels;
 use tokio::time::sleep;
 
 use crate::HttpState;
-use crate::body::{LastEventId, Query, id};
+use crate::body::{LastEventId, LastEventIdQuery, Query, id};
 use crate::caller::{Asker, state_of};
 use crate::error::{Problem, Reply};
 use crate::frames::read;
@@ -69,7 +69,7 @@ type Asked = Result<Asker, Problem>;
 ///
 /// Streams the intent's messages (those that the caller may see), receipts and events. Every frame has an
 /// `id:`; `Last-Event-ID` resumes without a gap or a repetition, on any server.
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events, such as `event: channel_message`", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/intents/{intent_id}")]
 async fn follow_intent(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -79,7 +79,7 @@ async fn follow_intent(request: HttpRequest, asker: Asked, path: web::Path<Strin
 /// Follow an intent (the SDK's path)
 ///
 /// Same as `/subscribe/intents/{intent_id}`, with the SDK's event names (`STATE_CHANGED` and so on).
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/intents/{intent_id}/subscribe")]
 async fn follow_intent_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -87,7 +87,7 @@ async fn follow_intent_sdk(request: HttpRequest, asker: Asked, path: web::Path<S
 }
 
 /// Follow a channel
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/channels/{channel_id}")]
 async fn follow_channel(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -95,7 +95,7 @@ async fn follow_channel(request: HttpRequest, asker: Asked, path: web::Path<Stri
 }
 
 /// Follow a channel (the SDK's path)
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/channels/{channel_id}/subscribe")]
 async fn follow_channel_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -106,7 +106,7 @@ async fn follow_channel_sdk(request: HttpRequest, asker: Asked, path: web::Path<
 ///
 /// Streams the events on those of its intents that the caller can read, as intents are added and removed, and
 /// the events of the portfolio itself.
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/portfolios/{portfolio_id}")]
 async fn follow_portfolio(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -114,7 +114,7 @@ async fn follow_portfolio(request: HttpRequest, asker: Asked, path: web::Path<St
 }
 
 /// Follow a portfolio (the SDK's path)
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/portfolios/{portfolio_id}/subscribe")]
 async fn follow_portfolio_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -126,7 +126,7 @@ async fn follow_portfolio_sdk(request: HttpRequest, asker: Asked, path: web::Pat
 /// Streams the agent's assignments, the intents that it is assigned to, messages to it, and status changes of
 /// its own messages.
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId),
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/agents/{agent_id}")]
 async fn follow_agent(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -137,7 +137,7 @@ async fn follow_agent(request: HttpRequest, asker: Asked, path: web::Path<String
 ///
 /// Same as `/subscribe/agents/{agent_id}`, with the SDK's event names (`AGENT_ASSIGNED` and so on).
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId),
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/agents/{agent_id}/subscribe")]
 async fn follow_agent_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -145,7 +145,7 @@ async fn follow_agent_sdk(request: HttpRequest, asker: Asked, path: web::Path<St
 }
 
 /// Follow everything visible to the caller
-#[utoipa::path(tag = "streams", params(LastEventId),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe")]
 async fn follow_all(request: HttpRequest, asker: Asked) -> Reply {

@@ -9,7 +9,7 @@ use entente_domain::ids::ChannelId;
 use entente_domain::limits::BATCH;
 use entente_domain::openintent::messages::{Draft, Message};
 use entente_domain::refusal::{Code, Refusal};
-use entente_http::body::{Body, IdempotencyKey, id, parse};
+use entente_http::body::{Body, IdempotencyKey, id, read_at};
 use entente_http::caller::Asker;
 use entente_http::error::{Problem, ProblemBody, Reply};
 use entente_http::json;
@@ -64,6 +64,20 @@ struct BatchReply<'a> {
     results: Vec<BatchItem<'a>>,
 }
 
+/// Parses each message of a batch for itself.
+fn drafts(
+    request: &HttpRequest,
+    api: &ApiState,
+    asker: &Asker,
+    items: &[Box<RawValue>],
+) -> Vec<Result<Draft, Problem>> {
+    let read = |index: usize, raw: &RawValue| -> Result<Draft, Problem> {
+        let body: SendBody = read_at(request, &["messages", &index.to_string()], raw.get().as_bytes())?;
+        Ok(body.draft(api, asker)?)
+    };
+    items.iter().enumerate().map(|(index, raw)| read(index, raw)).collect()
+}
+
 /// Send several messages
 ///
 /// Messages are independent: a refused one does not affect the others. With an `Idempotency-Key`, a retry sends only
@@ -88,10 +102,7 @@ async fn send_batch(
     }
     asker.caller.require(Scope::ChannelsWrite)?;
     let intent_id = home(&api.ctx, channel_id).await?;
-    let read = |raw: &RawValue| {
-        parse::<SendBody>(raw.get().as_bytes()).and_then(|body| Ok(body.draft(&api, &asker)?))
-    };
-    let drafts: Vec<Result<Draft, Problem>> = items.iter().map(|raw| read(raw)).collect();
+    let drafts = drafts(&request, &api, &asker, &items);
     let good: Vec<&Draft> = drafts.iter().flatten().collect();
     let mut objections = proofs::objections(&api.ctx, channel_id, &good).await?.into_iter();
     let mut commands = Vec::with_capacity(items.len());

@@ -31,7 +31,7 @@ pub fn routes(config: &mut Routes<'_>) {
         .service(skip);
 }
 
-/// The body common to all task actions; each action uses the fields that it needs.
+/// The body common to all task actions but progress reports; each action uses the fields that it needs.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = TaskVerb)]
 #[schema(example = json!({ "claim_token": 1, "output": { "pages": 12 } }))]
@@ -53,7 +53,18 @@ struct VerbBody {
     /// Reason for the action.
     #[serde(alias = "blocked_reason")]
     reason: Option<String>,
-    /// `progress`: any further fields.
+}
+
+/// A progress report: any fields, besides those that say who acts.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = TaskProgress)]
+#[schema(example = json!({ "claim_token": 1, "percent": 40, "reason": "the tables are done" }))]
+struct ProgressBody {
+    /// Agent that acts; defaults to the acting agent.
+    agent_id: Option<String>,
+    /// Token of the caller's claim; if the claim no longer holds, the report is refused.
+    claim_token: Option<i64>,
+    /// Any further fields, which the event contains.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     more: Map<String, Value>,
@@ -62,14 +73,6 @@ struct VerbBody {
 impl VerbBody {
     fn why(&mut self) -> Option<String> {
         self.error.take().or(self.reason.take())
-    }
-
-    fn said(&mut self) -> Map<String, Value> {
-        let mut said = std::mem::take(&mut self.more);
-        if let Some(reason) = self.reason.take() {
-            said.insert("reason".to_owned(), Value::from(reason));
-        }
-        said
     }
 }
 
@@ -126,14 +129,6 @@ verb! {
     /// The agent that claimed the task begins to work on it; the time limit of the attempt restarts.
     start, "start_task", "/tasks/{task_id}/start",
     |_| Ok(Verb::Start)
-}
-
-verb! {
-    /// Report progress on a task
-    ///
-    /// Records and publishes the report without changing the task. Further fields are allowed.
-    progress, "report_task_progress", "/tasks/{task_id}/progress",
-    |told| Ok(Verb::Progress(told.said()))
 }
 
 verb! {
@@ -216,6 +211,25 @@ verb! {
     /// only a completed dependency counts.
     skip, "skip_task", "/tasks/{task_id}/skip",
     |told| Ok(Verb::Skip(told.why()))
+}
+
+/// Report progress on a task
+///
+/// Records and publishes the report without changing the task. Further fields are allowed.
+#[utoipa::path(operation_id = "report_task_progress", tag = "tasks", request_body = Option<ProgressBody>, params(IfMatchMaybe),
+    responses((status = 200, description = "The task", body = TaskBody),
+              (status = 409, description = "`claim_conflict`, `invalid_transition`, `version_conflict`", body = entente_http::error::ProblemBody)))]
+#[post("/tasks/{task_id}/progress")]
+async fn progress(
+    request: HttpRequest,
+    api: web::Data<ApiState>,
+    asker: Asker,
+    path: web::Path<String>,
+    body: OptionalBody<ProgressBody>,
+) -> Reply {
+    let ProgressBody { agent_id, claim_token, more } = body.0.value;
+    let told = VerbBody { agent_id, claim_token, ..VerbBody::default() };
+    act(&request, &api, &asker, &path, told, |_| Ok(Verb::Progress(more))).await
 }
 
 fn nobody() -> Problem {

@@ -6,7 +6,7 @@ use entente_domain::identity::keys::Dialect;
 use entente_domain::ids::{InvocationId, ToolGrantId};
 use entente_domain::limits::INVOCATION_PAGE;
 use entente_domain::openintent::tools::invocations::{Invocation, InvocationStatus, Report};
-use entente_http::body::{IdempotencyKey, Query, Raw, id, parse};
+use entente_http::body::{IdempotencyKey, Query, Raw, id, read};
 use entente_http::caller::Asker;
 use entente_http::error::{Problem, ProblemBody, Reply};
 use entente_http::routes::Routes;
@@ -190,7 +190,7 @@ fn once(request: &HttpRequest, raw: &Raw, said: Option<&String>) -> Result<Optio
               (status = 429, description = "The hourly limit of the grant is reached", body = ProblemBody)))]
 #[post("/tools/invoke")]
 async fn invoke(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, raw: Raw) -> Reply {
-    let said: CallBody = parse(&raw.0)?;
+    let said: CallBody = read(&request, &raw.0)?;
     let once = once(&request, &raw, said.idempotency_key.as_ref())?;
     let ask = Ask {
         tool: said.tool_name,
@@ -251,7 +251,7 @@ struct ReportBody {
     responses((status = 200, description = "The recorded invocation", body = InvocationBody)))]
 #[post("/invocations")]
 async fn report(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, raw: Raw) -> Reply {
-    let said: ReportBody = parse(&raw.0)?;
+    let said: ReportBody = read(&request, &raw.0)?;
     let once = once(&request, &raw, said.idempotency_key.as_ref())?;
     let grant = id("grant", &said.grant_id)?;
     let said = Report {
