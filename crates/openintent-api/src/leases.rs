@@ -67,13 +67,24 @@ struct LeaseList {
     leases: Vec<LeaseBody>,
 }
 
+/// The leases on an intent, oldest first: an object, or a bare array on request.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Leases)]
+#[serde(untagged)]
+enum LeasesBody {
+    /// The default.
+    Object(LeaseList),
+    /// With `format=array`.
+    Array(Vec<LeaseBody>),
+}
+
 /// List the leases on an intent
 ///
 /// Returns the active leases, oldest first; at most the last 1,000.
 #[utoipa::path(operation_id = "list_leases", tag = "leases",
     params(("status" = Option<String>, Query, description = "Status: `active`, `released`, `expired`, `revoked` or `all`; defaults to `active`"),
            ("format" = Option<String>, Query, description = "`array` returns a bare array; defaults to an object")),
-    responses((status = 200, description = "The leases", body = LeaseList)))]
+    responses((status = 200, description = "The leases", body = LeasesBody)))]
 #[get("/intents/{intent_id}/leases")]
 async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let status = match query.text("status") {
@@ -86,7 +97,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>, q
     let now = api.ctx.now();
     let leases: Vec<LeaseBody> =
         found.iter().map(|lease| LeaseBody::new(lease, now, asker.dialect)).collect();
-    if bare { ok(&leases) } else { ok(&LeaseList { leases }) }
+    ok(&if bare { LeasesBody::Array(leases) } else { LeasesBody::Object(LeaseList { leases }) })
 }
 
 /// Options of a lease renewal.

@@ -68,7 +68,10 @@ struct ReceivedBody {
 /// delivery is processed once and gets the same response.
 #[utoipa::path(operation_id = "federation_receive", tag = "federation", security(()), request_body = Delivery,
     responses((status = 200, description = "Whether the intent was accepted", body = ReceivedBody),
-              (status = 404, description = "`not_found`: federation is off", body = entente_http::error::ProblemBody)))]
+              (status = 401, description = "`unauthenticated`: the API key is unknown, expired or revoked", body = entente_http::error::ProblemBody),
+              (status = 403, description = "`signature_required`, `forbidden`: unsigned, or not by a peer that may do this", body = entente_http::error::ProblemBody),
+              (status = 404, description = "`not_found`: federation is off", body = entente_http::error::ProblemBody),
+              (status = 409, description = "`idempotency_mismatch`: another delivery has this id", body = entente_http::error::ProblemBody)))]
 #[post("/federation/receive")]
 async fn receive(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {
     let (delivery, members) = signed::<Delivery>(&raw)?;
@@ -100,6 +103,8 @@ struct HeardBody {
 /// intent's log.
 #[utoipa::path(operation_id = "federation_callback", tag = "federation", security(()), request_body = Callback,
     responses((status = 200, description = "The callback was recorded", body = HeardBody),
+              (status = 401, description = "`unauthenticated`: the API key is unknown, expired or revoked", body = entente_http::error::ProblemBody),
+              (status = 403, description = "`signature_required`, `forbidden`: unsigned, or not by a peer that may do this", body = entente_http::error::ProblemBody),
               (status = 404, description = "`not_found`: federation is off, or the server has no such dispatch", body = entente_http::error::ProblemBody)))]
 #[post("/federation/callbacks")]
 async fn hear(request: HttpRequest, api: web::Data<ApiState>, raw: Raw) -> Reply {

@@ -275,7 +275,8 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
            ("webhook-signature" = Option<String>, Header, description = "`v1,` followed by the HMAC-SHA256 of id, time and body")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
               (status = 200, description = "No intent is created", body = TakenBody),
-              (status = 401, description = "`unauthenticated`: the signature or the token is missing or wrong", body = entente_http::error::ProblemBody)))]
+              (status = 401, description = "`unauthenticated`: the signature or the token is missing or wrong", body = entente_http::error::ProblemBody),
+              (status = 409, description = "`invalid_transition`: the trigger is switched off", body = entente_http::error::ProblemBody)))]
 #[post("/hooks/{trigger_id}")]
 async fn receive(request: HttpRequest, path: web::Path<String>, body: Raw) -> Reply {
     take(&request, &path, None, body).await
@@ -290,7 +291,8 @@ async fn receive(request: HttpRequest, path: web::Path<String>, body: Raw) -> Re
            ("webhook-id" = Option<String>, Header, description = "Id of the delivery")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),
               (status = 200, description = "No intent is created", body = TakenBody),
-              (status = 401, description = "`unauthenticated`: the signature or the token is missing or wrong", body = entente_http::error::ProblemBody)))]
+              (status = 401, description = "`unauthenticated`: the signature or the token is missing or wrong", body = entente_http::error::ProblemBody),
+              (status = 409, description = "`invalid_transition`: the trigger is switched off", body = entente_http::error::ProblemBody)))]
 #[post("/hooks/{trigger_id}/{token}")]
 async fn receive_by_token(request: HttpRequest, path: web::Path<(String, String)>, body: Raw) -> Reply {
     take(&request, &path.0, Some(&path.1), body).await
