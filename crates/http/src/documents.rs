@@ -33,6 +33,7 @@ pub fn tag(content: &[u8]) -> String {
 }
 
 /// Returns a document: `response` with its entity tag, the time it may be kept, and its content.
+#[must_use]
 pub fn document(
     mut response: HttpResponseBuilder,
     kind: &str,
