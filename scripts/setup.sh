@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, the Python clients, and
-# a browser with its driver. Any version of Node.js with npm suffices: the tests bring their own in node_modules. With
+# Installs missing tools for building, running and testing: a C compiler, PostgreSQL's programs, PgBouncer, the Python
+# clients, and a browser with its driver. Any version of Node.js with npm suffices: the tests bring their own in node_modules. With
 # the argument `run` it skips Python and the browser, which only the tests need; with `deny` it installs only cargo-deny,
 # which takes minutes where it must be compiled. Does nothing, quickly, when everything is installed.
 set -euo pipefail
@@ -22,6 +22,12 @@ has_postgres() {
   command -v initdb >/dev/null
 }
 
+# The same search as in tests/it/harness/pgbouncer.rs.
+has_pgbouncer() {
+  command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || [ -x /opt/homebrew/opt/pgbouncer/bin/pgbouncer ] ||
+    [ -x /usr/local/opt/pgbouncer/bin/pgbouncer ]
+}
+
 # The same search as in tests/web/kit.js.
 has_browser() {
   [ -n "${ENTENTE_BROWSER:-}" ] || command -v chromium chromium-browser google-chrome >/dev/null ||
@@ -36,6 +42,7 @@ has_postgres || packages+=(postgresql postgresql-contrib)
 command -v cc >/dev/null || packages+=(build-essential)
 if [ "${1:-}" != run ]; then
   python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
+  has_pgbouncer || packages+=(pgbouncer)
   has_browser || packages+=(chromium)
   command -v npm >/dev/null || packages+=(nodejs npm)
 fi
@@ -51,10 +58,10 @@ if [ ${#packages[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   elif command -v brew >/dev/null; then
     brew install postgresql@17
-    [ "${1:-}" = run ] || brew install python3 node
+    [ "${1:-}" = run ] || brew install python3 node pgbouncer
     has_browser || [ "${1:-}" = run ] || brew install --cask google-chrome
   else
-    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also Python 3, Node.js with npm and Chromium" >&2
+    echo "cannot install them here; install PostgreSQL 15 or newer and a C compiler yourself, for the tests also PgBouncer, Python 3, Node.js with npm and Chromium" >&2
     exit 1
   fi
 fi

@@ -61,6 +61,8 @@ pub struct Config {
     pub workers: usize,
     /// URL of the PostgreSQL to use; `None` for a private one.
     pub database_url: Option<String>,
+    /// URL that leads around a pooler in transaction mode; `None` if `database_url` leads to PostgreSQL itself.
+    pub direct_database_url: Option<String>,
     /// Connections for requests at most.
     pub database_connections: u32,
     /// Data directory of a private PostgreSQL; `None` for the user's default.
@@ -198,6 +200,17 @@ impl Reader<'_> {
         seed.map(|seed| Signer::from_seed(&seed))
     }
 
+    /// Reads the URL that leads around a pooler. It may contain a password, so no message contains it.
+    fn direct_database_url(&mut self) -> Option<String> {
+        let direct = self.text("ENTENTE_DIRECT_DATABASE_URL");
+        if direct.is_some() && self.text("DATABASE_URL").is_none() {
+            let fault = "ENTENTE_DIRECT_DATABASE_URL: leads around the pooler of DATABASE_URL, which is not set. Set both, or \
+                         only DATABASE_URL";
+            self.faults.push(fault.to_owned());
+        }
+        direct
+    }
+
     fn webhooks(&mut self) -> WebhookConfig {
         WebhookConfig {
             allow: self.allowed("ENTENTE_WEBHOOK_ALLOW"),
@@ -271,6 +284,7 @@ impl Config {
             ),
             workers: from.number("ENTENTE_WORKERS", cores, 1..=512),
             database_url: from.text("DATABASE_URL"),
+            direct_database_url: from.direct_database_url(),
             database_connections: from.number("ENTENTE_DATABASE_CONNECTIONS", 20, 5..=1000),
             data_dir: from.text("ENTENTE_DATA_DIR").map(PathBuf::from),
             pg_bin: from.text("ENTENTE_PG_BIN").map(PathBuf::from),

@@ -5,6 +5,7 @@ mod database;
 mod limits;
 mod listening;
 mod pools;
+pub(crate) mod routes;
 mod senders;
 mod sockets;
 mod tools;
@@ -49,6 +50,7 @@ use tracing::{info, warn};
 
 pub(crate) use self::database::patiently;
 use self::pools::Pools;
+use self::routes::Routes;
 use crate::background;
 use crate::background::bridging::Bridging;
 use crate::background::deliver::WebhookSender;
@@ -80,9 +82,45 @@ pub enum StartError {
     /// The database cannot be reached.
     #[error("the database cannot be reached ({0}): {1}. Check DATABASE_URL and whether PostgreSQL runs")]
     Database(String, sqlx::Error),
-    /// `DATABASE_URL` is not a valid PostgreSQL URL.
-    #[error("DATABASE_URL is no PostgreSQL URL such as postgres://user:password@host:5432/database")]
-    Url,
+    /// This setting is not a valid PostgreSQL URL.
+    #[error("{0} is no PostgreSQL URL such as postgres://user:password@host:5432/database")]
+    Url(&'static str),
+    /// A pooler refuses an option of the URL.
+    #[error(
+        "the pooler in front of the database ({0}) refuses what its URL asks for: {1}. Remove `options` from the URL, and set \
+         them for the role instead (ALTER ROLE … SET …)"
+    )]
+    Options(String, sqlx::Error),
+    /// A pooler gives every transaction, or every statement, another connection, and nothing leads around it.
+    #[error(
+        "DATABASE_URL leads to a pooler in {mode} mode ({database}). There a session keeps nothing from one {mode} to the next: \
+         no lock for migrations, no LISTEN for notifications between servers, no time limits of the writers. Set \
+         ENTENTE_DIRECT_DATABASE_URL to a URL that leads to PostgreSQL itself, or set the pooler to session mode (PgBouncer: \
+         pool_mode = session)"
+    )]
+    Pooled {
+        /// The pooler's mode.
+        mode: &'static str,
+        /// The database, without its password.
+        database: String,
+    },
+    /// The direct URL is not direct.
+    #[error(
+        "ENTENTE_DIRECT_DATABASE_URL leads to a pooler, too ({0}), and not in session mode. It is for work that needs a \
+         connection to itself: set it to PostgreSQL's own address"
+    )]
+    Indirect(String),
+    /// The two URLs lead to different databases.
+    #[error(
+        "ENTENTE_DIRECT_DATABASE_URL ({direct}) leads to another database than DATABASE_URL ({database}). Both must lead to the \
+         same, one of them through a pooler"
+    )]
+    Elsewhere {
+        /// The direct database, without its password.
+        direct: String,
+        /// The pooled database, without its password.
+        database: String,
+    },
     /// The version of PostgreSQL is too old.
     #[error("PostgreSQL {0} is too old; Entente needs 15 or newer")]
     Version(i32),
@@ -106,6 +144,8 @@ pub struct Parts {
     pub config: Config,
     /// Connection options of the database.
     pub database: PgConnectOptions,
+    /// Connection options that lead around the pooler in front of the database, if there is one.
+    pub direct: Option<PgConnectOptions>,
     /// Source of time.
     pub clock: Arc<dyn Clock>,
     /// Source of randomness.
@@ -127,6 +167,7 @@ impl Parts {
         Self {
             config,
             database,
+            direct: None,
             clock: Arc::new(SharedClock::default()),
             chance: Arc::new(OsChance::default()),
             seeded_keys: false,
@@ -171,13 +212,13 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, database, clock, chance, seeded_keys, seeds, names, background } = parts;
+        let Parts { config, database, direct, clock, chance, seeded_keys, seeds, names, background } = parts;
         let unbound = |source| StartError::Bind { address: config.bind, source };
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
         let metrics = Metrics::new();
         let tasks = Tasks::new(&metrics);
-        let Pools { main, webhooks, sweeping, messages, api } =
-            Pools::open(&config, &database, &tasks).await?;
+        let routes = Routes::find(database, direct).await?;
+        let Pools { main, webhooks, sweeping, messages, api } = Pools::open(&config, &routes, &tasks).await?;
         entente_store::migrate::run(&main).await?;
         let key = config.signing_key.as_ref();
         let server_keys = patiently(async || server_keys::open(&main, &clock, &chance, key).await).await?;
@@ -200,7 +241,7 @@ impl Server {
         let ctx = Ctx::new(&ctx, states);
         furnish(&ctx, &seeds).await?;
         let node = NodeId::mint(ctx.now(), &*ctx.chance);
-        let (tools, calls) = tools::start(&ctx, database, &names, &tasks)?;
+        let (tools, calls) = tools::start(&ctx, routes.transactions, &names, &tasks)?;
         let (webhook_sender, federation_sender) =
             senders::senders(&ctx, &webhooks, &names, node, config.webhooks.concurrency, &tasks)?;
         if background {

@@ -8,16 +8,19 @@ use entente_kernel::diagnosis::{Facts, facts};
 use entente_runtime::environment;
 use entente_store::binaries::Binaries;
 use entente_store::migrate::{self, MIGRATIONS, SchemaError};
+use entente_store::pooling;
+use entente_store::pooling::{Pooling, Route};
 use entente_store::private::{Found, Private};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgPool};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Done;
 use super::run::{Database, database};
+use super::{Done, Failure};
 use crate::config::Config;
 use crate::startup::StartError;
+use crate::startup::routes::{Routes, no_session, unfit};
 use crate::telemetry;
 
 /// Tolerated difference in milliseconds between the clocks of the database's machine and this one.
@@ -27,35 +30,41 @@ const CLOCK_MILLIS: i64 = 500;
 pub(super) async fn migrate() -> Done {
     let config = Config::from_environment()?;
     telemetry::init(&config);
-    let Database { options, private } = database(&config).await?;
-    let pool = entente_store::pool(options, 2, &CancellationToken::new());
+    let Database { options, direct, private } = database(&config).await?;
     let done = async {
-        let before = migrate::applied(&pool).await?;
-        migrate::run(&pool).await?;
-        let mut out = io::stdout().lock();
-        let applied: Vec<_> =
-            MIGRATIONS.iter().filter(|migration| !before.contains(&migration.version)).collect();
-        for migration in &applied {
-            writeln!(out, "applied {} {}", migration.version, migration.description)?;
-        }
-        writeln!(
-            out,
-            "the schema is up to date: {} migrations, {} of them new",
-            MIGRATIONS.iter().count(),
-            applied.len()
-        )?;
-        let newer = before.iter().filter(|version| !MIGRATIONS.version_exists(**version)).count();
-        if newer > 0 {
-            writeln!(out, "{newer} more are there, of a newer release; this one runs beside it")?;
-        }
-        Ok(())
+        let routes = Routes::find(options, direct).await?;
+        let pool = entente_store::pool(routes.session, 2, &CancellationToken::new());
+        let done = bring_up(&pool).await;
+        pool.close().await;
+        done
     };
     let done: Done = done.await;
-    pool.close().await;
     if let Some(private) = private {
         private.stop().await?;
     }
     done
+}
+
+async fn bring_up(pool: &PgPool) -> Done {
+    let before = migrate::applied(pool).await?;
+    migrate::run(pool).await?;
+    let mut out = io::stdout().lock();
+    let applied: Vec<_> =
+        MIGRATIONS.iter().filter(|migration| !before.contains(&migration.version)).collect();
+    for migration in &applied {
+        writeln!(out, "applied {} {}", migration.version, migration.description)?;
+    }
+    writeln!(
+        out,
+        "the schema is up to date: {} migrations, {} of them new",
+        MIGRATIONS.iter().count(),
+        applied.len()
+    )?;
+    let newer = before.iter().filter(|version| !MIGRATIONS.version_exists(**version)).count();
+    if newer > 0 {
+        writeln!(out, "{newer} more are there, of a newer release; this one runs beside it")?;
+    }
+    Ok(())
 }
 
 /// Findings of an examination, printed line by line.
@@ -94,9 +103,18 @@ pub(super) async fn doctor() -> Done {
                 "the database is the one of DATABASE_URL: {}",
                 entente_store::named(&options)
             ))?;
-            examine(&mut findings, options, config.database_connections).await?;
+            match config.direct_database_url.as_deref().map(entente_store::options) {
+                Some(None) => {
+                    findings.say(false, &StartError::Url("ENTENTE_DIRECT_DATABASE_URL").to_string())?;
+                }
+                direct => {
+                    if let Some(route) = way(&mut findings, options, direct.flatten()).await? {
+                        examine(&mut findings, &route, config.database_connections).await?;
+                    }
+                }
+            }
         }
-        Some(None) => findings.say(false, &StartError::Url.to_string())?,
+        Some(None) => findings.say(false, &StartError::Url("DATABASE_URL").to_string())?,
         None => look(&mut findings, &config)?,
     }
     match findings.faults {
@@ -134,22 +152,66 @@ fn look(findings: &mut Findings, config: &Config) -> Done {
 /// Time until an unresponsive database counts as unreachable.
 const REACH: Duration = Duration::from_secs(10);
 
-async fn examine(findings: &mut Findings, options: PgConnectOptions, connections: u32) -> Done {
-    // Guarantees that the examination changes nothing.
-    let options = options.options([("default_transaction_read_only", "on")]);
-    let named = entente_store::named(&options);
+/// Finds out what lies between this machine and a database; `None` if it cannot be reached.
+async fn reach(findings: &mut Findings, database: &PgConnectOptions) -> Result<Option<Pooling>, Failure> {
     let late = |_late| Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()));
-    let connected = timeout(REACH, options.connect()).await.unwrap_or_else(late);
-    let mut connection = match connected {
-        Ok(connection) => connection,
-        Err(e) => {
-            let what = format!(
-                "the database cannot be reached ({named}): {e}. Check DATABASE_URL and whether PostgreSQL runs"
-            );
-            findings.say(false, &what)?;
-            return Ok(());
+    match timeout(REACH, pooling::examine(database)).await.unwrap_or_else(late) {
+        Ok(pooling) => Ok(Some(pooling)),
+        Err(e) if pooling::refuses_option(&e) => {
+            findings.say(false, &StartError::Options(entente_store::named(database), e).to_string())?;
+            Ok(None)
         }
+        Err(e) => {
+            findings.say(false, &StartError::Database(entente_store::named(database), e).to_string())?;
+            Ok(None)
+        }
+    }
+}
+
+/// Examines the ways to the database, and returns the one for work that needs a connection to itself.
+async fn way(
+    findings: &mut Findings,
+    database: PgConnectOptions,
+    direct: Option<PgConnectOptions>,
+) -> Result<Option<Route>, Failure> {
+    let Some(pooling) = reach(findings, &database).await? else { return Ok(None) };
+    match unfit(pooling) {
+        Some(reason) => {
+            findings.say(false, &format!("nothing can go through the pooler of DATABASE_URL: {reason}"))?;
+        }
+        None if pooling == Pooling::Session => findings.note("a pooler in session mode is in front of it")?,
+        None if pooling != Pooling::Direct => {
+            findings.note("a pooler in transaction mode is in front of it")?
+        }
+        None => {}
+    }
+    let Some(direct) = direct else {
+        let refused = no_session(pooling, &database);
+        if let Some(refused) = &refused {
+            findings.say(false, &refused.to_string())?;
+        }
+        return Ok(refused.is_none().then(|| Route::through(database, pooling)));
     };
+    let Some(beside) = reach(findings, &direct).await? else { return Ok(None) };
+    if no_session(beside, &direct).is_some() {
+        findings.say(false, &StartError::Indirect(entente_store::named(&direct)).to_string())?;
+        return Ok(None);
+    }
+    let names = (entente_store::named(&direct), entente_store::named(&database));
+    let (session, pooled) = (Route::through(direct, beside), Route::through(database, pooling));
+    if pooling::meet(&session, &pooled).await? {
+        findings.note(&format!("ENTENTE_DIRECT_DATABASE_URL leads to the same database: {}", names.0))?;
+    } else {
+        let elsewhere = StartError::Elsewhere { direct: names.0, database: names.1 };
+        findings.say(false, &elsewhere.to_string())?;
+    }
+    Ok(Some(session))
+}
+
+async fn examine(findings: &mut Findings, route: &Route, connections: u32) -> Done {
+    let mut connection = route.options().connect().await?;
+    // Guarantees that the examination changes nothing.
+    connection.execute("SET default_transaction_read_only = on").await?;
     let Facts {
         version,
         max_connections,

@@ -177,17 +177,22 @@ async fn run_announced(server: Server, private: Option<Private>, signals: Signal
 /// Connection options of the database, and the private PostgreSQL behind them, if any.
 pub(super) struct Database {
     pub(super) options: PgConnectOptions,
+    /// Those that lead around the pooler in front of it.
+    pub(super) direct: Option<PgConnectOptions>,
     pub(super) private: Option<Private>,
 }
 
 /// Returns the configured database; without one, starts a private PostgreSQL.
 pub(super) async fn database(config: &Config) -> Result<Database, Failure> {
+    let read = |url: &str, name: &'static str| entente_store::options(url).ok_or(StartError::Url(name));
     if let Some(url) = &config.database_url {
-        return Ok(Database { options: entente_store::options(url).ok_or(StartError::Url)?, private: None });
+        let direct = config.direct_database_url.as_deref();
+        let direct = direct.map(|url| read(url, "ENTENTE_DIRECT_DATABASE_URL")).transpose()?;
+        return Ok(Database { options: read(url, "DATABASE_URL")?, direct, private: None });
     }
     let dir = config.data_dir.clone().unwrap_or_else(Private::default_dir);
     let private = Private::start(&dir, config.pg_bin.as_deref(), &[]).await?;
-    Ok(Database { options: private.options(), private: Some(private) })
+    Ok(Database { options: private.options(), direct: None, private: Some(private) })
 }
 
 /// Starts a server, and a private PostgreSQL if no database is configured.
@@ -196,8 +201,8 @@ pub(super) async fn start(
     seeds: Vec<Seed>,
     signals: &mut Signals,
 ) -> Result<(Server, Option<Private>), Failure> {
-    let Database { options: database, private } = database(&config).await?;
-    let parts = Parts { seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
+    let Database { options: database, direct, private } = database(&config).await?;
+    let parts = Parts { direct, seeded_keys: !seeds.is_empty(), seeds, ..Parts::real(config, database) };
     let starting = Box::pin(keeping(private.as_ref(), Server::start(parts)));
     let started = tokio::select! {
         started = starting => started.map_err(Into::into),

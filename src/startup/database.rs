@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use entente_kernel::{AppError, Outcome};
 use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::StartError;
 
 /// Time to wait for the database at the start: in a container composition both start together.
-const DATABASE_WAIT: Duration = Duration::from_mins(1);
+pub(super) const DATABASE_WAIT: Duration = Duration::from_mins(1);
 
 /// Pause between attempts to reach the database.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -49,6 +50,22 @@ pub(crate) async fn patiently<T>(mut step: impl AsyncFnMut() -> Outcome<T>) -> O
     }
 }
 
+/// Whether the error is that of a database that is not there yet.
+pub(super) fn is_passing(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
+        // It is starting.
+        sqlx::Error::Database(e) => e.code().as_deref() == Some("57P03"),
+        _ => false,
+    }
+}
+
+/// Pauses before the next attempt to reach the database.
+pub(super) async fn rest(error: &sqlx::Error, database: &PgConnectOptions) {
+    info!(error = %error, database = entente_store::named(database), "waiting for the database");
+    sleep(AGAIN).await;
+}
+
 /// Waits for the database, and checks its version.
 pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
     let deadline = Instant::now() + DATABASE_WAIT;
@@ -58,16 +75,7 @@ pub(super) async fn wait_for(pool: &PgPool) -> Result<(), StartError> {
                 let version = entente_kernel::server_version(&mut connection).await?;
                 return if version >= 150_000 { Ok(()) } else { Err(StartError::Version(version / 10_000)) };
             }
-            Err(e @ (sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut)) if Instant::now() < deadline => {
-                info!(error = %e, database = entente_store::named(&pool.connect_options()), "waiting for the database");
-                sleep(AGAIN).await;
-            }
-            Err(sqlx::Error::Database(e))
-                if e.code().as_deref() == Some("57P03") && Instant::now() < deadline =>
-            {
-                info!("the database is starting");
-                sleep(AGAIN).await;
-            }
+            Err(e) if is_passing(&e) && Instant::now() < deadline => rest(&e, &pool.connect_options()).await,
             Err(e) => return Err(StartError::Database(entente_store::named(&pool.connect_options()), e)),
         }
     }

@@ -1,11 +1,12 @@
 //! The server's database connections, in several pools: a connection is served by the thread that opened it,
-//! and no work waits for connections that are busy with another kind of work.
+//! and no work waits for connections that are busy with another kind of work. Behind a pooler in transaction mode, the
+//! pools of writers and background tasks stay on connections of their own (`routes.rs`).
 
 use entente_runtime::tasks::Tasks;
 use entente_store::commit::PLACES;
 use sqlx::PgPool;
-use sqlx::postgres::PgConnectOptions;
 
+use super::routes::Routes;
 use super::{StartError, database};
 use crate::background::sweeps;
 use crate::config::Config;
@@ -36,26 +37,23 @@ impl Pools {
     ///
     /// # Errors
     /// The database stays unavailable, or is too old.
-    pub(super) async fn open(
-        config: &Config,
-        database: &PgConnectOptions,
-        tasks: &Tasks,
-    ) -> Result<Self, StartError> {
+    pub(super) async fn open(config: &Config, routes: &Routes, tasks: &Tasks) -> Result<Self, StartError> {
         // Writers of messages, jobs and envelopes.
         let writers = u32::try_from(config.commit_writers * 3).unwrap_or(u32::MAX);
-        let (options, leaving) = (|| database.clone(), tasks.draining());
+        let (session, shared) = (|| routes.session.clone(), || routes.transactions.clone());
+        let leaving = tasks.draining();
         let pools = Self {
             // Includes the lanes of jobs and envelopes that wait for locks; those of messages are added
             // below.
             main: entente_store::main_pool(
-                options(),
+                session(),
                 writers.saturating_add(MAIN_CONNECTIONS + 2 * PLACES),
                 leaving,
             ),
-            webhooks: entente_store::patient_pool(options(), WEBHOOK_CONNECTIONS, leaving),
-            sweeping: entente_store::main_pool(options(), sweeps::turns::CONNECTIONS, leaving),
-            messages: entente_store::writers_pool(options(), writers.saturating_add(PLACES), leaving),
-            api: entente_store::pool(options(), config.database_connections, leaving),
+            webhooks: entente_store::patient_pool(shared(), WEBHOOK_CONNECTIONS, leaving),
+            sweeping: entente_store::main_pool(shared(), sweeps::turns::CONNECTIONS, leaving),
+            messages: entente_store::writers_pool(session(), writers.saturating_add(PLACES), leaving),
+            api: entente_store::pool(shared(), config.database_connections, leaving),
         };
         // Opens one connection of each before the first request.
         for pool in [&pools.main, &pools.messages, &pools.api] {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use entente_bridges::Ctx;
 use entente_openintent::tools::invocations::CallQueue;
 use entente_runtime::tasks::Tasks;
+use entente_store::pooling::Route;
 use sqlx::PgPool;
-use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Mutex;
 
 use super::StartError;
@@ -24,14 +24,14 @@ const TOOL_CONNECTIONS: u32 = 6;
 /// The HTTP client for tools cannot be set up.
 pub(super) fn start(
     ctx: &Ctx,
-    database: PgConnectOptions,
+    route: Route,
     names: &Arc<dyn Names>,
     tasks: &Tasks,
 ) -> Result<(CallQueue, PgPool), StartError> {
     let (desk, orders) = CallQueue::new();
     let egress = Egress::to_tools(&ctx.openintent.state.vaults.allowed, Arc::clone(names))
         .map_err(StartError::Egress)?;
-    let pool = entente_store::pool(database, TOOL_CONNECTIONS, tasks.draining());
+    let pool = entente_store::pool(route, TOOL_CONNECTIONS, tasks.draining());
     let ctx = ctx.with_pool(pool.clone());
     let (calling, orders) = (Calling::new(ctx, egress, tasks), Arc::new(Mutex::new(orders)));
     let all = tasks.clone();

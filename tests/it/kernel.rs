@@ -6,6 +6,7 @@ pub(crate) mod audits;
 pub(crate) mod checkpoints;
 pub(crate) mod departures;
 pub(crate) mod discovery;
+mod edge;
 pub(crate) mod events;
 pub(crate) mod exports;
 pub(crate) mod heartbeats;

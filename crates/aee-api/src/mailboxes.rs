@@ -129,7 +129,7 @@ async fn read(
 ) -> Reply {
     let after = query.parsed("after", "a whole number from 0", seq)?;
     let limit = query.number("limit", STEP, 1, PAGE)?;
-    let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
+    let wait = query.wait(WAIT_SECONDS)?;
     let (ctx, caller) = (&api.ctx, &asker.caller);
     let (mailbox, items) = if wait == 0 {
         mailboxes::read(ctx, caller, &path, after, limit).await?

@@ -1,5 +1,7 @@
 //! Routes of the envelope schema and of payload schemas, under the paths of AEE §9.3.
 
+use std::sync::LazyLock;
+
 use actix_web::{HttpResponse, delete, get, put, web};
 use entente_aee::policy::schemas;
 use entente_aee::policy::schemas::Published;
@@ -8,6 +10,7 @@ use entente_domain::aee::envelopes::schemas::{Strictness, Subject};
 use entente_domain::identity::keys::{Dialect, Scope};
 use entente_http::body::{Body, Query};
 use entente_http::caller::Asker;
+use entente_http::documents;
 use entente_http::error::{Problem, Reply};
 use entente_http::ok;
 use entente_http::routes::Routes;
@@ -20,6 +23,8 @@ use crate::ApiState;
 
 /// The envelope schema (AEE §3.1), written from the text of the draft.
 const ENVELOPE: &str = include_str!("../../../openapi/aee/aee-v1.schema.json");
+/// Its entity tag.
+static ENVELOPE_TAG: LazyLock<String> = LazyLock::new(|| documents::tag(ENVELOPE.as_bytes()));
 
 pub fn routes(config: &mut Routes<'_>) {
     config.service(list).service(envelope).service(get).service(publish).service(withdraw);
@@ -73,8 +78,8 @@ fn subject(file: &str) -> Result<Subject, Problem> {
     Ok(Subject::of_file(file).ok_or_else(|| entente_domain::refusal::Refusal::not_found("schema"))?)
 }
 
-fn document(text: impl Into<String>) -> HttpResponse {
-    HttpResponse::Ok().content_type("application/schema+json").body(text.into())
+fn document(tag: &str, text: impl Into<String>) -> HttpResponse {
+    documents::document(HttpResponse::Ok(), "application/schema+json", documents::PRIVATE, tag, text.into())
 }
 
 /// List the payload schemas
@@ -96,7 +101,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
 #[get("/aee/schemas/envelope/aee-v1.schema.json")]
 async fn envelope(asker: Asker) -> Reply {
     asker.caller.require(Scope::MailRead)?;
-    Ok(document(ENVELOPE))
+    Ok(document(&ENVELOPE_TAG, ENVELOPE))
 }
 
 /// Get a payload schema
@@ -107,7 +112,7 @@ async fn envelope(asker: Asker) -> Reply {
 #[get("/aee/schemas/intents/{file}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let found = schemas::get(&api.ctx, &asker.caller, &subject(&path)?).await?;
-    Ok(document(found.text))
+    Ok(document(&documents::tag(found.text.as_bytes()), found.text))
 }
 
 /// A JSON Schema, stored byte for byte.

@@ -12,7 +12,9 @@ use std::sync::LazyLock;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse, web};
 use entente_domain::refusal::{Code, Refusal};
+use entente_http::documents;
 use entente_http::error::{Problem, ProblemBody, Reply};
+use entente_http::head::is_head;
 use entente_http::routes::Description;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -68,6 +70,8 @@ pub type Collected = &'static LazyLock<Document>;
 pub struct Document {
     /// The document as JSON.
     pub json: String,
+    /// Its entity tag.
+    tag: String,
     /// Each path as its segments, with its methods; tells a wrong method from a wrong path.
     paths: Vec<(Vec<String>, Vec<String>)>,
     /// The query parameters of each operation, by path and method.
@@ -94,6 +98,8 @@ impl Document {
                 |method: &str, operation: &Option<Operation>| operation.as_ref().map(|_| method.to_owned());
             let methods = [
                 has("GET", &item.get),
+                // Wherever there is a GET (RFC 9110 §9.1).
+                has("HEAD", &item.get),
                 has("POST", &item.post),
                 has("PUT", &item.put),
                 has("PATCH", &item.patch),
@@ -102,7 +108,8 @@ impl Document {
             (path.split('/').map(str::to_owned).collect(), methods.into_iter().flatten().collect())
         });
         let paths = paths.collect();
-        Self { json: document.to_pretty_json().unwrap_or_default() + "\n", paths, queries }
+        let json = document.to_pretty_json().unwrap_or_default() + "\n";
+        Self { tag: documents::tag(json.as_bytes()), json, paths, queries }
     }
 
     /// Returns the query parameters of an operation, by its method and its path with `{…}` for parameters; `None` if it
@@ -168,7 +175,8 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 async fn written(document: web::Data<Collected>) -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(document.json.as_str())
+    let (kind, content) = ("application/json", document.json.as_str());
+    documents::document(HttpResponse::Ok(), kind, documents::PUBLIC, &document.tag, content)
 }
 
 /// Responds to an unknown route: 405 for a wrong method, else 404.
@@ -180,9 +188,10 @@ pub async fn unknown(request: HttpRequest, document: web::Data<Collected>) -> Re
         && request.method() != Method::OPTIONS
     {
         let allow = methods.join(", ");
+        let method = if is_head(&request) { Method::HEAD } else { request.method().clone() };
         let refusal = Refusal::new(
             Code::MethodNotAllowed,
-            format!("{} does not exist here; this path has {allow}.", request.method()),
+            format!("{method} does not exist here; this path has {allow}."),
         );
         let mut problem = Problem::from(refusal);
         problem.allow = Some(allow);

@@ -153,7 +153,7 @@ impl Report {
         if is_closed(first) {
             return Self::new(Exit::Closed, first.to_string(), &[]);
         }
-        for error in std::iter::successors(Some(first), |error| error.source()) {
+        for error in std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| (*error).source()) {
             if let Some(ended) = error.downcast_ref::<Ended>() {
                 return Self::new(ended.exit, first.to_string(), &[]);
             }

@@ -23,6 +23,7 @@ pub use self::params::{
 };
 use super::caller::state_of;
 use super::error::Problem;
+use super::head::is_head;
 use super::unknown;
 use crate::HttpState;
 
@@ -293,7 +294,11 @@ pub fn intent_of(body: Option<&String>) -> Result<IntentId, Problem> {
 
 /// Query parameters, parsed by hand so that errors have the usual form.
 #[derive(Debug)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    /// Whether the client waits for headers only.
+    head: bool,
+}
 
 impl FromRequest for Query {
     type Error = Problem;
@@ -326,14 +331,14 @@ impl Query {
         // As in bodies: values that cannot be stored cannot be searched for either.
         match pairs.iter().find(|(_, value)| value.contains('\0')) {
             Some((name, _)) => Err(parameter(name, "it has a NUL character").into()),
-            None => Ok(Self(pairs)),
+            None => Ok(Self { pairs, head: is_head(request) }),
         }
     }
 
     /// Returns a parameter's text, if it is present and not empty.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.0
+        self.pairs
             .iter()
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
@@ -343,7 +348,7 @@ impl Query {
     /// Returns all parameters; the last value of a repeated one wins.
     #[must_use]
     pub fn all(self) -> serde_json::Map<String, serde_json::Value> {
-        self.0.into_iter().map(|(name, value)| (name, value.into())).collect()
+        self.pairs.into_iter().map(|(name, value)| (name, value.into())).collect()
     }
 
     /// Parses a parameter with `read`; `what` names the expected form in the error.
@@ -369,6 +374,15 @@ impl Query {
         let what = format!("a whole number from {least} to {most}");
         let read = |text: &str| text.parse().ok().filter(|n| (least..=most).contains(n));
         Ok(self.parsed(name, &what, read)?.unwrap_or(default))
+    }
+
+    /// Parses the seconds of a long poll, `wait`, up to `most`; 0 if it is absent. A `HEAD` request never waits.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`].
+    pub fn wait(&self, most: u32) -> Result<u32, Problem> {
+        let seconds = self.number("wait", 0, 0, most)?;
+        Ok(if self.head { 0 } else { seconds })
     }
 
     /// Parses the `limit` of a list.

@@ -1,16 +1,19 @@
 //! The HTTP layer that every interface shares, and the REST resources of the kernel (`kernel`).
 //!
-//! `caller` authenticates, `body` reads request bodies, `unknown` names members that have no effect, `wire` writes times and names in the client's dialect, `error` turns
-//! refusals into responses, `live` and `frames` stream events, `middleware` wraps every request, `site` and
-//! `login_throttle` hold the checks that MCP and the pages use. Names no protocol.
+//! `caller` authenticates, `body` reads request bodies, `unknown` names members that have no effect, `wire` writes times
+//! and names in the client's dialect, `error` turns refusals into responses, `live` and `frames` stream events,
+//! `middleware` wraps every request, `head`, `documents` and `representation` decide on the form of its response, `site`
+//! and `login_throttle` hold the checks that MCP and the pages use. Names no protocol.
 
 mod bodies;
 pub mod body;
 pub mod caller;
 mod connections;
+pub mod documents;
 pub mod error;
 pub mod event;
 pub mod frames;
+pub mod head;
 pub mod intent;
 pub mod kernel;
 pub mod lease;
@@ -19,6 +22,7 @@ pub mod login_throttle;
 pub mod message;
 pub mod middleware;
 pub mod presence;
+mod representation;
 pub mod routes;
 pub mod site;
 pub mod unknown;

@@ -1,5 +1,5 @@
-//! Middleware around every request: assigns request ids, catches panics, writes error bodies, counts and logs, and
-//! closes connections while the server drains.
+//! Middleware around every request: answers HEAD as GET, assigns request ids, catches panics, writes error bodies,
+//! chooses the form of the response, counts and logs, and closes connections while the server drains.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use futures_util::FutureExt as _;
 use super::caller::RateNote;
 use super::error::{Family, Problem};
 use super::presence::{UnderWay, Watch};
-use super::{Connection, bodies, unknown};
+use super::{Connection, bodies, head, representation, unknown};
 use crate::HttpState;
 
 /// The header of a request's id, in requests and responses.
@@ -70,6 +70,7 @@ pub async fn pass(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
     let method = known_method(request.method());
+    let request = head::routed(request);
     let api = request.app_data::<web::Data<HttpState>>().cloned();
     if let Some(connection) = request.conn_data::<Connection>() {
         connection.asked();
@@ -110,6 +111,7 @@ pub async fn pass(
     let rate = response.request().extensions().get::<RateNote>().copied();
     adorn(response.headers_mut(), &id, rate);
     response = unknown::announce(response);
+    response = representation::chosen(response).await;
     if let Some(api) = api {
         let draining = api.draining.is_cancelled();
         if draining {
@@ -122,7 +124,7 @@ pub async fn pass(
         account(&api, response.request(), response.status().as_u16(), &id, began, span);
         response = bodies::unhurried(response, api.limits.write);
     }
-    Ok(response)
+    Ok(head::bodiless(response))
 }
 
 /// Counts and logs a request whose client disconnected before the response.
@@ -211,6 +213,7 @@ fn told_path<'a>(path: &'a str, route: &'a str) -> &'a str {
 fn known_method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
+        "HEAD" => "HEAD",
         "POST" => "POST",
         "PUT" => "PUT",
         "PATCH" => "PATCH",
@@ -229,7 +232,7 @@ fn account(
 ) {
     let route = request.match_pattern();
     let route: Arc<str> = route.map_or_else(|| Arc::from(UNROUTED), Arc::from);
-    let method = known_method(request.method());
+    let method = if head::is_head(request) { "HEAD" } else { known_method(request.method()) };
     if let Some(span) = span {
         let path = told_path(request.path(), &route);
         span.end(&Answered { method, route: &route, path, status, request_id: id });

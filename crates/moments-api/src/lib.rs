@@ -345,7 +345,7 @@ async fn get(
     query: Query,
 ) -> Reply {
     let moment_id = moment_id(&path)?;
-    let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
+    let wait = query.wait(WAIT_SECONDS)?;
     let seen = query.parsed("seen", "a version", |text| text.parse().ok())?;
     let (ctx, caller) = (&api.ctx, &asker.caller);
     let shown = if wait == 0 {

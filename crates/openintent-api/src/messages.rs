@@ -205,7 +205,7 @@ async fn list(
     let channel_id: ChannelId = id("channel", &path)?;
     let since = query.text("since").map(Since::parse).transpose()?;
     let filter = MessageFilter { since, to: query.text("to").map(str::to_owned), limit: query.limit(PAGE)? };
-    let wait = query.number("wait", 0, 0, WAIT_SECONDS)?;
+    let wait = query.wait(WAIT_SECONDS)?;
     let page = if wait == 0 {
         messages::list(&api.ctx, &asker.caller, channel_id, &filter).await?
     } else {

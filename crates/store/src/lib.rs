@@ -1,10 +1,11 @@
-//! PostgreSQL access: connections, schema migrations, a private server, and the group commit. The SQL of
+//! PostgreSQL access: connections, poolers, schema migrations, a private server, and the group commit. The SQL of
 //! the resources is in the kernel and in the crates of the protocols, next to the operations.
 
 pub mod binaries;
 pub mod commit;
 pub mod limits;
 pub mod migrate;
+pub mod pooling;
 pub mod private;
 
 use std::str::FromStr as _;
@@ -12,11 +13,12 @@ use std::time::Duration;
 
 use entente_runtime::deadlines::doubtful;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{Connection as _, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgPool};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::limits::{Work, limit_transactions};
+use self::pooling::{Given, Route};
 
 /// Time that a request waits for a connection before the answer "unavailable".
 ///
@@ -73,29 +75,29 @@ pub fn rolled_back(error: &sqlx::Error) -> Option<&'static str> {
 /// When `leaving` is cancelled, the threads that serve requests end along with the connections that they
 /// opened: from then on every connection is tested before use.
 #[must_use]
-pub fn pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
-    waiting(Work::Requests, options.options(LED), connections, ACQUIRE_TIMEOUT, leaving)
+pub fn pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(Work::Requests, route.into(), &LED, connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// Creates the pool for background tasks.
 #[must_use]
-pub fn main_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
-    waiting(Work::Background, options.options(LED), connections, ACQUIRE_TIMEOUT, leaving)
+pub fn main_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(Work::Background, route.into(), &LED, connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// Creates the pool for the message writers.
 ///
 /// Their single statement joins its input by hash, which measurements show to be faster over many intents.
 #[must_use]
-pub fn writers_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
-    waiting(Work::Writers, options, connections, ACQUIRE_TIMEOUT, leaving)
+pub fn writers_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(Work::Writers, route.into(), &[], connections, ACQUIRE_TIMEOUT, leaving)
 }
 
 /// Creates a pool whose users wait up to `PATIENT_TIMEOUT` for a connection: no client waits for them, and
 /// their results must be recorded.
 #[must_use]
-pub fn patient_pool(options: PgConnectOptions, connections: u32, leaving: &CancellationToken) -> PgPool {
-    waiting(Work::Background, options.options(LED), connections, PATIENT_TIMEOUT, leaving)
+pub fn patient_pool(route: impl Into<Route>, connections: u32, leaving: &CancellationToken) -> PgPool {
+    waiting(Work::Background, route.into(), &LED, connections, PATIENT_TIMEOUT, leaving)
 }
 
 /// Makes PostgreSQL lead every statement by an index.
@@ -105,20 +107,33 @@ pub fn patient_pool(options: PgConnectOptions, connections: u32, leaving: &Cance
 const LED: [(&str, &str); 3] =
     [("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
 
+/// Makes PostgreSQL plan each statement once.
+///
+/// Every statement is written for one plan, whatever its parameters are. Without this setting PostgreSQL plans
+/// statements with array parameters anew each time, which costs more than running them.
+const PLANNED: [(&str, &str); 2] = [("plan_cache_mode", "force_generic_plan"), ("jit", "off")];
+
 fn waiting(
     work: Work,
-    options: PgConnectOptions,
+    route: Route,
+    led: &[(&'static str, &'static str)],
     connections: u32,
     timeout: Duration,
     leaving: &CancellationToken,
 ) -> PgPool {
-    // Every statement is written for one plan, whatever its parameters are. Without this setting PostgreSQL
-    // plans statements with array parameters anew each time, which costs more than running them.
-    let options = work
-        .limit(options)
-        .application_name("entente")
-        .statement_cache_capacity(STATEMENT_CACHE)
-        .options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]);
+    let Route { options, given } = route;
+    let options = options.application_name("entente").statement_cache_capacity(STATEMENT_CACHE);
+    let plans = led.iter().chain(&PLANNED).copied();
+    let (options, set) = match given {
+        Given::AtStart => (work.limit(options).options(plans), None),
+        Given::Afterwards => {
+            let plans = plans.map(|(name, value)| (name, value.to_owned()));
+            let all: Vec<_> = work.limits().into_iter().chain(plans).collect();
+            (options, Some(limits::set(&all)))
+        }
+        // What one client sets, the next one would have.
+        Given::ByPooler => (options, None),
+    };
     let leaving = leaving.clone();
     let connected = options.clone();
     PgPoolOptions::new()
@@ -126,8 +141,16 @@ fn waiting(
         .acquire_timeout(timeout)
         .test_before_acquire(false)
         .after_connect(move |connection, _| {
-            let options = connected.clone();
-            Box::pin(async move { limit_transactions(connection, &options).await })
+            let (options, set) = (connected.clone(), set.clone());
+            Box::pin(async move {
+                if given == Given::ByPooler {
+                    return Ok(());
+                }
+                if let Some(set) = set {
+                    connection.execute(AssertSqlSafe(set)).await?;
+                }
+                limit_transactions(connection, &options).await
+            })
         })
         .before_acquire(move |connection, meta| {
             let unsure = meta.idle_for > TEST_AFTER_IDLE || leaving.is_cancelled();

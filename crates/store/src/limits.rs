@@ -3,7 +3,8 @@
 //! ever: PostgreSQL itself ends anything that takes too long.
 //!
 //! The limits are session settings, so they apply from the first statement on. Settings that an operator
-//! gives in `DATABASE_URL` (`?options=-c%20lock_timeout%3D…`) take precedence.
+//! gives in `DATABASE_URL` (`?options=-c%20lock_timeout%3D…`) take precedence. Where a pooler is in front of PostgreSQL
+//! (`pooling.rs`), a statement sets them, or the pooler itself ([`pooler_settings`]).
 
 use std::time::Duration;
 
@@ -75,9 +76,8 @@ impl Work {
         }
     }
 
-    /// Adds the limits to the connection's startup options, except those that the operator has set.
-    pub(super) fn limit(self, options: PgConnectOptions) -> PgConnectOptions {
-        let told = told(&options);
+    /// Returns the limits, as names and values of settings.
+    pub(super) fn limits(self) -> Vec<(&'static str, String)> {
         let times = [
             ("statement_timeout", self.statement()),
             ("lock_timeout", self.lock()),
@@ -85,10 +85,33 @@ impl Work {
             ("tcp_user_timeout", UNCONFIRMED),
         ];
         let times = times.map(|(name, time)| (name, format!("{}ms", time.as_millis())));
-        let all = times.into_iter().chain(KEEP_ALIVE.map(|(name, value)| (name, value.to_owned())));
-        let ours: Vec<_> = all.filter(|(name, _)| !told.contains(&format!("{name}="))).collect();
+        times.into_iter().chain(KEEP_ALIVE.map(|(name, value)| (name, value.to_owned()))).collect()
+    }
+
+    /// Adds the limits to the connection's startup options, except those that the operator has set.
+    pub(super) fn limit(self, options: PgConnectOptions) -> PgConnectOptions {
+        let told = told(&options);
+        let ours = self.limits().into_iter().filter(|(name, _)| !told.contains(&format!("{name}=")));
         options.options(ours)
     }
+}
+
+/// Returns the SQL that sets these for the session.
+pub(super) fn set(settings: &[(&'static str, String)]) -> String {
+    let each: Vec<String> = settings.iter().map(|(name, value)| format!("SET {name} = '{value}'")).collect();
+    each.join("; ")
+}
+
+/// Returns the SQL by which a pooler in transaction mode limits its connections: the limits of requests, for all of its
+/// clients. Numbers count milliseconds, so that it needs no quotes in a configuration file.
+#[must_use]
+pub fn pooler_settings() -> String {
+    let times = [
+        ("statement_timeout", Work::Requests.statement()),
+        ("lock_timeout", Work::Requests.lock()),
+        ("idle_in_transaction_session_timeout", IDLE),
+    ];
+    times.map(|(name, time)| format!("SET {name} = {}", time.as_millis())).join("; ")
 }
 
 /// Returns the operator's settings as `name=value`; PostgreSQL treats a dash as an underscore.
@@ -181,6 +204,22 @@ mod tests {
                 assert!(format!("{limited} ").contains(&set), "{work:?} {set}: {limited}");
             }
         }
+    }
+
+    #[test]
+    fn a_statement_sets_the_same_limits_as_startup_options() {
+        for work in [Work::Requests, Work::Writers, Work::Background] {
+            let limited = work.limit(PgConnectOptions::new_without_pgpass());
+            let limited = limited.get_options().unwrap().replace("-c ", "");
+            let set = set(&work.limits());
+            let set: Vec<String> =
+                set.split("; ").map(|one| one.replace("SET ", "").replace(['\'', ' '], "")).collect();
+            assert_eq!(set.join(" "), limited, "{work:?}");
+        }
+        assert_eq!(
+            pooler_settings(),
+            "SET statement_timeout = 15000; SET lock_timeout = 3000; SET idle_in_transaction_session_timeout = 4000"
+        );
     }
 
     #[test]

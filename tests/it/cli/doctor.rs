@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{complaint, text};
-use crate::harness::Cluster;
 use crate::harness::process::Place;
+use crate::harness::{Cluster, PgBouncer};
 
 /// Runs the program in its own directory.
 fn entente(place: &Place, command: &str, settings: &[(&str, &str)]) -> Output {
@@ -124,4 +124,32 @@ fn a_server_does_not_start_on_a_setting_that_is_misspelt() {
             "ENTENTE_AEE_REQUIRE_SIGNATURES is not a setting; did you mean ENTENTE_AEE_REQUIRE_SIGNATURE?";
         assert!(said(&output).contains(expected), "{command}: {}", said(&output));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_finds_a_pooler_and_the_way_around_it() {
+    let (place, cluster) = (Place::new("doctor-pooler"), Cluster::get());
+    let database = cluster.fresh_database().await;
+    let pooler = PgBouncer::start("transaction", true).await;
+    let (pooled, direct) = (pooler.url(&database), cluster.url(&database));
+    let output = entente(&place, "doctor", &[("DATABASE_URL", &pooled)]);
+    assert!(!output.status.success() && text(&output).contains("transaction mode"), "{}", said(&output));
+    assert!(text(&output).contains("Set ENTENTE_DIRECT_DATABASE_URL"), "{}", said(&output));
+    let both = [("DATABASE_URL", pooled.as_str()), ("ENTENTE_DIRECT_DATABASE_URL", direct.as_str())];
+    let output = entente(&place, "doctor", &both);
+    assert!(text(&output).contains("leads to the same database"), "{}", said(&output));
+    assert!(text(&output).contains("the schema is up to date"), "{}", said(&output));
+    // Besides the tests' cluster, which runs without `fsync`.
+    let faults = 1 + usize::from(!pooler.carries_statements);
+    assert_eq!(text(&output).matches("FAULT").count(), faults, "{}", said(&output));
+    let output = entente(&place, "migrate", &both);
+    assert!(output.status.success() && text(&output).contains("up to date"), "{}", said(&output));
+    drop(pooler);
+    let pooler = PgBouncer::start("session", false).await;
+    let output = entente(&place, "doctor", &[("DATABASE_URL", &pooler.url(&database))]);
+    assert!(text(&output).contains("a pooler in session mode"), "{}", said(&output));
+    assert_eq!(text(&output).matches("FAULT").count(), 1, "{}", said(&output));
+    // Without a pooler there is nothing to lead around.
+    let output = entente(&place, "doctor", &[("ENTENTE_DIRECT_DATABASE_URL", &direct)]);
+    assert!(!output.status.success() && !said(&output).contains(&database), "{}", said(&output));
 }

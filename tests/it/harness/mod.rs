@@ -6,6 +6,7 @@ mod cluster;
 pub mod conformity;
 pub mod desk;
 mod hooks;
+mod pgbouncer;
 pub mod process;
 mod proxy;
 mod receiver;
@@ -36,6 +37,7 @@ use sqlx::postgres::PgConnectOptions;
 pub use client::{Client, Reply, http};
 pub use cluster::{Cluster, watch};
 pub use hooks::subscribe;
+pub use pgbouncer::PgBouncer;
 pub use proxy::Proxy;
 pub use receiver::{Act, Got, Receiver};
 pub use scratch::scratch;
@@ -143,19 +145,31 @@ impl World {
     /// Like [`Self::on`], with `names` as the name resolver.
     pub async fn naming(setup: Setup, database: String, names: Arc<dyn Names>) -> Self {
         let options = Cluster::get().options(&database);
-        Self::reaching(setup, database, options, names).await
+        Self::reaching(setup, database, options, None, names).await
     }
 
     /// Like [`Self::on`], with the database behind a proxy.
     pub async fn through(setup: Setup, database: String, proxy: &Proxy) -> Self {
         let options = proxy.options(&database);
-        Self::reaching(setup, database, options, Arc::new(SystemNames)).await
+        Self::reaching(setup, database, options, None, Arc::new(SystemNames)).await
+    }
+
+    /// Like [`Self::on`], with the database behind a pooler, and a way around it.
+    pub async fn pooled(
+        setup: Setup,
+        database: String,
+        pooler: &PgBouncer,
+        direct: Option<PgConnectOptions>,
+    ) -> Self {
+        let options = pooler.options(&database);
+        Self::reaching(setup, database, options, direct, Arc::new(SystemNames)).await
     }
 
     async fn reaching(
         setup: Setup,
         database: String,
         options: PgConnectOptions,
+        direct: Option<PgConnectOptions>,
         names: Arc<dyn Names>,
     ) -> Self {
         let start = Utc.with_ymd_and_hms(2026, 11, 21, 8, 0, 0).unwrap();
@@ -186,6 +200,7 @@ impl World {
             parts.chance = Arc::new(SeededChance(AtomicU64::new(seed(&database))));
             parts.background = false;
         }
+        parts.direct = direct;
         parts.names = names;
         parts.seeded_keys = true;
         let server = Server::start(parts).await.unwrap();

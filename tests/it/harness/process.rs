@@ -82,7 +82,7 @@ pub fn key_of(agent: &str) -> String {
 
 /// Returns a free port outside the ephemeral range of outgoing connections, so that it is still free when the
 /// server restarts.
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let count = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -209,7 +209,7 @@ pub(super) fn renamed(tool: &Tool, mut body: ProblemBody) -> ProblemBody {
     match &mut body.detail {
         Detail::Sentence(sentence) => sentence.clone_from(&body.message),
         Detail::Faults(faults) => faults.clone_from(&body.errors),
-        Detail::Governance(_) => {}
+        Detail::Governance(_) | Detail::Choice(_) => {}
     }
     body
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use actix_web::{get, web};
 use entente_domain::limits;
+use entente_http::documents::brief;
 use entente_http::error::Reply;
 use entente_http::ok;
 use entente_http::routes::Routes;
@@ -258,7 +259,7 @@ async fn discover(api: web::Data<ApiState>, document: web::Data<Collected>) -> R
         "config": "/api/v1/server/config", "compatibility": "/.well-known/openintent-compat.json",
         "federation": served.federation.then_some("/.well-known/openintent-federation.json"),
     });
-    ok(&DiscoveryBody {
+    brief(&DiscoveryBody {
         protocol: PROTOCOL,
         version: PROTOCOL_VERSION,
         implementation: "Entente",
@@ -302,7 +303,7 @@ async fn compatibility(api: web::Data<ApiState>, document: web::Data<Collected>)
     let served = Served::by(&api, &document);
     let known = || PARTS.iter().filter_map(|part| Some((part, part.compliance(served)?)));
     let gaps = known().filter_map(|(part, _)| Some((part.rfc, part.missing(served)?)));
-    ok(&CompatibilityBody {
+    brief(&CompatibilityBody {
         implementation: "Entente",
         version: env!("CARGO_PKG_VERSION"),
         rfc_compliance: known().map(|(part, compliance)| (part.rfc, compliance)).collect(),

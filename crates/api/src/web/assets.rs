@@ -2,19 +2,48 @@
 //! build step. A URL with the current version may be cached forever; without a version the browser
 //! revalidates each time.
 
+use std::sync::LazyLock;
+
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use actix_web::{HttpRequest, HttpResponse, web};
-use entente_domain::canonical::{hex, sha256};
+use entente_http::documents;
 
 use super::dressed;
 
+/// `Cache-Control` of a URL with the current version: another content has another URL.
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+
+/// Digits of the digest in a version.
+const VERSION_DIGITS: usize = 12;
+
+/// An embedded file.
+pub struct Asset {
+    content: &'static [u8],
+    kind: &'static str,
+    tag: String,
+}
+
+impl Asset {
+    fn new(content: &'static [u8], kind: &'static str) -> Self {
+        Self { content, kind, tag: documents::tag(content) }
+    }
+
+    /// Returns the version of the file, a digest of its content.
+    pub fn version(&self) -> &str {
+        self.tag.trim_matches('"').get(..VERSION_DIGITS).unwrap_or_default()
+    }
+}
+
 /// Style sheet.
-pub const STYLE: &[u8] = include_bytes!("../../../../assets/entente.css");
+pub static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new(include_bytes!("../../../../assets/entente.css"), "text/css; charset=utf-8"));
 /// Script, an ES module.
-pub const SCRIPT: &[u8] = include_bytes!("../../../../assets/entente.js");
+pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(include_bytes!("../../../../assets/entente.js"), "text/javascript; charset=utf-8")
+});
 /// Logo.
-const MARK: &[u8] = include_bytes!("../../../../assets/mark.svg");
+static MARK: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new(include_bytes!("../../../../assets/mark.svg"), "image/svg+xml"));
 
 /// Registers the routes of this file.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -24,30 +53,20 @@ pub fn routes(config: &mut web::ServiceConfig) {
     config.route("/favicon.ico", web::get().to(mark));
 }
 
-/// Returns the version of a file, a digest of its content.
-pub fn version(file: &[u8]) -> String {
-    hex(&sha256(file))[..12].to_owned()
-}
-
 async fn style(request: HttpRequest) -> HttpResponse {
-    serve(&request, STYLE, "text/css; charset=utf-8")
+    serve(&request, &STYLE)
 }
 
 async fn script(request: HttpRequest) -> HttpResponse {
-    serve(&request, SCRIPT, "text/javascript; charset=utf-8")
+    serve(&request, &SCRIPT)
 }
 
 async fn mark(request: HttpRequest) -> HttpResponse {
-    serve(&request, MARK, "image/svg+xml")
+    serve(&request, &MARK)
 }
 
-fn serve(request: &HttpRequest, file: &'static [u8], kind: &str) -> HttpResponse {
-    let version = version(file);
-    let tag = format!("\"{version}\"");
-    let named = request.query_string() == format!("v={version}");
-    let keep = if named { "public, max-age=31536000, immutable" } else { "public, no-cache" };
-    let had = request.headers().get(IF_NONE_MATCH).is_some_and(|given| given == tag.as_str());
-    let mut response = dressed(if had { StatusCode::NOT_MODIFIED } else { StatusCode::OK });
-    response.insert_header((ETAG, tag)).insert_header((CACHE_CONTROL, keep));
-    if had { response.finish() } else { response.content_type(kind).body(file) }
+fn serve(request: &HttpRequest, file: &'static Asset) -> HttpResponse {
+    let named = request.query_string() == format!("v={}", file.version());
+    let kept = if named { FOR_EVER } else { documents::PUBLIC };
+    documents::document(dressed(StatusCode::OK), file.kind, kept, &file.tag, file.content)
 }

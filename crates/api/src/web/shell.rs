@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use askama::Template;
 
-use super::assets::{SCRIPT, STYLE, version};
+use super::assets::{SCRIPT, STYLE};
 use super::guard::Visitor;
 
 /// Section of the site, for the navigation.
@@ -59,8 +59,8 @@ impl Shell {
             token: String::new(),
             page: None,
             live: None,
-            style: format!("/assets/entente.css?v={}", version(STYLE)),
-            script: format!("/assets/entente.js?v={}", version(SCRIPT)),
+            style: format!("/assets/entente.css?v={}", STYLE.version()),
+            script: format!("/assets/entente.js?v={}", SCRIPT.version()),
             place: Place::Elsewhere,
         }
     }

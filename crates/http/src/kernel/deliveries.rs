@@ -125,7 +125,7 @@ async fn list(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>, 
 #[post("/subscriptions/{subscription_id}/ping")]
 async fn ping(api: web::Data<HttpState>, asker: Asker, path: web::Path<String>, query: Query) -> Reply {
     let endpoint: EndpointId = id("subscription", &path)?;
-    let wait = Duration::from_secs(query.number("wait", 0, 0, WAIT_SECONDS)?.into());
+    let wait = Duration::from_secs(query.wait(WAIT_SECONDS)?.into());
     extend(wait);
     let webhook_id = deliveries::ping(&api.ctx, &asker.caller, endpoint).await?;
     let delivery = deliveries::wait(&api.ctx, endpoint, &webhook_id, wait).await?;

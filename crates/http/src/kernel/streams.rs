@@ -22,6 +22,7 @@ use crate::body::{LastEventId, LastEventIdQuery, Query, id};
 use crate::caller::{Asker, state_of};
 use crate::error::{Problem, Reply};
 use crate::frames::read;
+use crate::head::is_head;
 use crate::kernel::streams::live::Live;
 use crate::live::last_event_id;
 use crate::routes::Routes;
@@ -169,7 +170,10 @@ async fn follow(
     match open(request, api, asker, subject, family).await {
         Ok(live) => Ok(live.response()),
         Err(problem) => {
-            hold(api).await;
+            // HEAD comes from no client that would repeat it at once.
+            if !is_head(request) {
+                hold(api).await;
+            }
             Err(problem)
         }
     }

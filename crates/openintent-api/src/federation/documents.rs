@@ -1,12 +1,11 @@
 //! The documents by which a server introduces itself to others: public and cacheable.
 
-use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{get, web};
 use entente_domain::openintent::federation::dispatches::{CALLBACKS, RECEIVE};
 use entente_domain::openintent::federation::{Visibility, signing};
+use entente_http::documents::brief;
 use entente_http::error::Reply;
 use entente_http::routes::Routes;
-use entente_http::with_header;
 use entente_openintent::federation;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,9 +17,6 @@ use crate::ApiState;
 pub fn well_known(config: &mut Routes<'_>) {
     config.service(manifest).service(did);
 }
-
-/// Cache lifetime of the documents. It is short compared to a key change, during which both keys are trusted.
-const KEPT: &str = "public, max-age=300";
 
 /// This server's description for other servers.
 #[derive(Debug, Serialize, ToSchema)]
@@ -90,7 +86,7 @@ async fn manifest(api: web::Data<ApiState>) -> Reply {
             callbacks: CALLBACKS,
         },
     };
-    with_header(&document, CACHE_CONTROL, Some(KEPT.to_owned()))
+    brief(&document)
 }
 
 /// A DID document.
@@ -155,5 +151,5 @@ async fn did(api: web::Data<ApiState>) -> Reply {
         authentication: [name.clone()],
         assertion: [name],
     };
-    with_header(&document, CACHE_CONTROL, Some(KEPT.to_owned()))
+    brief(&document)
 }
