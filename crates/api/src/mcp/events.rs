@@ -17,6 +17,7 @@ use entente_arcp_api::job_events;
 use entente_bridges::Ctx;
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::identity::keys::{Dialect, Scope};
+use entente_domain::log::event_types::EventTypes;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
 use entente_http::frames::{read, show};
@@ -52,8 +53,8 @@ pub fn tools() -> [Tool; 1] {
         title: "Wait for events that concern you",
         about: "Waits for events that concern you: messages, assignments, job progress, envelopes, decisions. Use it instead \
                 of polling, each time with `next` of the last answer as `after`: no event is lost in between. Without `after`, \
-                it starts now and includes the envelopes that you have not acknowledged. An empty list means that the time ran \
-                out.",
+                it starts now and includes your open assignments and the envelopes that you have not acknowledged. An empty list \
+                means that the time ran out.",
         takes: takes(vec![
             may("after", text("`next` of the last answer.")),
             may(
@@ -217,7 +218,7 @@ impl Watch {
             }
         }
         let stream = if wants(Kind::Messages) || wants(Kind::Assignments) {
-            Some(Stream::open(ctx, caller.clone(), Subject::Agent, cursor.stream).await?)
+            Some(Stream::open(ctx, caller.clone(), Subject::Agent, EventTypes::all(), cursor.stream).await?)
         } else {
             None
         };
@@ -362,7 +363,7 @@ impl Watch {
     /// Returns the cursor from which the next call continues.
     fn leave(mut self) -> Cursor {
         if let Some(stream) = self.stream.take() {
-            self.cursor.stream = Some(stream.leave());
+            self.cursor.stream = Some(stream.place());
         }
         self.cursor
     }
