@@ -7,7 +7,7 @@ use super::{live, names, numbers, one_of_everything};
 use crate::harness::{Client, Event, Sse, Value, json, send, talk};
 
 /// How long a stream must be silent to show that it has nothing more.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_millis(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_of_the_sdk_get_the_events_that_they_act_on() {
