@@ -39,7 +39,7 @@ async fn only_an_agent_that_has_the_intent_hands_it_on() {
     // The last assignment counts.
     assert_eq!(assign(&ada, &intent, "agent.cy").await["delegated_by"], json!(null));
     assert_eq!(delegator(&ada, &intent, "agent.cy").await, json!(null));
-    // Whoever gave the intent back has nothing to hand on.
+    // An agent that gave the intent back has nothing to hand on.
     bob.delete(&format!("/intents/{intent}/agents/agent.bob")).await.ok();
     assert_eq!(assign(&bob, &intent, "agent.dee").await["delegated_by"], json!(null));
     assert_eq!(delegator(&ada, &intent, "agent.dee").await, json!(null));

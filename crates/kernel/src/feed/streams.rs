@@ -76,7 +76,7 @@ pub struct Stream {
     visibility: VisibilityFilter,
     /// The records to return, of those that the caller sees.
     types: EventTypes,
-    /// What an agent's stream has still to show before it continues with the log.
+    /// The beginning of an agent's stream, until all of it was shown.
     opening: Option<Opening>,
     /// Records that were read and not returned since the last ones that were.
     passed: u64,

@@ -39,8 +39,8 @@ proptest! {
     fn events_of_clients_are_selected_by_their_posting(name in "[a-z]{1,12}", posted: bool) {
         let (all, one) = (parsed(&["posted"]), format!("posted:{name}"));
         prop_assert_eq!(all.has_event(&name, posted), posted);
-        prop_assert_eq!(parsed(&[&one]).has_event(&name, posted), posted);
-        prop_assert!(!parsed(&[&one]).has_event(&format!("{name}.more"), true));
+        prop_assert_eq!(parsed(&[one.as_str()]).has_event(&name, posted), posted);
+        prop_assert!(!parsed(&[one.as_str()]).has_event(&format!("{name}.more"), true));
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl Live {
     }
 
     /// Returns the comment for a silent stream, with the position that was reached meanwhile: a client that resumes
-    /// from there does not read again what it was not shown.
+    /// from there does not read the records again that it was not shown.
     fn ping(&mut self) -> Bytes {
         let place = self.stream.place();
         if self.written == Some(place) {
