@@ -132,7 +132,7 @@ def test_a_draft_may_get_any_status(ada, status):
 
 def test_an_agent_is_assigned_and_taken_off(ada, intent):
     own = ada.assign_agent(intent.id)
-    assert own["agent_id"] == "agent.ada"
+    assert (own["agent_id"], own["delegated_by"]) == ("agent.ada", None)
     bobs = ada.assign_agent(intent.id, "agent.bob")
     assert bobs == {
         "id": bobs["id"],
@@ -140,6 +140,8 @@ def test_an_agent_is_assigned_and_taken_off(ada, intent):
         "agent_id": "agent.bob",
         "role": "worker",
         "assigned_at": bobs["assigned_at"],
+        # She is assigned herself, so she hands it on.
+        "delegated_by": "agent.ada",
     }
     assert ada.unassign_agent(intent.id, "agent.bob") is None
     with refused(NotFoundError, 404, "not_found"):

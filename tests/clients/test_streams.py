@@ -3,6 +3,7 @@
 import threading
 import time
 
+import httpx
 import pytest
 from conftest import AGENTS, SERVICE
 from kit import INTENT, PATIENCE, Inbox, eventually, following, refused
@@ -114,23 +115,56 @@ def test_everything_that_one_may_see_is_followed(url, ada, eve):
         assert inbox.next("state_patched").data["id"] == shown.id
 
 
-def test_an_agent_hears_of_its_work(ada, bob, intent, channel):
+def about(inbox, *intents):
+    """Returns the next event of these intents: an agent's stream begins with its assignments of other tests."""
+    while (event := inbox.next_of_any()).intent_id not in intents:
+        pass
+    return event
+
+
+def test_an_agent_hears_of_its_work(url, ada, bob, intent, channel):
     elsewhere = ada.create_intent("elsewhere", "")
-    with following(bob.subscribe_agent()) as inbox:
+    # The SDK's own address has the events that its agents act on, and this one all of them (OI-11.7).
+    everything = SSEStream(f"{url}/api/v1/agents/agent.bob/subscribe?event_types=*", headers("agent.bob"))
+    with following(bob.subscribe_agent()) as inbox, following(everything) as full:
         ada.assign_agent(elsewhere.id, "agent.eve")
         ada.update_state(elsewhere.id, 1, {"not": "bob's"})
         letter = ada.send_message(channel, "agent.ada", "agent.bob")
         ada.assign_agent(intent.id, "agent.bob")
         ada.update_state(intent.id, 1, {"a": 1})
-        heard = [inbox.next_of_any() for _ in range(3)]
+        heard = [about(full, intent.id, elsewhere.id) for _ in range(3)]
+        acted_on = [about(inbox, intent.id, elsewhere.id) for _ in range(2)]
     assert [event.type for event in heard] == ["channel_message", "AGENT_ASSIGNED", "STATE_CHANGED"]
     assert heard[0].data["id"] == letter["id"]
+    # Ada is not assigned herself, so she delegates nothing.
     assert (heard[1].intent_id, heard[1].agent_id, heard[1].data["delegated_by"]) == (
         intent.id,
         "agent.bob",
-        "agent.ada",
+        None,
     )
     assert heard[2].data["new_state"] == {"a": 1}
+    assert [(event.type, event.data) for event in acted_on] == [(event.type, event.data) for event in heard[1:]]
+
+
+def test_an_agent_that_subscribes_late_is_told_its_assignments_once(url, ada, bob, intent):
+    ada.assign_agent(intent.id, "agent.bob")
+    with following(bob.subscribe_agent()) as inbox:
+        told = about(inbox, intent.id)
+    assert (told.type, told.agent_id) == (SSEEventType.AGENT_ASSIGNED, "agent.bob")
+    # A reader that resumes hears only of what comes after it.
+    resumed = SSEStream(
+        f"{url}/api/v1/agents/agent.bob/subscribe", headers("agent.bob") | {"Last-Event-ID": told.id}
+    )
+    with following(resumed) as inbox:
+        ada.update_state(intent.id, 1, {"a": 1})
+        assert about(inbox, intent.id).type == SSEEventType.STATE_CHANGED
+
+
+def test_an_unknown_event_type_is_refused_with_the_known_ones(url):
+    path = f"{url}/api/v1/agents/agent.bob/subscribe?event_types=AGENT_ASIGNED"
+    answer = httpx.get(path, headers=headers("agent.bob"), timeout=PATIENCE)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_parameter")
+    assert "AGENT_ASSIGNED" in answer.json()["message"]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +210,7 @@ def test_a_reader_that_lost_its_access_resumes_without_a_gap(ada, eve, intent):
 def test_a_new_reader_resumes_after_an_id(url, ada, intent, kind):
     ada.assign_agent(intent.id)
     path = {"intent": f"intents/{intent.id}", "agent": "agents/agent.ada"}[kind]
-    address = f"{url}/api/v1/{path}/subscribe"
+    address = f"{url}/api/v1/{path}/subscribe?event_types=comment"
     with following(SSEStream(address, headers("agent.ada"))) as inbox:
         ada.log_event(intent.id, EventType.COMMENT, {"n": 1})
         seen = inbox.next("comment")
@@ -212,10 +246,6 @@ def knock(ada, intent, heard) -> None:
     eventually(look, "an answer to a knock")
 
 
-def knocked(event) -> bool:
-    return event.type == "comment" and event.data["payload"] == {"knock": True}
-
-
 @pytest.mark.parametrize(
     "asked",
     [
@@ -231,7 +261,8 @@ def test_a_queue_of_events(ada, intent, asked):
         assert isinstance(queue, EventQueue)
         knock(ada, intent, lambda: queue.get(timeout=0.05))
         ada.update_state(intent.id, 1, {"a": 1})
-        while knocked(event := queue.get(timeout=PATIENCE)):
+        # Knocks, and on an agent's stream its open assignments.
+        while (event := queue.get(timeout=PATIENCE)).type != "STATE_CHANGED":
             pass
         assert (event.type, event.intent_id, event.data["new_state"]) == ("STATE_CHANGED", intent.id, {"a": 1})
         assert queue.get(timeout=0.1) is None

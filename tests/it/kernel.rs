@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod agents;
+pub(crate) mod assignments;
 pub(crate) mod audits;
 pub(crate) mod checkpoints;
 pub(crate) mod departures;

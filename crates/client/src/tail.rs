@@ -24,6 +24,9 @@ pub(super) struct Tail {
     remote: Remote,
     /// An intent's id, a channel's id or an agent's name [default: everything that the key may see]
     subject: Option<String>,
+    /// Only events with these names, separated by commas: agent_assigned,task.*,channel_message [default: all]
+    #[arg(long, value_name = "NAMES")]
+    event_types: Option<String>,
 }
 
 impl Tail {
@@ -36,14 +39,19 @@ impl Tail {
             Some(id) => format!("/subscribe/agents/{}", segment(id)),
         };
         let style = Style::of_stdout();
-        let mut last = None;
+        let path = match &self.event_types {
+            None => path,
+            Some(names) => format!("{path}?event_types={}", segment(names)),
+        };
+        let mut last: Option<String> = None;
         loop {
             match Frames::open(&api, &path, last.as_deref()).await {
                 Ok(mut frames) => {
                     while let Some(frame) = frames.next().await {
                         print(&frame, (!self.remote.json).then_some(style))?;
-                        last = Some(frame.id);
                     }
+                    // All frames before this id were printed.
+                    last = frames.reached.or(last);
                     note("the stream broke; opening it again");
                 }
                 // A server that stops or starts is worth waiting for; a refusal is final.
@@ -85,6 +93,8 @@ pub struct Frames {
     response: Response,
     buffer: Vec<u8>,
     ready: VecDeque<Frame>,
+    /// The last id that was read: that of a frame, or of a position after entries that were not shown.
+    reached: Option<String>,
 }
 
 impl Frames {
@@ -94,7 +104,7 @@ impl Frames {
     /// The server does not answer, or it refuses.
     pub async fn open(api: &Api, path: &str, last: Option<&str>) -> Result<Self, Failure> {
         let response = api.stream(path, last).await?;
-        Ok(Self { response, buffer: Vec::new(), ready: VecDeque::new() })
+        Ok(Self { response, buffer: Vec::new(), ready: VecDeque::new(), reached: None })
     }
 
     /// Returns the next frame, or `None` when the stream breaks.
@@ -106,7 +116,9 @@ impl Frames {
             self.buffer.extend_from_slice(&self.response.chunk().await.ok()??);
             while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                self.ready.extend(read(&String::from_utf8_lossy(&frame)));
+                let frame = String::from_utf8_lossy(&frame);
+                self.ready.extend(read(&frame));
+                self.reached = member(&frame, "id").map(str::to_owned).or_else(|| self.reached.take());
             }
         }
     }
@@ -114,10 +126,12 @@ impl Frames {
 
 /// Parses a frame; `None` for a comment.
 fn read(text: &str) -> Option<Frame> {
-    let member = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        lines.next().map(|value| value.strip_prefix(' ').unwrap_or(value))
-    };
-    let data = serde_json::from_str(member("data")?).ok()?;
-    Some(Frame { id: member("id")?.to_owned(), name: member("event")?.to_owned(), data })
+    let data = serde_json::from_str(member(text, "data")?).ok()?;
+    Some(Frame { id: member(text, "id")?.to_owned(), name: member(text, "event")?.to_owned(), data })
+}
+
+/// Returns a field of a frame.
+fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    lines.next().map(|value| value.strip_prefix(' ').unwrap_or(value))
 }

@@ -13,18 +13,21 @@ use entente_domain::canonical::{inexact, numbers};
 use entente_domain::idempotency::Idempotency;
 use entente_domain::ids::IntentId;
 use entente_domain::limits::PAGE;
+use entente_domain::log::event_types::EventTypes;
 use entente_domain::payload::scan;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_runtime::deadlines::reading;
 use serde::de::DeserializeOwned;
 
 pub use self::params::{
-    IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100, Limit1000,
+    EventTypesParam, IdempotencyKey, IfMatch, IfMatchMaybe, LastEventId, LastEventIdQuery, Limit100,
+    Limit1000,
 };
 use super::caller::state_of;
 use super::error::Problem;
 use super::head::is_head;
 use super::unknown;
+use super::wire::SDK_EVENT_TYPES;
 use crate::HttpState;
 
 /// A parsed JSON body together with its raw bytes.
@@ -400,6 +403,18 @@ impl Query {
     pub fn place(&self) -> Result<i64, Problem> {
         let read = |text: &str| text.parse().ok().filter(|place: &i64| *place >= 0);
         Ok(self.parsed("after", "the cursor of a page before", read)?.unwrap_or(0))
+    }
+
+    /// Parses the `event_types` of a stream: names with commas between them, in one parameter or in several; `None` if
+    /// there are none.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`] with the known names.
+    pub fn event_types(&self) -> Result<Option<EventTypes>, Problem> {
+        let said = self.0.iter().filter(|(name, _)| name == "event_types");
+        let names =
+            said.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty());
+        EventTypes::parse(names, SDK_EVENT_TYPES).map_err(|e| parameter("event_types", &e.to_string()).into())
     }
 
     /// Parses the `offset` of a list.

@@ -9,7 +9,7 @@ use entente_domain::log::receipts::{Receipt, ReceiptKind};
 use entente_domain::openintent::channels::Channel;
 use entente_domain::openintent::intents::StateChange;
 use entente_domain::openintent::messages::{Message, MessageStatus};
-use entente_kernel::feed::{Family, Frame, ResumeToken, Wire};
+use entente_kernel::feed::{Family, Frame, Opening, ResumeToken, Wire};
 use entente_kernel::log::{GlobalPosition, Record};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -185,23 +185,38 @@ fn write(mark: ResumeToken, name: &str, data: &impl Serialize) -> serde_json::Re
 pub fn show(mark: ResumeToken) -> String {
     match mark {
         ResumeToken::IntentLog(seq) => seq.to_string(),
-        ResumeToken::Global(place) => {
-            format!("{}.{}.{}", place.xid, place.seq, Ulid::from_bytes(place.intent_id.uuid().into_bytes()))
+        ResumeToken::Global(place) => show_place(place),
+        ResumeToken::Opening(Opening { start, shown }) => {
+            format!("{}.{}", show_place(start), show_place(shown))
         }
     }
+}
+
+fn show_place(place: GlobalPosition) -> String {
+    format!("{}.{}.{}", place.xid, place.seq, Ulid::from_bytes(place.intent_id.uuid().into_bytes()))
 }
 
 /// Parses a `Last-Event-ID`; `None` if it is malformed.
 #[must_use]
 pub fn read(text: &str) -> Option<ResumeToken> {
-    let mut parts = text.trim().split('.');
-    let first: i64 = parts.next()?.parse().ok()?;
-    let Some(seq) = parts.next() else { return Some(ResumeToken::IntentLog(first)) };
-    let intent = Ulid::from_string(parts.next()?).ok()?;
-    let place = GlobalPosition {
-        xid: first,
+    let parts: Vec<&str> = text.trim().splitn(7, '.').collect();
+    match parts[..] {
+        [seq] => seq.parse().ok().map(ResumeToken::IntentLog),
+        [xid, seq, intent] => read_place(xid, seq, intent).map(ResumeToken::Global),
+        [xid, seq, intent, shown_xid, shown_seq, shown_intent] => {
+            let start = read_place(xid, seq, intent)?;
+            let shown = read_place(shown_xid, shown_seq, shown_intent)?;
+            Some(ResumeToken::Opening(Opening { start, shown }))
+        }
+        _ => None,
+    }
+}
+
+fn read_place(xid: &str, seq: &str, intent: &str) -> Option<GlobalPosition> {
+    let intent = Ulid::from_string(intent).ok()?;
+    Some(GlobalPosition {
+        xid: xid.parse().ok()?,
         intent_id: Uuid::from_bytes(intent.to_bytes()).into(),
         seq: seq.parse().ok()?,
-    };
-    parts.next().is_none().then_some(ResumeToken::Global(place))
+    })
 }

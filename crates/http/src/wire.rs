@@ -115,8 +115,8 @@ pub fn event_type(event_type: &str, dialect: Dialect) -> &str {
     if known { event_type } else { "comment" }
 }
 
-/// The event types known to version 0.17.0 of the SDK.
-const SDK_EVENT_TYPES: &[&str] = &[
+/// The event types known to version 0.17.0 of the SDK, which its programs post.
+pub(crate) const SDK_EVENT_TYPES: &[&str] = &[
     "intent_created",
     "state_patched",
     "status_changed",

@@ -22,7 +22,7 @@ use entente_domain::openintent::coordinators::{
     Coordinator, CoordinatorAsk, CoordinatorChange, CoordinatorStatus,
 };
 use entente_domain::refusal::{Code, Refusal};
-use entente_kernel::access::assignments::Appointment;
+use entente_kernel::access::assignments::{Appointment, Assigner};
 use entente_kernel::access::governance;
 use entente_kernel::access::governance::Attempt;
 use entente_kernel::access::{assignments, membership};
@@ -96,8 +96,8 @@ pub async fn appoint(
         lay_down(conn, ctx, log, &over, &caller.agent).await?;
     }
     let payload = event_payload(&made);
-    made.role_before =
-        assignments::take_up(conn, ctx, log, &made.agent_id, &made.role, &caller.agent, payload).await?;
+    let by = Assigner { agent: &caller.agent, assigned: membership.assigned };
+    made.role_before = assignments::take_up(conn, ctx, log, &made.agent_id, &made.role, by, payload).await?;
     rows::insert(conn, &made).await?;
     work.finish(made).await
 }

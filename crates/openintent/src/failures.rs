@@ -79,7 +79,8 @@ pub async fn record(
     if let Next::HandedOver { agent_id, attempt } = &made.next {
         let retry = Retry {
             agent_id,
-            delegated_by: Some(agent),
+            // Only an agent that has the intent itself can hand it on.
+            delegated_by: Some(agent.as_str()).filter(|_| membership.assigned),
             attempt: *attempt,
             last_error: made.error_message.as_deref().or(made.error_code.as_deref()),
             failure_id: id,

@@ -238,8 +238,8 @@ async fn an_agent_that_was_taken_off_is_assigned_again_among_a_thousand() {
     let first = report(&apply(&world, &file, &[]));
     // As many as a page of other lists holds; this list has no pages and must be read completely.
     sqlx::query(
-        "INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
-         SELECT gen_random_uuid(), i.id, 'agent.x' || n, 'worker', 'agent.lead', i.created_at
+        "INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at, seq)
+         SELECT gen_random_uuid(), i.id, 'agent.x' || n, 'worker', 'agent.lead', i.created_at, 1
          FROM intents i, generate_series(1, 1000) AS n WHERE i.title = 't'",
     )
     .execute(&world.ctx().pool)

@@ -1,7 +1,9 @@
 //! Streams (OI-11): the frames of an intent's, a channel's, an agent's and the global stream, in both
-//! families of paths. `streams/resuming.rs` covers resuming, `streams/seeing.rs` visibility, `streams/ending.rs`
-//! the ends of streams.
+//! families of paths. `streams/beginning.rs` covers open assignments, `streams/choosing.rs` the choice of event types,
+//! `streams/resuming.rs` resuming, `streams/seeing.rs` visibility, `streams/ending.rs` the ends of streams.
 
+mod beginning;
+mod choosing;
 mod ending;
 mod resuming;
 mod seeing;
@@ -149,7 +151,8 @@ fn check_sdk(intent: &str, said: &[Event]) {
         (&json!("draft"), &json!("active"))
     );
     assert_eq!(said[2].data["agent_id"], "agent.bob");
-    assert_eq!(said[2].data["delegated_by"], "agent.ada");
+    // Ada created the intent and is not assigned to it, so she delegates nothing.
+    assert_eq!(said[2].data["delegated_by"], json!(null));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,7 +189,7 @@ async fn an_agents_stream_has_what_concerns_it() {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (intent, channel) = talk(&ada, json!({})).await;
     let mut reference = Sse::open(&bob, "/subscribe/agents/agent.bob").await;
-    let mut sdk = Sse::open(&bob, "/agents/agent.bob/subscribe").await;
+    let mut sdk = Sse::open(&bob, "/agents/agent.bob/subscribe?event_types=*").await;
     let direct = |n: u64| json!({ "sender": "agent.ada", "to": "agent.bob", "payload": { "n": n } });
     // On an intent that it is not assigned to, it receives only messages to itself.
     count(&ada, "agent.ada", &channel, 100, 1).await;
@@ -215,6 +218,7 @@ async fn an_agents_stream_has_what_concerns_it() {
     Sse::refused(&ada, "/agents/agent.bob/subscribe").await.refused(403, "may_not_act_as");
     // A key that may act as any agent may follow any.
     let mut service = Sse::open(&world.any(), "/subscribe/agents/agent.bob").await;
+    assert_eq!(service.next().await.data["intent_id"], json!(intent), "his open assignment");
     send(&ada, &channel, direct(2)).await;
     assert_eq!(numbers(&[service.next().await]), [2]);
     world.end().await;

@@ -51,6 +51,30 @@ async fn one_wait_hears_of_messages_jobs_and_mail() {
 }
 
 #[tokio::test]
+async fn who_begins_to_wait_is_told_its_open_assignments() {
+    let world = live().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let (intent, _) = talk(&bob, json!({})).await;
+        bob.post(&format!("/intents/{intent}/agents"), json!({ "agent_id": "agent.ada" })).await.is(200);
+        made.push(json!(intent));
+    }
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    let first = mcp.ok("wait_for_events", json!({ "timeout_s": 10, "limit": 2 })).await;
+    let rest = mcp.ok("wait_for_events", json!({ "timeout_s": 10, "after": first["next"] })).await;
+    let told: Vec<Value> =
+        [&first, &rest].into_iter().flat_map(|page| page["events"].as_array().unwrap().clone()).collect();
+    let intents: Vec<&Value> = told.iter().map(|event| &event["intent_id"]).collect();
+    assert_eq!(intents, made.iter().collect::<Vec<_>>());
+    assert!(told.iter().all(|event| event["type"] == "agent_assigned"), "{told:?}");
+    assert_eq!(told[0]["payload"]["delegated_by"], json!(null));
+    let none = mcp.ok("wait_for_events", json!({ "timeout_s": 0, "after": rest["next"] })).await;
+    assert_eq!(none["events"], json!([]), "nothing comes twice");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_waiting_call_is_woken_at_once() {
     let world = live().await;
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);

@@ -17,6 +17,7 @@ use entente_arcp_api::job_events;
 use entente_bridges::Ctx;
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::identity::keys::{Dialect, Scope};
+use entente_domain::log::event_types::EventTypes;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
 use entente_http::frames::{read, show};
@@ -53,8 +54,8 @@ pub fn tools() -> [Tool; 1] {
         title: "Wait for events that concern you",
         about: "Waits for events that concern you: messages, assignments, job progress, envelopes, decisions. Use it instead \
                 of polling, each time with the same `cursor`, or with `next` of the last answer as `after`: no event is lost in \
-                between. A new cursor starts now and includes the envelopes that you have not acknowledged. An empty list means \
-                that the time ran out.",
+                between. A new cursor starts now and includes your open assignments and the envelopes that you have not \
+                acknowledged. An empty list means that the time ran out.",
         takes: takes(vec![
             may("cursor", cursor()),
             may("after", text("`next` of the last answer, instead of `cursor`.")),
@@ -238,7 +239,7 @@ impl Watch {
             }
         }
         let stream = if wants(Kind::Messages) || wants(Kind::Assignments) {
-            Some(Stream::open(ctx, caller.clone(), Subject::Agent, cursor.stream).await?)
+            Some(Stream::open(ctx, caller.clone(), Subject::Agent, EventTypes::all(), cursor.stream).await?)
         } else {
             None
         };
@@ -383,7 +384,7 @@ impl Watch {
     /// Returns the cursor from which the next call continues.
     fn leave(mut self) -> Cursor {
         if let Some(stream) = self.stream.take() {
-            self.cursor.stream = Some(stream.leave());
+            self.cursor.stream = Some(stream.place());
         }
         self.cursor
     }

@@ -48,6 +48,18 @@ pub struct LastEventIdQuery {
     last_event_id: Option<String>,
 }
 
+/// The types of the records that a stream shows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct EventTypesParam {
+    /// Names of the events to receive, separated by commas or repeated: types of the log, `channel_message`,
+    /// `message_read`, `message_expired`, the names of the SDK's agents (`AGENT_ASSIGNED` and so on), globs such as
+    /// `task.*`, `posted` or `posted:TYPE` for events of clients, `*` for all. Defaults to all, except on
+    /// `/agents/{agent_id}/subscribe`; an unknown name is 422
+    #[param(example = "agent_assigned,channel_message")]
+    event_types: Option<String>,
+}
+
 /// The size of a page, 100 by default.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

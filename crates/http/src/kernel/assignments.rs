@@ -34,6 +34,9 @@ struct AssignmentBody {
     role: String,
     /// When it was assigned.
     assigned_at: WireTime,
+    /// The agent that was assigned to the intent itself and handed it on; null for every other assignment.
+    #[schema(example = "agent.lead")]
+    delegated_by: Option<String>,
 }
 
 impl AssignmentBody {
@@ -44,6 +47,7 @@ impl AssignmentBody {
             agent_id: assignment.agent_id,
             role: assignment.role,
             assigned_at: WireTime::new(assignment.assigned_at, dialect),
+            delegated_by: assignment.delegated_by,
         }
     }
 }
@@ -69,6 +73,8 @@ struct AssignBody {
 }
 
 /// Assign an agent to an intent
+///
+/// An agent that is assigned itself hands the intent on by assigning another: `delegated_by` then names it.
 #[utoipa::path(operation_id = "assign_agent", tag = "intents", request_body = AssignBody, params(IdempotencyKey),
     responses((status = 200, description = "The assignment", body = AssignmentBody)))]
 #[post("/intents/{intent_id}/agents")]

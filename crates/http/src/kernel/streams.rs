@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix_web::{HttpRequest, get, web};
+use entente_domain::log::event_types::EventTypes;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::feed::streams::{Stream, Subject};
 use entente_kernel::feed::{Family, ResumeToken, Wire};
@@ -18,12 +19,12 @@ use entente_runtime::metrics::StreamLabels;
 use tokio::time::sleep;
 
 use crate::HttpState;
-use crate::body::{LastEventId, LastEventIdQuery, Query, id};
+use crate::body::{EventTypesParam, LastEventId, LastEventIdQuery, Query, id};
 use crate::caller::{Asker, state_of};
 use crate::error::{Problem, Reply};
 use crate::frames::read;
 use crate::head::is_head;
-use crate::kernel::streams::live::Live;
+use crate::kernel::streams::live::{Keepalive, Live};
 use crate::live::last_event_id;
 use crate::routes::Routes;
 
@@ -70,7 +71,7 @@ type Asked = Result<Asker, Problem>;
 ///
 /// Streams the intent's messages (those that the caller may see), receipts and events. Every frame has an
 /// `id:`; `Last-Event-ID` resumes without a gap or a repetition, on any server.
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events, such as `event: channel_message`", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/intents/{intent_id}")]
 async fn follow_intent(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -80,7 +81,7 @@ async fn follow_intent(request: HttpRequest, asker: Asked, path: web::Path<Strin
 /// Follow an intent (the SDK's path)
 ///
 /// Same as `/subscribe/intents/{intent_id}`, with the SDK's event names (`STATE_CHANGED` and so on).
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/intents/{intent_id}/subscribe")]
 async fn follow_intent_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -88,7 +89,7 @@ async fn follow_intent_sdk(request: HttpRequest, asker: Asked, path: web::Path<S
 }
 
 /// Follow a channel
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/channels/{channel_id}")]
 async fn follow_channel(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -96,7 +97,7 @@ async fn follow_channel(request: HttpRequest, asker: Asked, path: web::Path<Stri
 }
 
 /// Follow a channel (the SDK's path)
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/channels/{channel_id}/subscribe")]
 async fn follow_channel_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -107,7 +108,7 @@ async fn follow_channel_sdk(request: HttpRequest, asker: Asked, path: web::Path<
 ///
 /// Streams the events on those of its intents that the caller can read, as intents are added and removed, and
 /// the events of the portfolio itself.
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/portfolios/{portfolio_id}")]
 async fn follow_portfolio(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -115,7 +116,7 @@ async fn follow_portfolio(request: HttpRequest, asker: Asked, path: web::Path<St
 }
 
 /// Follow a portfolio (the SDK's path)
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/portfolios/{portfolio_id}/subscribe")]
 async fn follow_portfolio_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -125,9 +126,10 @@ async fn follow_portfolio_sdk(request: HttpRequest, asker: Asked, path: web::Pat
 /// Follow an agent
 ///
 /// Streams the agent's assignments, the intents that it is assigned to, messages to it, and status changes of
-/// its own messages.
+/// its own messages. Without `Last-Event-ID` it begins with the agent's open assignments, each as the event that
+/// announced it.
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId, LastEventIdQuery),
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe/agents/{agent_id}")]
 async fn follow_agent(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -136,9 +138,11 @@ async fn follow_agent(request: HttpRequest, asker: Asked, path: web::Path<String
 
 /// Follow an agent (the SDK's path)
 ///
-/// Same as `/subscribe/agents/{agent_id}`, with the SDK's event names (`AGENT_ASSIGNED` and so on).
+/// Same as `/subscribe/agents/{agent_id}`, with the SDK's event names, and by default only with the events that its
+/// agents act on: `AGENT_ASSIGNED`, `STATE_CHANGED`, `STATUS_CHANGED` and `LEASE_RELEASED`. `?event_types=*` adds the
+/// others.
 #[utoipa::path(tag = "streams",
-    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId, LastEventIdQuery),
+    params(("agent_id" = String, Path, description = "The agent; the key must be able to act as it"), LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/agents/{agent_id}/subscribe")]
 async fn follow_agent_sdk(request: HttpRequest, asker: Asked, path: web::Path<String>) -> Reply {
@@ -146,7 +150,7 @@ async fn follow_agent_sdk(request: HttpRequest, asker: Asked, path: web::Path<St
 }
 
 /// Follow everything visible to the caller
-#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery),
+#[utoipa::path(tag = "streams", params(LastEventId, LastEventIdQuery, EventTypesParam),
     responses((status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream")))]
 #[get("/subscribe")]
 async fn follow_all(request: HttpRequest, asker: Asked) -> Reply {
@@ -198,6 +202,12 @@ async fn open(
 ) -> Result<Live, Problem> {
     let asker = asker?;
     let subject = subject?;
+    let query = Query::of(request)?;
+    // The SDK's agents open this path, and fail on every event that they do not act on (OI-11.5.3).
+    let of_agents = subject == Subject::Agent && family == Family::Sdk;
+    let types = query.event_types()?;
+    let keepalive = if of_agents && types.is_none() { Keepalive::OfAgents } else { Keepalive::of(family) };
+    let types = types.unwrap_or_else(|| if of_agents { EventTypes::of_agents() } else { EventTypes::all() });
     let kind = match subject {
         Subject::Intent(_) => "intent",
         Subject::Channel(_) => "channel",
@@ -205,21 +215,20 @@ async fn open(
         Subject::Agent => "agent",
         Subject::All => "all",
     };
-    let resume = resume_token(request)?;
+    let resume = resume_token(request, &query)?;
     let permit = asker.caller.waits(api.limits.max_streams_per_key)?;
-    let stream = Stream::open(&api.ctx, asker.caller, subject, resume).await?;
+    let stream = Stream::open(&api.ctx, asker.caller, subject, types, resume).await?;
     let api = Arc::clone(api);
     api.ctx.metrics.streams.get_or_create(&StreamLabels { kind }).inc();
     let wire = Wire { family, dialect: asker.dialect };
-    Ok(Live::new(api, stream, wire, kind, permit))
+    Ok(Live::new(api, stream, wire, keepalive, kind, permit))
 }
 
 /// Returns the position to resume from: the header, or the query for clients that cannot set headers.
-fn resume_token(request: &HttpRequest) -> Result<Option<ResumeToken>, Problem> {
-    let query = || Query::of(request).ok().and_then(|query| query.text("last_event_id").map(str::to_owned));
-    let given = last_event_id(request).map(str::to_owned).or_else(query);
+fn resume_token(request: &HttpRequest, query: &Query) -> Result<Option<ResumeToken>, Problem> {
+    let given = last_event_id(request).or_else(|| query.text("last_event_id"));
     let Some(text) = given.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
-    read(&text).map(Some).ok_or_else(|| {
+    read(text).map(Some).ok_or_else(|| {
         Refusal::new(
             Code::InvalidParameter,
             "`Last-Event-ID` is no id of a frame. Send the last one that you had, or none to begin now.",

@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 use crate::access::governance;
 use crate::access::governance::Attempt;
 use crate::access::membership;
+use crate::log::GlobalPosition;
 use crate::log::writer::IntentLog;
 use crate::{Caller, Ctx, IntentTx, Outcome, not_found};
 
@@ -33,6 +34,26 @@ pub struct Assignment {
     pub role: String,
     /// When the agent was assigned.
     pub assigned_at: Timestamp,
+    /// The agent that handed the intent on to it; `None` if it was assigned in any other way (OI-11.5.2).
+    pub delegated_by: Option<String>,
+}
+
+/// The agent that assigns another one.
+#[derive(Debug, Clone, Copy)]
+pub struct Assigner<'a> {
+    /// The agent, which is the actor of the event.
+    pub agent: &'a str,
+    /// Whether the agent is assigned to the intent itself.
+    pub assigned: bool,
+}
+
+impl<'a> Assigner<'a> {
+    /// Returns the agent if this assignment is a delegation: only an agent that has the intent itself can hand it
+    /// on, and not to itself. The creator of an intent who is not assigned to it, an operator and a trigger assign
+    /// without delegating (OI-11.5.2).
+    fn delegates_to(self, agent_id: &str) -> Option<&'a str> {
+        Some(self.agent).filter(|agent| self.assigned && *agent != agent_id)
+    }
 }
 
 /// Lists the agents assigned to an intent, in the order of their assignment.
@@ -77,7 +98,8 @@ pub async fn assign(
         Attempt { intent_id, membership: &membership, agent: &caller.agent, operation: "assign_agent" };
     let mut work = governance::admit_assignment(caller, work, attempt, agent_id, false).await?;
     let (conn, log) = work.parts();
-    let assignment = put(conn, ctx, log, &caller.agent, agent_id, role).await?;
+    let by = Assigner { agent: &caller.agent, assigned: membership.assigned };
+    let assignment = put(conn, ctx, log, by, agent_id, role).await?;
     work.finish(assignment).await
 }
 
@@ -89,20 +111,20 @@ pub async fn put(
     conn: &mut PgConnection,
     ctx: &Ctx,
     log: &mut IntentLog,
-    by: &str,
+    by: Assigner<'_>,
     agent_id: &str,
     role: &str,
 ) -> Outcome<Assignment> {
-    let now = log.now();
     let assignment = Assignment {
-        id: AssignmentId::mint(now, &*ctx.chance),
+        id: AssignmentId::mint(log.now(), &*ctx.chance),
         intent_id: log.intent_id,
         agent_id: agent_id.to_owned(),
         role: role.to_owned(),
-        assigned_at: now,
+        assigned_at: log.now(),
+        delegated_by: by.delegates_to(agent_id).map(str::to_owned),
     };
-    let assignment = save(conn, assignment, by).await?;
-    log.record(ctx, event_draft(&assignment, by, json!({})));
+    let assignment = save(conn, assignment, by.agent, log.next_seq()).await?;
+    log.record(ctx, event_draft(&assignment, by.agent, json!({})));
     Ok(assignment)
 }
 
@@ -130,7 +152,8 @@ pub async fn unassign(ctx: &Ctx, caller: &Caller, intent_id: IntentId, agent_id:
 pub struct Retry<'a> {
     /// The agent.
     pub agent_id: &'a str,
-    /// The agent that it takes over from.
+    /// The agent that it takes over from, if that agent is assigned to the intent; `None` keeps what its
+    /// assignment says.
     pub delegated_by: Option<&'a str>,
     /// Number of the retry, starting at 1.
     pub attempt: u32,
@@ -152,19 +175,26 @@ pub async fn retry(
     retries: &[Retry<'_>],
 ) -> Outcome<()> {
     let now = log.now();
+    // The events are recorded below, in this order.
+    let seqs: Vec<i64> = (log.next_seq()..).take(retries.len()).collect();
     let saved = sqlx::query!(
         "-- assignments::retry
-         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at)
-         SELECT k.id, $1, k.agent_id, $2, $3, $4 FROM UNNEST($5::uuid[], $6::text[]) AS k (id, agent_id)
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at, delegated_by, seq)
+         SELECT k.id, $1, k.agent_id, $2, $3, $4, k.delegated_by, k.seq
+         FROM UNNEST($5::uuid[], $6::text[], $7::text[], $8::bigint[]) AS k (id, agent_id, delegated_by, seq)
          ON CONFLICT ON CONSTRAINT assignments_once
-         DO UPDATE SET assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
-         RETURNING id, agent_id, role",
+         DO UPDATE SET assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at,
+             delegated_by = coalesce(excluded.delegated_by, assignments.delegated_by), seq = excluded.seq,
+             xid = excluded.xid
+         RETURNING id, agent_id, role, delegated_by",
         log.intent_id.uuid(),
         RETRIED_AS,
         SYSTEM,
         now,
         &retries.iter().map(|_| AssignmentId::mint(now, &*ctx.chance).uuid()).collect::<Vec<_>>(),
-        &retries.iter().map(|retry| retry.agent_id).collect::<Vec<_>>() as &[&str]
+        &retries.iter().map(|retry| retry.agent_id).collect::<Vec<_>>() as &[&str],
+        &retries.iter().map(|retry| retry.delegated_by).collect::<Vec<_>>() as &[Option<&str>],
+        &seqs
     )
     .fetch_all(conn)
     .await?;
@@ -172,7 +202,7 @@ pub async fn retry(
         let Some(row) = saved.iter().find(|row| row.agent_id == retry.agent_id) else { continue };
         let payload = json!({
             "id": AssignmentId::from(row.id), "agent_id": row.agent_id, "role": row.role,
-            "assigned_at": entente_domain::clock::rfc3339(now), "delegated_by": retry.delegated_by,
+            "assigned_at": entente_domain::clock::rfc3339(now), "delegated_by": row.delegated_by,
             "retry_attempt": retry.attempt, "last_error": retry.last_error, "failure_id": retry.failure_id,
         });
         log.record(ctx, Draft::of(Kind::AgentAssigned, SYSTEM, payload));
@@ -191,7 +221,7 @@ pub async fn take_up(
     log: &mut IntentLog,
     agent_id: &str,
     role: &str,
-    by: &str,
+    by: Assigner<'_>,
     more: Value,
 ) -> Outcome<Option<String>> {
     let now = log.now();
@@ -202,9 +232,10 @@ pub async fn take_up(
         agent_id: agent_id.to_owned(),
         role: role.to_owned(),
         assigned_at: now,
+        delegated_by: by.delegates_to(agent_id).map(str::to_owned),
     };
-    let assignment = save(conn, assignment, by).await?;
-    log.record(ctx, event_draft(&assignment, by, more));
+    let assignment = save(conn, assignment, by.agent, log.next_seq()).await?;
+    log.record(ctx, event_draft(&assignment, by.agent, more));
     Ok(before)
 }
 
@@ -250,8 +281,10 @@ pub async fn lay_down(
         agent_id: agent_id.to_owned(),
         role: before.to_owned(),
         assigned_at: log.now(),
+        // The agent gets its former role back; nobody hands the intent on to it.
+        delegated_by: None,
     };
-    let assignment = save(conn, assignment, by).await?;
+    let assignment = save(conn, assignment, by, log.next_seq()).await?;
     log.record(ctx, event_draft(&assignment, by, more));
     Ok(())
 }
@@ -262,13 +295,13 @@ fn extend(payload: &mut Value, more: Value) {
     }
 }
 
-/// Builds the event of an assignment; `delegated_by` is null for an agent that assigned itself, which is how
-/// the SDK tells the two apart (OI-11.5.2).
+/// Builds the event of an assignment; by `delegated_by` the SDK's agents choose between `on_handoff` and
+/// `on_assignment` (OI-11.5.2).
 fn event_draft(assignment: &Assignment, by: &str, more: Value) -> Draft {
-    let delegated_by = (by != assignment.agent_id).then_some(by);
     let mut payload = json!({
         "id": assignment.id, "agent_id": assignment.agent_id, "role": assignment.role,
-        "assigned_at": entente_domain::clock::rfc3339(assignment.assigned_at), "delegated_by": delegated_by,
+        "assigned_at": entente_domain::clock::rfc3339(assignment.assigned_at),
+        "delegated_by": assignment.delegated_by,
     });
     extend(&mut payload, more);
     Draft::of(Kind::AgentAssigned, by, payload)
@@ -303,7 +336,8 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
     let rows = sqlx::query_as!(
         Assignment,
         "-- assignments::load
-         SELECT id, intent_id, agent_id, role, assigned_at FROM assignments WHERE intent_id = $1 ORDER BY id",
+         SELECT id, intent_id, agent_id, role, assigned_at, delegated_by FROM assignments
+         WHERE intent_id = $1 ORDER BY id",
         intent_id.uuid()
     )
     .fetch_all(conn)
@@ -311,24 +345,65 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
     Ok(rows)
 }
 
-/// Inserts an assignment, or updates the agent's existing one, which keeps its id.
+/// Returns the positions of the events that announced an agent's assignments to intents that are not resolved: those
+/// after a position, written by transactions before `until`, in the order of the logs.
 ///
 /// # Errors
 /// A database error.
-pub async fn save(conn: &mut PgConnection, assignment: Assignment, by: &str) -> Outcome<Assignment> {
+pub(crate) async fn open(
+    conn: &mut PgConnection,
+    agent: &str,
+    after: GlobalPosition,
+    until: i64,
+    limit: i64,
+) -> Outcome<Vec<GlobalPosition>> {
+    let rows = sqlx::query!(
+        "-- assignments::open
+         SELECT s.xid, s.intent_id, s.seq FROM assignments s JOIN intents i ON i.id = s.intent_id
+         WHERE s.agent_id = $1 AND s.xid < $2 AND (s.xid, s.intent_id, s.seq) > ($3, $4, $5)
+           AND i.status NOT IN ('completed', 'abandoned')
+         ORDER BY s.xid, s.intent_id, s.seq LIMIT $6",
+        agent,
+        until,
+        after.xid,
+        after.intent_id.uuid(),
+        after.seq,
+        limit
+    )
+    .fetch_all(conn)
+    .await?;
+    let position = |xid, intent: uuid::Uuid, seq| GlobalPosition { xid, intent_id: intent.into(), seq };
+    Ok(rows.into_iter().map(|row| position(row.xid, row.intent_id, row.seq)).collect())
+}
+
+/// Inserts an assignment, or updates the agent's existing one, which keeps its id. `seq` is the number of the event
+/// that the caller records next: streams show that event to an agent that opens its stream later.
+///
+/// # Errors
+/// A database error.
+pub async fn save(
+    conn: &mut PgConnection,
+    assignment: Assignment,
+    by: &str,
+    seq: i64,
+) -> Outcome<Assignment> {
     let saved = sqlx::query_as!(
         Assignment,
         "-- assignments::save
-         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at) VALUES ($1, $2, $3, $4, $5, $6)
+         INSERT INTO assignments (id, intent_id, agent_id, role, assigned_by, assigned_at, delegated_by, seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
          ON CONFLICT ON CONSTRAINT assignments_once
-         DO UPDATE SET role = excluded.role, assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at
-         RETURNING id, intent_id, agent_id, role, assigned_at",
+         DO UPDATE SET role = excluded.role, assigned_by = excluded.assigned_by, assigned_at = excluded.assigned_at,
+             delegated_by = excluded.delegated_by, seq = excluded.seq, xid = excluded.xid
+         RETURNING id, intent_id, agent_id, role, assigned_at, delegated_by",
         assignment.id.uuid(),
         assignment.intent_id.uuid(),
         assignment.agent_id,
         assignment.role,
         by,
-        assignment.assigned_at
+        assignment.assigned_at,
+        assignment.delegated_by,
+        seq
     )
     .fetch_one(conn)
     .await?;

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use entente_domain::identity::keys::Dialect;
+use entente_domain::ids::IntentId;
 
 use crate::log::{GlobalPosition, Record};
 
@@ -49,6 +50,26 @@ pub enum ResumeToken {
     IntentLog(i64),
     /// A position among all intents.
     Global(GlobalPosition),
+    /// A position within the beginning of an agent's stream, which shows the agent's open assignments.
+    Opening(Opening),
+}
+
+/// The beginning of an agent's stream: it shows the agent's open assignments that are older than the stream, in the
+/// order of their events, and continues with the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// Where the stream continues with the log; assignments from there on are shown by the log itself.
+    pub start: GlobalPosition,
+    /// The event of the last assignment that was shown.
+    pub shown: GlobalPosition,
+}
+
+impl Opening {
+    /// Creates an opening that has shown nothing yet.
+    #[must_use]
+    pub fn at(start: GlobalPosition) -> Self {
+        Self { start, shown: GlobalPosition { xid: 0, intent_id: IntentId::SYSTEM, seq: 0 } }
+    }
 }
 
 /// A record with its resume token and encodings.

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::log::{GlobalPosition, Record};
 use crate::wakeups::{WakeKey, Wakeups};
-pub use frame::{Family, Frame, ResumeToken, Wire};
+pub use frame::{Family, Frame, Opening, ResumeToken, Wire};
 pub use topic::{Follower, FollowerRead, Topic};
 
 /// Locks per map of topics: more than cores, so that writers of different intents do not contend.

@@ -3,10 +3,11 @@
 //!
 //! A stream holds only a position. It reads from the feed's ring while it keeps up, and otherwise from the database
 //! (`reader.rs`). `streams/visibility.rs` decides about visibility, and `streams/filling.rs` adds unpublished records
-//! to the rings.
+//! to the rings. An agent's stream begins with the agent's open assignments (`streams/opening.rs`).
 
 mod filling;
 mod members;
+mod opening;
 mod visibility;
 
 use std::collections::{HashSet, VecDeque};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use entente_domain::access::Level;
 use entente_domain::identity::keys::Scope;
 use entente_domain::ids::{ChannelId, IntentId, PortfolioId};
+use entente_domain::log::event_types::EventTypes;
+use entente_domain::log::events::Kind;
 use entente_domain::refusal::{Code, Refusal};
 
 use crate::access::membership;
@@ -22,7 +25,7 @@ use crate::access::portfolios;
 use crate::channels::access::visit;
 use crate::feed::reader;
 use crate::feed::reader::LogPage;
-use crate::feed::{Follower, FollowerRead, Frame, ResumeToken};
+use crate::feed::{Follower, FollowerRead, Frame, Opening, ResumeToken};
 use crate::log::{GlobalPosition, Record};
 use crate::{AppError, Caller, Ctx, Grant, Outcome};
 
@@ -71,6 +74,12 @@ enum Source {
 pub struct Stream {
     source: Source,
     visibility: VisibilityFilter,
+    /// The records to return, of those that the caller sees.
+    types: EventTypes,
+    /// The beginning of an agent's stream, until all of it was shown.
+    opening: Option<Opening>,
+    /// Records that were read and not returned since the last ones that were.
+    passed: u64,
     /// Frames that were read and not yet checked for visibility.
     unseen: VecDeque<Arc<Frame>>,
     /// Frames to return, stored here because the caller may drop the waiting future at any moment.
@@ -80,7 +89,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a stream, from a resume token or from the present.
+    /// Opens a stream of the records of these types, from a resume token or from the present.
+    ///
+    /// Without a token, an agent's stream begins with the agent's open assignments.
     ///
     /// # Errors
     /// Fails if the subject does not exist or is not readable, or if the resume token belongs to another kind of
@@ -89,6 +100,7 @@ impl Stream {
         ctx: &Ctx,
         caller: Caller,
         subject: Subject,
+        types: EventTypes,
         resume: Option<ResumeToken>,
     ) -> Outcome<Self> {
         let (intent, channel) = match subject {
@@ -100,13 +112,13 @@ impl Stream {
                 portfolios::require(&mut conn, &caller, portfolio).await?;
                 drop(conn);
                 let visibility = VisibilityFilter::lasting(caller, View::Portfolio(portfolio), &ctx.metrics);
-                return Self::everywhere(ctx, visibility, resume).await;
+                return Self::everywhere(ctx, visibility, types, resume).await;
             }
             Subject::Agent | Subject::All => {
                 caller.require(Scope::ChannelsRead)?;
                 let view = if subject == Subject::Agent { View::Agent } else { View::All };
                 let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
-                return Self::everywhere(ctx, visibility, resume).await;
+                return Self::everywhere(ctx, visibility, types, resume).await;
             }
         };
         let mut conn = ctx.pool.acquire().await?;
@@ -125,46 +137,75 @@ impl Stream {
             None => end,
             // A token beyond the end comes from a database that was restored: continue at the end.
             Some(ResumeToken::IntentLog(seq)) => seq.clamp(0, end),
-            Some(ResumeToken::Global(_)) => return Err(foreign_mark()),
+            Some(ResumeToken::Global(_) | ResumeToken::Opening(_)) => return Err(foreign_mark()),
         };
         let follower = ctx.feed.follow(intent, position);
         let view = channel.map_or(View::Intent, View::Channel);
         let visibility = VisibilityFilter::lasting(caller, view, &ctx.metrics);
-        Ok(Self::new(Source::IntentLog { follower, intent }, visibility))
+        Ok(Self::new(Source::IntentLog { follower, intent }, visibility, types))
     }
 
     /// Opens a stream over all intents.
     async fn everywhere(
         ctx: &Ctx,
         visibility: VisibilityFilter,
+        types: EventTypes,
         resume: Option<ResumeToken>,
     ) -> Outcome<Self> {
-        let (place, past) = match resume {
-            None => reader::now(ctx).await?,
-            Some(ResumeToken::Global(place)) => (place, HashSet::new()),
-            Some(ResumeToken::IntentLog(_)) => return Err(foreign_mark()),
+        let of_agent = visibility.view == View::Agent;
+        let tells = of_agent && types.has_event(Kind::AgentAssigned.wire(), false);
+        let (place, past, opening) = match resume {
+            None => {
+                let (place, past) = reader::now(ctx).await?;
+                (place, past, tells.then(|| Opening::at(place)))
+            }
+            Some(ResumeToken::Global(place)) => (place, HashSet::new(), None),
+            Some(ResumeToken::Opening(opening)) if of_agent => (opening.start, HashSet::new(), Some(opening)),
+            Some(ResumeToken::IntentLog(_) | ResumeToken::Opening(_)) => return Err(foreign_mark()),
         };
-        Ok(Self::new(Source::Global { follower: ctx.feed.follow_global(place), past }, visibility))
+        let source = Source::Global { follower: ctx.feed.follow_global(place), past };
+        Ok(Self { opening, ..Self::new(source, visibility, types) })
     }
 
-    fn new(source: Source, visibility: VisibilityFilter) -> Self {
-        Self { source, visibility, unseen: VecDeque::new(), seen: Vec::new(), settled: None }
+    fn new(source: Source, visibility: VisibilityFilter, types: EventTypes) -> Self {
+        Self {
+            source,
+            visibility,
+            types,
+            opening: None,
+            passed: 0,
+            unseen: VecDeque::new(),
+            seen: Vec::new(),
+            settled: None,
+        }
     }
 
     /// Returns the current position of the follower.
     #[must_use]
     pub fn mark(&self) -> ResumeToken {
-        match &self.source {
-            Source::IntentLog { follower, .. } => ResumeToken::IntentLog(follower.position),
-            Source::Global { follower, .. } => ResumeToken::Global(follower.position),
+        match (&self.source, self.opening) {
+            (Source::IntentLog { follower, .. }, _) => ResumeToken::IntentLog(follower.position),
+            (Source::Global { .. }, Some(opening)) => ResumeToken::Opening(opening),
+            (Source::Global { follower, .. }, None) => ResumeToken::Global(follower.position),
         }
     }
 
-    /// Ends the stream and returns a resume token: everything before it was returned, or was invisible to the caller.
+    /// Returns a resume token: everything before it was returned, is of no type that the stream shows, or was
+    /// invisible to the caller.
     #[must_use]
-    pub fn leave(self) -> ResumeToken {
+    pub fn place(&self) -> ResumeToken {
         let settled = self.unseen.is_empty() && self.seen.is_empty();
         self.settled.filter(|_| !settled).unwrap_or_else(|| self.mark())
+    }
+
+    /// Returns whether at least so many records were read since the last ones that were returned; begins to count
+    /// anew if they were.
+    pub fn has_passed(&mut self, many: u64) -> bool {
+        let passed = self.passed >= many;
+        if passed {
+            self.passed = 0;
+        }
+        passed
     }
 
     /// Waits for visible frames and returns them; dropping the future loses nothing.
@@ -179,14 +220,20 @@ impl Stream {
                 self.unseen.pop_front();
                 if shown {
                     self.seen.push(frame);
+                } else {
+                    self.passed += 1;
                 }
             }
             if !self.seen.is_empty() {
                 ctx.metrics.frames.inc_by(self.seen.len() as u64);
+                self.passed = 0;
                 return Ok(std::mem::take(&mut self.seen));
             }
             self.settled = Some(self.mark());
-            self.advance(ctx).await?;
+            match self.opening {
+                Some(opening) => Box::pin(self.open_with(ctx, opening)).await?,
+                None => self.advance(ctx).await?,
+            }
         }
     }
 
@@ -242,10 +289,20 @@ impl Stream {
     async fn shows(&mut self, ctx: &Ctx, frame: &Frame) -> Result<bool, End> {
         if let (Source::Global { past, .. }, ResumeToken::Global(place)) = (&self.source, frame.mark)
             && past.contains(&place.xid)
+            && !self.visibility.is_own_assignment(&frame.record)
         {
             return Ok(false);
         }
-        self.visibility.shows(ctx, &frame.record).await
+        Ok(self.visibility.shows(ctx, &frame.record).await? && self.has(&frame.record))
+    }
+
+    /// Returns whether a record is of a type that the stream shows.
+    fn has(&self, record: &Record) -> bool {
+        match record {
+            Record::Message { .. } => self.types.has_messages(),
+            Record::Receipt { receipt, .. } => self.types.has_receipts(receipt.kind),
+            Record::Event { event, .. } => self.types.has_event(&event.event_type, event.posted),
+        }
     }
 }
 

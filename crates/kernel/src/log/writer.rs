@@ -71,6 +71,12 @@ impl IntentLog {
         self.tail.seq > self.opened_at
     }
 
+    /// Number of the entry that is recorded next.
+    #[must_use]
+    pub fn next_seq(&self) -> i64 {
+        self.tail.seq + 1
+    }
+
     /// Takes the next number for an entry that is not an event.
     pub fn advance(&mut self) -> (i64, Timestamp) {
         self.tail.advance(self.tail.at)

@@ -172,11 +172,13 @@ async fn take(
             agent_id: agent_id.clone(),
             role: "worker".to_owned(),
             assigned_at: now,
+            // The peer is no agent that has this intent: it created it here.
+            delegated_by: None,
         };
-        let assignment = assignments::save(conn, assignment, &peer.did).await?;
+        let assignment = assignments::save(conn, assignment, &peer.did, log.next_seq()).await?;
         let payload = json!({
             "id": assignment.id, "agent_id": agent_id, "role": assignment.role, "assigned_at": rfc3339(now),
-            "delegated_by": peer.did,
+            "delegated_by": assignment.delegated_by,
         });
         log.record(ctx, traced(Draft::of(Kind::AgentAssigned, &peer.did, payload), delivery));
     }

@@ -251,8 +251,10 @@ impl FiringTx {
         let shown = Some(Value::Object(lineage.shown(trigger)));
         let assigned: Vec<&str> = made.assignments.iter().map(|one| one.agent_id.as_str()).collect();
         let intent = intents::make(&mut self.tx, ctx, &mut log, agent, made.ask, shown, &assigned).await?;
+        // The trigger's owner does not hand on an intent that begins with all its assignments.
+        let by = Assigner { agent, assigned: false };
         for one in &made.assignments {
-            assignments::put(&mut self.tx, ctx, &mut log, agent, &one.agent_id, &one.role).await?;
+            assignments::put(&mut self.tx, ctx, &mut log, by, &one.agent_id, &one.role).await?;
         }
         made::insert(&mut self.tx, trigger, intent.id, &lineage).await?;
         log.save(&mut self.tx).await?;

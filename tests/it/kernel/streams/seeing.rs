@@ -150,7 +150,7 @@ async fn an_agent_hears_of_the_tasks_that_it_has_or_is_to_take() {
     let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
     let (intent, _) = talk(&ada, json!({})).await;
     let mut of_intent = Sse::open(&ada, &format!("/subscribe/intents/{intent}")).await;
-    let mut of_bob = Sse::open(&bob, "/agents/agent.bob/subscribe").await;
+    let mut of_bob = Sse::open(&bob, "/agents/agent.bob/subscribe?event_types=task.*,posted").await;
     let task = ada.post("/tasks", json!({ "intent_id": intent, "name": "read" })).await.ok();
     let id = task["id"].as_str().unwrap();
     // A client's own event with the server's type notifies nobody.

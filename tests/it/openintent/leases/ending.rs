@@ -189,8 +189,8 @@ async fn who_waits_hears_that_a_scope_is_free() {
     let path = format!("/intents/{intent}/leases");
     let lease = ada.post(&path, json!({ "scope": "a", "duration_seconds": 1 })).await.ok();
     // The server's own sweep expires it, and every stream concerned gets the event.
-    for stream in [&mut assigned, &mut sdk] {
-        assert_eq!(stream.next().await.name, "lease_acquired");
+    for (stream, before) in [(&mut assigned, "AGENT_ASSIGNED"), (&mut sdk, "lease_acquired")] {
+        assert_eq!(stream.next().await.name, before);
         let free = stream.next().await;
         assert_eq!(free.name, "LEASE_RELEASED");
         assert_eq!((&free.data["intent_id"], &free.data["scope"]), (&json!(intent), &json!("a")));

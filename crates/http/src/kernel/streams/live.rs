@@ -8,8 +8,8 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use bytes::{Bytes, BytesMut};
 use entente_kernel::StreamPermit;
-use entente_kernel::feed::Wire;
 use entente_kernel::feed::streams::{End, Stream};
+use entente_kernel::feed::{Family, ResumeToken, Wire};
 use entente_runtime::metrics::StreamLabels;
 use futures_util::stream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -31,6 +31,42 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between attempts to read.
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// Records after which a client of the SDK is told where it is: a page of the reader, which a stream that resumes reads
+/// with one step.
+const PASSED: u64 = 256;
+
+/// How a stream tells a client where it is after records that it was not shown (OI-11.7.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keepalive {
+    /// An id without data, which the standard requires clients to store.
+    Id,
+    /// An event of its own, because the SDK stores the ids of events only.
+    Event,
+    /// An event that the SDK's agents know and skip: without intent and scope nothing was released.
+    OfAgents,
+}
+
+impl Keepalive {
+    /// Returns the usual one of a family of paths.
+    pub(super) fn of(family: Family) -> Self {
+        match family {
+            Family::Reference => Self::Id,
+            Family::Sdk => Self::Event,
+        }
+    }
+
+    fn event(self) -> Option<&'static str> {
+        match self {
+            Self::Id => None,
+            Self::Event => Some("event: keepalive\ndata: {}"),
+            Self::OfAgents => Some(
+                r#"event: LEASE_RELEASED
+data: {"intent_id":null,"scope":null,"keepalive":true}"#,
+            ),
+        }
+    }
+}
+
 enum Phase {
     Greeting,
     Following,
@@ -41,8 +77,11 @@ pub(super) struct Live {
     api: Arc<HttpState>,
     stream: Stream,
     wire: Wire,
+    keepalive: Keepalive,
     kind: &'static str,
     phase: Phase,
+    /// The last id that was written.
+    written: Option<ResumeToken>,
     /// Earliest time of the next delivery.
     rested_at: Instant,
     /// Times of the first and last failed read of a database outage.
@@ -62,11 +101,23 @@ impl Live {
         api: Arc<HttpState>,
         stream: Stream,
         wire: Wire,
+        keepalive: Keepalive,
         kind: &'static str,
         permit: StreamPermit,
     ) -> Self {
         let (phase, rested_at) = (Phase::Greeting, Instant::now());
-        Self { api, stream, wire, kind, phase, rested_at, outage: None, _permit: permit }
+        Self {
+            api,
+            stream,
+            wire,
+            keepalive,
+            kind,
+            phase,
+            written: None,
+            rested_at,
+            outage: None,
+            _permit: permit,
+        }
     }
 
     pub(super) fn response(self) -> HttpResponse {
@@ -82,7 +133,9 @@ impl Live {
                 self.phase = Phase::Following;
                 // Clients store the id of a frame without data too, so one that loses the connection before
                 // the first frame resumes from here and not from the time of its reconnection.
-                let from = show(self.stream.mark());
+                let from = self.stream.mark();
+                self.written = Some(from);
+                let from = show(from);
                 return Ok(Bytes::from(format!(": following\nretry: {RETRY_MILLIS}\nid: {from}\n\n")));
             }
             Phase::Parting => {
@@ -117,6 +170,21 @@ impl Live {
         now.duration_since(began) < PATIENCE
     }
 
+    /// Returns the comment for a silent stream, with the position that was reached meanwhile: a client that resumes
+    /// from there does not read the records again that it was not shown.
+    fn ping(&mut self) -> Bytes {
+        let place = self.stream.place();
+        if self.written == Some(place) {
+            return PING;
+        }
+        self.written = Some(place);
+        let id = show(place);
+        match self.keepalive.event() {
+            Some(event) if self.stream.has_passed(PASSED) => Bytes::from(format!("id: {id}\n{event}\n\n")),
+            _ => Bytes::from(format!(": ping\nid: {id}\n\n")),
+        }
+    }
+
     /// Returns the next frames, or a comment if there are none for a while.
     async fn deliver(&mut self) -> Result<Bytes, io::Error> {
         sleep_until(self.rested_at).await;
@@ -132,7 +200,7 @@ impl Live {
                     if Instant::now() < until {
                         continue;
                     }
-                    return Ok(PING);
+                    return Ok(self.ping());
                 }
                 Ok(Err(end)) => {
                     tracing::debug!(reason = %end, "a stream ended");
@@ -140,7 +208,7 @@ impl Live {
                 }
                 Err(_silence) => {
                     self.stream.check_key(ctx).map_err(|_ended| broken())?;
-                    return Ok(PING);
+                    return Ok(self.ping());
                 }
             };
             let mut text = BytesMut::new();
@@ -151,6 +219,7 @@ impl Live {
                 );
             }
             if !text.is_empty() {
+                self.written = frames.last().map(|frame| frame.mark);
                 let now = Instant::now();
                 let rest = api.pace.rest(now.into_std().duration_since(api.started));
                 self.rested_at = now + rest;

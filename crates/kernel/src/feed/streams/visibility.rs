@@ -261,10 +261,8 @@ impl VisibilityFilter {
         let assigned = membership.is_some_and(|membership| membership.assigned);
         match record {
             Record::Event { event, .. } => {
-                let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(agent);
-                let assignment = [Kind::AgentAssigned, Kind::AgentUnassigned];
-                if !event.posted && assignment.iter().any(|kind| kind.wire() == event.event_type) {
-                    return named;
+                if is_assignment(event) {
+                    return self.names(event);
                 }
                 let tasked = event.payload.get("assigned_agent").and_then(|id| id.as_str()) == Some(agent);
                 readable && (assigned || tasked && !event.posted && event.event_type.starts_with("task."))
@@ -279,6 +277,17 @@ impl VisibilityFilter {
             }
             Record::Receipt { message, .. } => readable && message.sender == *agent,
         }
+    }
+
+    /// Returns whether a record of an agent's stream assigns the agent or ends its assignment.
+    pub(super) fn is_own_assignment(&self, record: &Record) -> bool {
+        let Record::Event { event, .. } = record else { return false };
+        self.view == View::Agent && is_assignment(event) && self.names(event)
+    }
+
+    /// Returns whether an event names the agent.
+    fn names(&self, event: &Event) -> bool {
+        event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(&self.caller.agent)
     }
 
     /// Returns whether a record belongs to a binding moment that the caller asks or is asked to decide.
@@ -297,10 +306,9 @@ impl VisibilityFilter {
     /// Decides about the system log: agents see the events about themselves, admins all of them.
     fn shows_system(&self, record: &Record) -> bool {
         let Record::Event { event, .. } = record else { return false };
-        let named = event.payload.get("agent_id").and_then(|id| id.as_str()) == Some(&self.caller.agent);
         match self.view {
-            View::Agent => named,
-            View::All => named || self.caller.has(Scope::Admin),
+            View::Agent => self.names(event),
+            View::All => self.names(event) || self.caller.has(Scope::Admin),
             View::Intent | View::Channel(_) | View::Portfolio(_) => false,
         }
     }
@@ -310,6 +318,12 @@ impl VisibilityFilter {
 fn delivered(message: &Message, viewer: &Viewer<'_>, now: Timestamp) -> bool {
     let late = message.status == MessageStatus::Delivered && message.expires_at.is_some_and(|end| end <= now);
     message.delivered_to(viewer) && (!late || viewer.manages || message.sender == viewer.agent)
+}
+
+/// Returns whether an event is the server's own about an assignment.
+fn is_assignment(event: &Event) -> bool {
+    let kinds = [Kind::AgentAssigned, Kind::AgentUnassigned];
+    !event.posted && kinds.iter().any(|kind| kind.wire() == event.event_type)
 }
 
 /// Returns whether an event may change a membership in its intent.

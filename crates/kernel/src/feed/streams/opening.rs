@@ -1,0 +1,56 @@
+//! The beginning of an agent's stream: the agent's open assignments, so that a program that starts after it was given
+//! work is told of it (OI-11.8).
+//!
+//! Each assignment is shown as the event that announced it. Those written before the stream's start are read here, those
+//! from there on come with the log, so that none is missing and none comes twice, also after a broken connection: the
+//! resume token has both positions.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use entente_domain::access::Level;
+use entente_domain::ids::IntentId;
+
+use super::{End, Stream};
+use crate::access::assignments;
+use crate::access::membership;
+use crate::feed::reader;
+use crate::feed::{Frame, Opening, ResumeToken};
+use crate::{AppError, Ctx};
+
+/// Assignments read at once, which bounds the memory of a stream, however many its agent has.
+const PAGE: i64 = 100;
+
+impl Stream {
+    /// Takes the next open assignments to return; ends the opening after the last one.
+    ///
+    /// Assignments to intents that the agent may no longer read are left out.
+    pub(super) async fn open_with(&mut self, ctx: &Ctx, opening: Opening) -> Result<(), End> {
+        let agent = self.visibility.caller.agent.as_str();
+        let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
+        let places = assignments::open(&mut conn, agent, opening.shown, opening.start.xid, PAGE).await?;
+        let Some(last) = places.last().copied() else {
+            self.opening = None;
+            return Ok(());
+        };
+        let asked: Vec<(IntentId, &str)> = places.iter().map(|place| (place.intent_id, agent)).collect();
+        let memberships = membership::find_all(&mut conn, &asked, ctx.now()).await?;
+        drop(conn);
+        let readable: HashSet<IntentId> = memberships
+            .into_iter()
+            .filter(|(_, membership)| membership.access.reaches(Level::Read))
+            .map(|((intent, _), _)| intent)
+            .collect();
+        let events: Vec<(IntentId, i64)> = places.iter().map(|place| (place.intent_id, place.seq)).collect();
+        let mut records = reader::at(ctx, &events).await?;
+        // From here on nothing waits: a caller that drops this future loses no assignment.
+        for place in places {
+            let record = records.remove(&(place.intent_id, place.seq));
+            let shown = record.filter(|record| readable.contains(&place.intent_id) && self.has(record));
+            let mark = ResumeToken::Opening(Opening { shown: place, ..opening });
+            self.seen.extend(shown.map(|record| Arc::new(Frame::new(mark, record))));
+        }
+        self.opening = Some(Opening { shown: last, ..opening });
+        Ok(())
+    }
+}
