@@ -243,17 +243,22 @@ fn keep(
         {
             continue;
         }
+        let mut body = event.body.clone();
         if let Some(chunk) = event.meaning.chunk() {
             let job = change.job_mut();
             if job.abandoned.iter().any(|old| old == chunk.result_id) {
                 let message = "This result_id was begun by an earlier attempt. Stream under the result_id of your claim.";
                 return Err(Refusal::field(Code::InvalidRequest, "result_id", "used", message).into());
             }
-            job.streamed =
-                Some(chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?);
+            let streamed = chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?;
+            if streamed.encoding != chunk.encoding {
+                // Followers refuse a stream with two encodings (ARCP-W-5.3).
+                body = events::encoded_as(&body, streamed.encoding)?;
+            }
+            job.streamed = Some(streamed);
         }
         let ts = event.ts.unwrap_or(change.now());
-        change.append(&event.kind, ts, event.body.clone(), event.event_key.clone());
+        change.append(&event.kind, ts, body, event.event_key.clone());
         let (capability, target, call_id) = match &event.meaning {
             Meaning::Cost { currency, amount, reservation } => {
                 change.charge(currency, *amount, reservation.as_deref())?;
