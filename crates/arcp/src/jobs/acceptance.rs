@@ -153,6 +153,7 @@ pub(super) async fn accept(
         streamed: None,
         abandoned: Vec::new(),
         ended_at: None,
+        ended_by: None,
     };
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, locked, &job, preparing).await?;
