@@ -143,6 +143,21 @@ pub(super) async fn lock(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<BTre
     rows.into_iter().map(|row| Job::try_from(row).map(|job| (job.id, job))).collect()
 }
 
+/// Locks a job and its ancestors in the order of their ids; returns whether any of them has ended.
+pub(super) async fn line_ended(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
+    let ends = sqlx::query_scalar!(
+        "-- jobs::line_ended
+         WITH RECURSIVE line (id) AS (
+             SELECT $1::uuid
+             UNION SELECT j.parent_id FROM line l JOIN jobs j ON j.id = l.id WHERE j.parent_id IS NOT NULL)
+         SELECT c.ended_at FROM job_clock c WHERE c.job_id IN (SELECT id FROM line) ORDER BY c.job_id FOR UPDATE OF c",
+        id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ends.iter().any(Option::is_some))
+}
+
 /// Returns those of these jobs that another transaction has locked.
 pub(super) async fn locked(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<HashSet<JobId>> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
