@@ -61,6 +61,8 @@ CREATE TABLE job_clock (
     -- SHA-256 of the claim's token.
     claim_token      bytea,
     claim_expires_at timestamptz,
+    -- When that worker claimed the job.
+    claimed_at       timestamptz,
     cancel_reason    text,
     cancel_due_at    timestamptz,
     -- Next effect of time, which the domain rules decide. After a failure: its end, until the job's children are stopped.
@@ -69,7 +71,9 @@ CREATE TABLE job_clock (
     streamed         text,
     -- Streamed results that earlier attempts began and did not finish.
     abandoned        text[] NOT NULL,
-    ended_at         timestamptz
+    ended_at         timestamptz,
+    -- SHA-256 of the worker's report that ended it: the same report again is a retry, another one is refused.
+    ended_by         bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
 -- Jobs to claim, oldest first: without an intent, and with one.

@@ -1,6 +1,6 @@
 //! `entente arcp-stdio`: one ARCP session over stdin and stdout, for a client that starts its server as a
-//! child process. The process is a full server as with `entente dev`: workers and other clients reach it over
-//! HTTP.
+//! child process. With `--url` the process relays the session of a running server. Otherwise it is a full server
+//! as with `entente dev`: workers and other clients reach it over HTTP.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,9 +15,15 @@ use super::run::{Dev, run_until, start};
 use super::{Done, Failure};
 use crate::telemetry;
 
-/// Serve one ARCP session over stdin and stdout, and HTTP as well; ends with its input
+/// Serve one ARCP session over stdin and stdout; ends with its input
+///
+/// With --url it relays the session of a running server, and starts in milliseconds. Without, it is a server of its own,
+/// with HTTP as well; its PostgreSQL takes seconds to start, and clients wait five seconds for their welcome.
 #[derive(Debug, Args)]
 pub struct ArcpStdio {
+    /// The URL of a running server to relay; ENTENTE_API_KEY is the key of a session.hello without a token
+    #[arg(long, value_name = "URL", conflicts_with_all = ["bind", "data_dir", "seed"])]
+    url: Option<String>,
     #[command(flatten)]
     server: Dev,
     /// The dialect to write: strict, python, ts, go or legacy [default: as detected from the first frame]
@@ -31,6 +37,9 @@ fn parse_dialect(text: &str) -> Result<Dialect, String> {
 
 impl ArcpStdio {
     pub(super) async fn run(mut self) -> Done {
+        if let Some(url) = &self.url {
+            return entente_client::remote::relay::run(url, self.dialect).await;
+        }
         // Several clients may each have their own server.
         let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         self.server.bind = self.server.bind.or(Some(anywhere));

@@ -49,11 +49,13 @@ def counter(job):
 
 
 def streamer(job):
-    """Streams its result in parts."""
+    """Streams its result in parts; `closes` adds an empty last one in the default encoding, as the SDK's streams do."""
     result_id, parts = os.environ["ENTENTE_RESULT_ID"], job["parts"]
     for number, part in enumerate(parts):
-        more = number + 1 < len(parts)
+        more = number + 1 < len(parts) or job.get("closes", False)
         event("result_chunk", result_id=result_id, chunk_seq=number, data=part, encoding=job["encoding"], more=more)
+    if job.get("closes"):
+        event("result_chunk", result_id=result_id, chunk_seq=len(parts), data="", encoding="utf8", more=False)
     return "streamed"
 
 

@@ -116,6 +116,11 @@ async def test_a_streamed_result_comes_whole_and_in_order(served):
         job = await client.submit(agent="streamer", input={"parts": ["AAEC", "/w=="], "encoding": "base64"})
         done = await job.done
         assert await job.collect_chunks() == b"\x00\x01\x02\xff" and done.result_size == 4
+        # Closed by an empty chunk in the default encoding, as the SDK's own agents close every stream.
+        closed = {"parts": ["AAEC", "/w=="], "encoding": "base64", "closes": True}
+        job = await client.submit(agent="streamer", input=closed)
+        done = await job.done
+        assert await job.collect_chunks() == b"\x00\x01\x02\xff" and done.result_size == 4
 
 
 @looped

@@ -142,7 +142,8 @@ struct ResultBody {
 /// Report a job's result
 ///
 /// Ends the job. A streamed result must be complete; a job's result is either inline or streamed (ARCP §8.4).
-/// A job whose cancellation was requested ends as cancelled all the same.
+/// A job whose cancellation was requested ends as cancelled all the same. The same report again has the same answer;
+/// a different one is 409 `CLAIM_LOST`, and the first stands.
 #[utoipa::path(operation_id = "report_job_result", tag = "workers", request_body = ResultBody,
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/result")]
@@ -178,7 +179,8 @@ struct ErrorBody {
 
 /// Report that a job failed
 ///
-/// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code.
+/// Ends the job as `error`, `cancelled` or `timed_out`, depending on the code. The same report again has the same
+/// answer; a different one is 409 `CLAIM_LOST`, and the first stands.
 #[utoipa::path(operation_id = "report_job_error", tag = "workers", request_body = ErrorBody,
     responses((status = 200, description = "The job has ended", body = ReportedBody)))]
 #[post("/jobs/{job_id}/error")]

@@ -1,6 +1,8 @@
 //! Client of a running server for the client commands: the same HTTP API as for every other client. The key
 //! comes from the environment only, because every user of the machine can read a command line.
 
+pub mod relay;
+
 use std::time::Duration;
 
 use clap::Args;

@@ -1,13 +1,14 @@
 //! `entente worker`: runs jobs (ARCP) by running a command for each of them. It uses only the REST API of
 //! workers (ARCP-W-11.2), which is open to every other worker. `worker/host.rs` claims the jobs,
 //! `worker/child.rs` runs one job's command, `worker/listener.rs` and `worker/lines.rs` interpret its output,
-//! and `worker/reports.rs` sends that to the server.
+//! `worker/reports.rs` sends that to the server, and `worker/watchdog.rs` ends the commands of a worker that was killed.
 
 mod child;
 mod host;
 mod lines;
 mod listener;
 mod reports;
+mod watchdog;
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ Each line that it writes to its standard output is one of:
   anything else                             a log line; lines of standard error are logged as errors
 
 If the command exits with a status other than 0 and has reported no outcome, the job fails with INTERNAL_ERROR. SIGTERM
-means that the job was cancelled, or that the worker stops. The standard input stays open for answers: a command that reads
+means that the job was cancelled, or that the worker stops or was killed. The standard input stays open for answers: a command that reads
 it to the end needs --filter.";
 
 /// Run jobs, each with a command
@@ -89,6 +90,13 @@ enum Verb {
         id: String,
         /// The directive: run, quiet or terminate
         directive: String,
+    },
+    /// End the commands of a worker that was killed: workers start this for themselves
+    #[command(hide = true)]
+    Watchdog {
+        /// Time between SIGTERM and SIGKILL for a command
+        #[arg(long, value_name = "SECONDS")]
+        grace_seconds: u64,
     },
 }
 
@@ -152,6 +160,9 @@ fn moment() -> String {
 
 impl Worker {
     pub(super) async fn run(self) -> Done {
+        if let Some(Verb::Watchdog { grace_seconds }) = self.verb {
+            return watchdog::run(Duration::from_secs(grace_seconds)).await;
+        }
         let api = self.remote.api()?;
         let exec = match (self.verb, self.exec) {
             (Some(Verb::List), _) => {
@@ -166,7 +177,9 @@ impl Worker {
                 return self.remote.show(&answer, &[]);
             }
             (None, Some(exec)) => exec,
-            (None, None) => return Err("name a command with --exec".into()),
+            (Some(Verb::Watchdog { .. }), _) | (None, None) => {
+                return Err("name a command with --exec".into());
+            }
         };
         let signals = Signals::listen()?;
         for agent in &self.agents {
@@ -175,11 +188,11 @@ impl Worker {
             let body = if self.default { json!({ "default": true }) } else { json!({}) };
             api.act(Method::PUT, &path, &body).await?;
         }
-        let settings = child::CommandSettings {
-            exec,
-            filter: self.filter,
-            grace: Duration::from_secs(self.kill_seconds),
-        };
+        let grace = Duration::from_secs(self.kill_seconds);
+        let watchdog = watchdog::Watchdog::start(grace).map_err(|e| {
+            format!("the process that ends the commands of a killed worker could not be started: {e}")
+        })?;
+        let settings = child::CommandSettings { exec, filter: self.filter, grace, watchdog };
         let agents = self.agents.iter().map(ToString::to_string).collect();
         let drain = Duration::from_secs(self.drain_seconds);
         let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);

@@ -1,10 +1,11 @@
 //! Runtime services around the domain: system clock and randomness, TLS, metrics, spans, supervised tasks,
-//! deadlines and caches. Nothing here depends on a protocol, HTTP or SQL.
+//! deadlines, caches and lines of pipes. Nothing here depends on a protocol, HTTP or SQL.
 
 pub mod cache;
 pub mod deadlines;
 pub mod environment;
 pub mod keyed;
+pub mod lines;
 pub mod metrics;
 pub mod signals;
 pub mod spans;

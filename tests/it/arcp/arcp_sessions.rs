@@ -4,6 +4,7 @@
 mod crowd;
 mod delegating;
 mod following;
+mod relay;
 mod resuming;
 mod rough;
 mod shapes;

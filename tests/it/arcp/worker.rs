@@ -3,12 +3,14 @@
 //! program that reads and writes lines can be an agent.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::time::sleep;
 
+use crate::arcp::jobs::id;
 use crate::harness::desk::{AGENTS, Desk, Hand, PATIENCE};
 use crate::harness::process::{KEY, Launch, Place};
 use crate::harness::{Setup, Value, World, json};
@@ -20,6 +22,35 @@ async fn live() -> World {
 /// Whether a process exists.
 fn runs(pid: &str) -> bool {
     test_kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap()).is_ok()
+}
+
+/// Whether a process still does something: one that has ended, and that nobody has waited for, does not.
+fn lives(pid: &str) -> bool {
+    match fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
+        Ok(stat) => !stat.rsplit(')').next().unwrap().trim_start().starts_with(['Z', 'X']),
+        Err(_gone) => !Path::new("/proc/self").exists() && runs(pid),
+    }
+}
+
+/// Waits until a process has ended.
+async fn over(pid: &str, limit: Duration) {
+    let began = Instant::now();
+    while lives(pid) {
+        assert!(began.elapsed() < limit, "{pid} goes on");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns the watchdog of a worker; `None` where processes cannot be listed.
+fn watchdog(hand: &Hand) -> Option<String> {
+    let parent = format!("PPid:\t{}\n", hand.child.id());
+    let of_worker = |pid: &String| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        read("status").contains(&parent) && read("cmdline").contains("watchdog")
+    };
+    let all =
+        fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    all.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find(of_worker)
 }
 
 fn kinds(envelopes: &[Value]) -> Vec<&str> {
@@ -170,6 +201,65 @@ async fn the_command_of_a_job_that_is_over_is_ended() {
         sleep(Duration::from_millis(50)).await;
     }
     assert!(hand.stop().await.contains("is no longer ours"));
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_leaves_no_command_behind() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let mut hand = desk.worker(&["polite", "stubborn", "family"], &["--slots", "3"]).await;
+    let mut pids = Vec::new();
+    for (agent, files) in
+        [("polite", &["pid"][..]), ("stubborn", &["pid"][..]), ("family", &["child", "parent"][..])]
+    {
+        desk.submit(agent, &[]).await;
+        for file in files {
+            pids.push(desk.file(file).await);
+            fs::remove_file(desk.place.0.join(file)).unwrap();
+        }
+    }
+    assert!(pids.len() == 4 && pids.iter().all(|pid| lives(pid)), "{pids:?}");
+    let guard = watchdog(&hand);
+    hand.signal(Signal::KILL);
+    assert_eq!(hand.ended().await.code(), None);
+    for pid in pids.iter().chain(&guard) {
+        over(pid, Duration::from_secs(10)).await;
+    }
+    assert!(desk.place.0.join("told").exists(), "a command is told before it is killed");
+    assert!(hand.log().contains("ending its 3 running"), "{}", hand.log());
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watchdog_lives_as_long_as_its_worker() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["polite", "echo"], &["--slots", "2"]).await;
+    let Some(first) = watchdog(&hand) else { return };
+    let pid = |text: &str| Pid::from_raw(text.parse().unwrap()).unwrap();
+    // A stop signal for all processes of a service does not end it before the worker.
+    kill_process(pid(&first), Signal::TERM).unwrap();
+    desk.follow("echo", &[]).await;
+    assert!(lives(&first));
+    // One that is killed is replaced with the next command, and knows the commands before.
+    let before = desk.submit("polite", &[]).await;
+    let command = desk.file("pid").await;
+    kill_process(pid(&first), Signal::KILL).unwrap();
+    over(&first, PATIENCE).await;
+    desk.follow("echo", &[]).await;
+    let second = watchdog(&hand).unwrap();
+    assert_ne!(second, first);
+    hand.signal(Signal::KILL);
+    over(&command, Duration::from_secs(10)).await;
+    over(&second, PATIENCE).await;
+    desk.told(&["job", "cancel", id(&before), "--session", before["session_id"].as_str().unwrap()]).await;
+    // After a stop in order nothing is left either.
+    let hand = desk.worker(&["echo"], &[]).await;
+    let last = watchdog(&hand).unwrap();
+    let log = hand.stop().await;
+    over(&last, PATIENCE).await;
+    assert!(!log.contains("ending its"), "{log}");
     world.server.stop().await;
 }
 

@@ -47,6 +47,11 @@ polite@*)
   echo $$ > "$PLACE/pid"
   say '{"kind":"status","body":{"phase":"asleep"}}'
   while :; do sleep 0.1; done ;;
+family@*)
+  sleep 300 &
+  echo $! > "$PLACE/child"
+  echo $$ > "$PLACE/parent"
+  wait ;;
 stubborn@*)
   trap '' TERM
   echo $$ > "$PLACE/pid"

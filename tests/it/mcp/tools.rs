@@ -242,7 +242,12 @@ async fn jobs_are_submitted_run_and_ended() {
     assert_eq!((&not["allowed"], &not["code"]), (&json!(false), &json!("PERMISSION_DENIED")));
     let progress = held(json!({ "kind": "progress", "body": { "current": 1, "total": 2 } }));
     fits(&b, "report_job", progress).await;
-    fits(&b, "finish_job", held(json!({ "result": { "echoed": 1 } }))).await;
+    for _ in 0..2 {
+        fits(&b, "finish_job", held(json!({ "result": { "echoed": 1 } }))).await;
+    }
+    for other in [json!({ "result": { "echoed": 2 } }), json!({ "error": { "message": "no" } })] {
+        b.refused("finish_job", held(other), "CLAIM_LOST").await;
+    }
     let done = fits(&a, "get_job", json!({ "job_id": job["job_id"] })).await;
     assert_eq!((&done["status"], &done["terminal"]["result"]["echoed"]), (&json!("success"), &json!(1)));
     let listed = fits(&a, "list_jobs", json!({ "status": ["success"] })).await;

@@ -25,7 +25,8 @@ pub fn routes(config: &mut Routes<'_>) {
 /// `payload.auth.token`, or `session.resume`; the rest is specified by ARCP 1.1. `dialect` selects the
 /// formats of one of the client libraries, where they are not recognised automatically.
 #[utoipa::path(tag = "jobs", security(()), params(
-        ("dialect" = Option<String>, Query, description = "Dialect of the frames: `strict`, `python`, `ts`, `go` or `legacy`; defaults to automatic recognition")),
+        ("dialect" = Option<String>, Query, description = "Dialect of the frames: `strict`, `python`, `ts`, `go` or `legacy`; defaults to automatic recognition"),
+        ("lines" = Option<bool>, Query, description = "Whether the frames are passed on as lines of text (`entente arcp-stdio`): none has more than 60 KB then; defaults to `false`")),
     responses(
         (status = 101, description = "The connection is now a WebSocket"),
         (status = 422, description = "The request is not a WebSocket handshake, or the dialect is unknown", body = entente_http::error::ProblemBody),
@@ -62,7 +63,8 @@ fn open(
         return Err(Refusal::new(Code::Unavailable, message).into());
     }
     let address = entente_http::address(request, &api);
-    let line = Connection { dialect: dialect(request.query_string())?, lines: false, address };
+    let query = request.query_string();
+    let line = Connection { dialect: dialect(query)?, lines: lines(query)?, address };
     let (response, session, frames) = actix_ws::handle(request, body).map_err(|_no_handshake| {
         let message = "This is a WebSocket (ARCP 1.1). Connect with a WebSocket client.";
         Refusal::new(Code::InvalidParameter, message)
@@ -74,9 +76,22 @@ fn open(
     Ok(response)
 }
 
-/// Returns the dialect in a query, and ignores everything else in it.
+/// Returns a member of a query, and ignores everything else in it.
+fn member<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Returns whether a query asks for frames that fit into lines (ARCP-W-2.5).
+fn lines(query: &str) -> Result<bool, Refusal> {
+    member(query, "lines").map_or(Ok(false), |word| {
+        word.parse()
+            .map_err(|_no_bool| Refusal::new(Code::InvalidParameter, "`lines` must be `true` or `false`."))
+    })
+}
+
+/// Returns the dialect in a query.
 fn dialect(query: &str) -> Result<Option<Dialect>, Refusal> {
-    let word = query.split('&').find_map(|pair| pair.strip_prefix("dialect="));
+    let word = member(query, "dialect");
     word.map(|word| {
         Dialect::parse(word).ok_or_else(|| {
             let known = Dialect::ALL.map(Dialect::as_str).join("`, `");

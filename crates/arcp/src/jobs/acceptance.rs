@@ -153,6 +153,7 @@ pub(super) async fn accept(
         streamed: None,
         abandoned: Vec::new(),
         ended_at: None,
+        ended_by: None,
     };
     let preparing = credentials::needed(ctx, &job);
     begin(ctx, conn, locked, &job, preparing).await?;
@@ -190,13 +191,18 @@ fn version(ask: &JobAsk, known: &BTreeMap<String, Known>) -> Result<(String, Ter
 /// Finds the parent, which must be of the same principal; another's counts as missing (ARCP-W-13.9).
 fn parent(locked: &LockedJobs, id: JobId, principal: &str) -> Result<Job, Refusal> {
     let parent = locked.job(id).ok().filter(|parent| parent.principal == principal).ok_or_else(no_job)?;
-    let stopped = parent.status.is_terminal() && parent.status != JobStatus::Success;
-    if stopped || parent.cancel.is_some() {
-        let message =
-            "The parent was stopped, or is to stop: it has no authority left to give. Submit without it.";
-        return Err(Refusal::field(Code::InvalidRequest, "parent_job_id", "ended", message));
+    if parent.status.is_terminal() || parent.cancel.is_some() {
+        return Err(childless());
     }
     Ok(parent.clone())
+}
+
+/// Refusal of a child whose parent has ended, or is to stop: the end of a job ends the authority and the credentials
+/// that it gave (ARCP §9.8.2).
+pub(super) fn childless() -> Refusal {
+    let message = "The parent is over, or is to stop: it has no authority left to give. Submit the job without \
+                   `parent_job_id`.";
+    Refusal::field(Code::InvalidRequest, "parent_job_id", "ended", message)
 }
 
 /// Attaches a job to its intent, unless it still waits for its credentials: then this only checks that it may

@@ -190,7 +190,7 @@ async fn take_plain(ctx: &Ctx, worker: WorkerId, agents: &[String], max: i64) ->
     let (now, tokens) = (ctx.now(), Tokens::mint(ctx, max));
     let until = now + ctx.state.jobs.claim;
     let mut tx = ctx.pool.begin().await?;
-    let taken = writes::take(&mut tx, worker, agents, &tokens, until).await?;
+    let taken = writes::take(&mut tx, worker, agents, &tokens, now, until).await?;
     if taken.is_empty() {
         return Ok(Vec::new());
     }
@@ -265,9 +265,10 @@ async fn take_with_intents(
     intents.sort_unstable();
     intents.dedup();
     let ids: Vec<Uuid> = waiting.iter().map(|(id, _)| id.uuid()).collect();
-    let until = ctx.now() + ctx.state.jobs.claim;
+    let now = ctx.now();
+    let until = now + ctx.state.jobs.claim;
     let mut tx = ctx.begin(&intents).await?;
-    let rows = writes::take_these(&mut tx, worker, &ids, tokens, until).await?;
+    let rows = writes::take_these(&mut tx, worker, &ids, tokens, now, until).await?;
     let mut logs: BTreeMap<IntentId, IntentLog> = BTreeMap::new();
     for row in &rows {
         let Some(intent) = row.intent_id.map(IntentId::from) else { continue };

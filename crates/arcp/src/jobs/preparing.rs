@@ -10,9 +10,9 @@ use entente_domain::refusal::Refusal;
 use entente_kernel::Outcome;
 use entente_kernel::wakeups::WakeKey;
 
-use super::acceptance::{Submitted, delegate_event, take_place};
+use super::acceptance::{Submitted, childless, delegate_event, take_place};
 use super::locked::LockedJobs;
-use super::writes;
+use super::{rows, writes};
 use crate::Ctx;
 use crate::credentials;
 use crate::credentials::{Failed, Made};
@@ -46,6 +46,9 @@ pub(super) async fn provide(ctx: &Ctx, job: Job, by: Option<Delegation>) -> Outc
 }
 
 /// Accepts the job, unless it was given up meanwhile.
+///
+/// The jobs above it are locked and still open: the end of one revokes the credentials of all below it, and must not
+/// miss these (§9.8.2).
 async fn keep(
     ctx: &Ctx,
     job: &Job,
@@ -55,9 +58,16 @@ async fn keep(
     let intents: Vec<IntentId> = job.intent_id.into_iter().collect();
     let parents: Vec<JobId> = by.iter().map(|by| by.parent).collect();
     let mut tx = ctx.begin(&intents).await?;
+    let line_ended = match job.parent_id {
+        Some(parent) => rows::line_ended(&mut tx, parent).await?,
+        None => false,
+    };
     let mut locked = LockedJobs::take(&mut tx, &parents, &intents, ctx.now()).await?;
     if let Some(by) = &by {
         locked.job(by.parent)?.hold(&by.token, locked.now())?;
+    }
+    if line_ended {
+        return Err(childless().into());
     }
     if !writes::ready(&mut tx, job.id).await? {
         return Ok(None);

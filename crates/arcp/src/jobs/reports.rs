@@ -11,15 +11,15 @@ use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::events;
 use entente_domain::arcp::jobs::events::{Kind, Meaning};
 use entente_domain::arcp::jobs::wire::ResultPayload;
-use entente_domain::arcp::jobs::{Job, JobStatus};
-use entente_domain::canonical::Digest;
+use entente_domain::arcp::jobs::{Ending, JobStatus, ended_by};
+use entente_domain::canonical::{self, Digest, sha256};
 use entente_domain::clock::{self, Timestamp};
 use entente_domain::ids::JobId;
 use entente_domain::limits::NAME_BYTES;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::Outcome;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::claim_tokens::token_digest;
 use super::locked::{JobChange, LockedJobs};
@@ -85,7 +85,8 @@ pub(super) struct Report {
 #[derive(Debug, Clone)]
 enum What {
     Events(Vec<Checked>),
-    End(End),
+    /// The end, and the digest of the report.
+    End(End, Digest),
 }
 
 impl Report {
@@ -114,22 +115,52 @@ impl Report {
         if let End::Error { code, .. } = &end {
             fault(code)?;
         }
-        Ok(Self { job_id, token: token_digest(token), what: What::End(end) })
+        let digest = digest(&end).map_err(|e| {
+            let message = format!("The report cannot be read: {e}. Send it as JSON.");
+            Refusal::new(Code::InvalidRequest, message)
+        })?;
+        Ok(Self { job_id, token: token_digest(token), what: What::End(end, digest) })
     }
 
     /// Event keys of the report.
     pub fn event_keys(&self) -> impl Iterator<Item = &str> {
         let events = match &self.what {
             What::Events(events) => events.as_slice(),
-            What::End(_) => &[],
+            What::End(..) => &[],
         };
         events.iter().filter_map(|event| event.event_key.as_deref())
     }
+}
 
-    /// Whether it reports the job's end once more: the first answer was lost and this is a retry.
-    fn repeats(&self, job: &Job) -> bool {
-        let What::End(end) = &self.what else { return false };
-        job.claim.as_ref().is_some_and(|claim| claim.token == self.token) && said_before(end, job.status)
+/// Digest that tells a repeated report of an end from another one.
+///
+/// Equal JSON counts as equal, however it is written; `result_size` is only a check of the chunks.
+fn digest(end: &End) -> Result<Digest, serde_json::Error> {
+    let said = match end {
+        End::Result { result, result_id, result_size: _, summary } => {
+            let value = result.as_deref().and_then(exact);
+            // Numbers that canonical JSON would round are compared as they are written.
+            let written = result.as_deref().filter(|_| value.is_none()).map(RawValue::get);
+            json!({ "result": value, "written": written, "result_id": result_id, "summary": summary })
+        }
+        End::Error { code, message, retryable, details } => {
+            json!({ "code": code, "message": message, "retryable": retryable, "details": details })
+        }
+    };
+    canonical::text(&said).map(sha256)
+}
+
+/// The value of a JSON text that has the same meaning in canonical form.
+fn exact(text: &RawValue) -> Option<Value> {
+    let value = serde_json::from_str(text.get()).ok()?;
+    canonical::exact(&value).ok().map(|()| value)
+}
+
+/// Status that a report would give the job.
+fn outcome(end: &End) -> Result<JobStatus, Refusal> {
+    match end {
+        End::Result { .. } => Ok(JobStatus::Success),
+        End::Error { code, .. } => fault(code).map(ended_by),
     }
 }
 
@@ -200,22 +231,21 @@ pub(super) fn judge(
 ) -> Outcome<(JobChange, Reported)> {
     let mut change = locked.change(report.job_id)?;
     let mut denied = Vec::new();
-    if !report.repeats(change.job()) {
-        change.job().hold(&report.token, change.now())?;
-        match &report.what {
-            What::Events(events) => denied = keep(&mut change, events, known)?,
-            What::End(end) => finish(&mut change, end)?,
+    match &report.what {
+        What::Events(events) => {
+            change.job().hold(&report.token, change.now())?;
+            denied = keep(&mut change, events, known)?;
+        }
+        What::End(end, digest) => {
+            let ending = change.job().end(&report.token, digest, outcome(end)?, change.now())?;
+            if ending == Ending::First {
+                finish(&mut change, end)?;
+                change.job_mut().ended_by = Some(*digest);
+            }
         }
     }
     let reported = told(&change, denied);
     Ok((change, reported))
-}
-
-fn said_before(end: &End, status: JobStatus) -> bool {
-    match end {
-        End::Result { .. } => status == JobStatus::Success,
-        End::Error { .. } => status.is_terminal() && status != JobStatus::Success,
-    }
 }
 
 fn told(change: &JobChange, denied: Vec<Denied>) -> Reported {
@@ -243,17 +273,22 @@ fn keep(
         {
             continue;
         }
+        let mut body = event.body.clone();
         if let Some(chunk) = event.meaning.chunk() {
             let job = change.job_mut();
             if job.abandoned.iter().any(|old| old == chunk.result_id) {
                 let message = "This result_id was begun by an earlier attempt. Stream under the result_id of your claim.";
                 return Err(Refusal::field(Code::InvalidRequest, "result_id", "used", message).into());
             }
-            job.streamed =
-                Some(chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?);
+            let streamed = chunks::take(job.streamed.as_ref(), chunk).map_err(|fault| chunk_fault(&fault))?;
+            if streamed.encoding != chunk.encoding {
+                // Followers refuse a stream with two encodings (ARCP-W-5.3).
+                body = events::encoded_as(&body, streamed.encoding)?;
+            }
+            job.streamed = Some(streamed);
         }
         let ts = event.ts.unwrap_or(change.now());
-        change.append(&event.kind, ts, event.body.clone(), event.event_key.clone());
+        change.append(&event.kind, ts, body, event.event_key.clone());
         let (capability, target, call_id) = match &event.meaning {
             Meaning::Cost { currency, amount, reservation } => {
                 change.charge(currency, *amount, reservation.as_deref())?;

@@ -24,7 +24,8 @@ macro_rules! select {
              SELECT j.id, j.agent, j.principal, j.session_id, j.counted, j.lease, j.expires_at, j.deadline, j.idempotency_key,
                     j.fingerprint, j.parent_id, j.delegate_id, j.generation, j.payers, j.trace_id, j.intent_id, j.needs_model,
                     j.on_lost, j.max_attempts, j.created_at, c.status, c.last_seq, c.origin_seq, c.attempt, c.worker_id,
-                    c.claim_token, c.claim_expires_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned, c.ended_at
+                    c.claim_token, c.claim_expires_at, c.claimed_at, c.cancel_reason, c.cancel_due_at, c.streamed, c.abandoned,
+                    c.ended_at, c.ended_by
              FROM jobs j JOIN job_clock c ON c.job_id = j.id " + $rest $(+ $more)*
             $(, $argument)*
         )
@@ -61,11 +62,13 @@ pub(super) struct Row {
     pub worker_id: Option<Uuid>,
     pub claim_token: Option<Vec<u8>>,
     pub claim_expires_at: Option<Timestamp>,
+    pub claimed_at: Option<Timestamp>,
     pub cancel_reason: Option<String>,
     pub cancel_due_at: Option<Timestamp>,
     pub streamed: Option<String>,
     pub abandoned: Vec<String>,
     pub ended_at: Option<Timestamp>,
+    pub ended_by: Option<Vec<u8>>,
 }
 
 impl TryFrom<Row> for Job {
@@ -73,9 +76,9 @@ impl TryFrom<Row> for Job {
 
     fn try_from(row: Row) -> Outcome<Self> {
         let lease: Authority = serde_json::from_str(&row.lease)?;
-        let claim = match (row.worker_id, row.claim_token, row.claim_expires_at) {
-            (Some(worker), Some(token), Some(expires_at)) => {
-                Some(Claim { worker_id: worker.into(), token: digest(token)?, expires_at })
+        let claim = match (row.worker_id, row.claim_token, row.claimed_at, row.claim_expires_at) {
+            (Some(worker), Some(token), Some(since), Some(expires_at)) => {
+                Some(Claim { worker_id: worker.into(), token: digest(token)?, since, expires_at })
             }
             _ => None,
         };
@@ -113,6 +116,7 @@ impl TryFrom<Row> for Job {
             streamed: row.streamed.as_deref().map(serde_json::from_str).transpose()?,
             abandoned: row.abandoned,
             ended_at: row.ended_at,
+            ended_by: row.ended_by.map(digest).transpose()?,
         })
     }
 }
@@ -137,6 +141,21 @@ pub(super) async fn lock(conn: &mut PgConnection, ids: &[JobId]) -> Outcome<BTre
     .fetch_all(conn)
     .await?;
     rows.into_iter().map(|row| Job::try_from(row).map(|job| (job.id, job))).collect()
+}
+
+/// Locks a job and its ancestors in the order of their ids; returns whether any of them has ended.
+pub(super) async fn line_ended(conn: &mut PgConnection, id: JobId) -> Outcome<bool> {
+    let ends = sqlx::query_scalar!(
+        "-- jobs::line_ended
+         WITH RECURSIVE line (id) AS (
+             SELECT $1::uuid
+             UNION SELECT j.parent_id FROM line l JOIN jobs j ON j.id = l.id WHERE j.parent_id IS NOT NULL)
+         SELECT c.ended_at FROM job_clock c WHERE c.job_id IN (SELECT id FROM line) ORDER BY c.job_id FOR UPDATE OF c",
+        id.uuid()
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ends.iter().any(Option::is_some))
 }
 
 /// Returns those of these jobs that another transaction has locked.

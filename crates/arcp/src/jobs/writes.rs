@@ -112,12 +112,13 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
          UPDATE job_clock c SET status = n.status, last_seq = n.last_seq, origin_seq = n.origin_seq, attempt = n.attempt,
              worker_id = n.worker_id, claim_token = n.claim_token, claim_expires_at = n.claim_expires_at,
              cancel_reason = n.cancel_reason, cancel_due_at = n.cancel_due_at, due_at = n.due_at, streamed = n.streamed,
-             abandoned = string_to_array(n.abandoned, E'\\n'), ended_at = n.ended_at
+             abandoned = string_to_array(n.abandoned, E'\\n'), ended_at = n.ended_at, claimed_at = n.claimed_at,
+             ended_by = n.ended_by
          FROM UNNEST($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::uuid[], $7::bytea[],
              $8::timestamptz[], $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[],
-             $14::timestamptz[])
+             $14::timestamptz[], $15::timestamptz[], $16::bytea[])
          AS n (job_id, status, last_seq, origin_seq, attempt, worker_id, claim_token, claim_expires_at, cancel_reason,
-               cancel_due_at, due_at, streamed, abandoned, ended_at)
+               cancel_due_at, due_at, streamed, abandoned, ended_at, claimed_at, ended_by)
          WHERE c.job_id = n.job_id",
         &jobs.iter().map(|job| job.id.uuid()).collect::<Vec<_>>(),
         &jobs.iter().map(|job| job.status.as_str()).collect::<Vec<_>>() as &[&str],
@@ -133,7 +134,10 @@ pub(super) async fn update(conn: &mut PgConnection, jobs: &[&Job]) -> Outcome<()
         &times(Job::due_at) as &[Option<Timestamp>],
         &streamed as &[Option<String>],
         &abandoned,
-        &times(|job| job.ended_at) as &[Option<Timestamp>]
+        &times(|job| job.ended_at) as &[Option<Timestamp>],
+        &claims().map(|claim| claim.map(|c| c.since)).collect::<Vec<_>>() as &[Option<Timestamp>],
+        &jobs.iter().map(|job| job.ended_by.as_ref().map(<[u8; 32]>::as_slice)).collect::<Vec<_>>()
+            as &[Option<&[u8]>]
     )
     .execute(conn)
     .await?;
@@ -215,7 +219,7 @@ pub(super) struct Taken {
 
 /// Claims jobs found by a query, at most one per token: the statement's name, that query, and its `$1`.
 macro_rules! claim {
-    ($conn:expr, $name:literal, $found:literal, $of:expr, $worker:expr, $tokens:expr, $until:expr) => {{
+    ($conn:expr, $name:literal, $found:literal, $of:expr, $worker:expr, $tokens:expr, $from:expr, $until:expr) => {{
         let digests = $tokens.digests();
         let rows = sqlx::query_as!(
             Taken,
@@ -227,7 +231,8 @@ macro_rules! claim {
          placed AS (SELECT job_id, row_number() OVER (ORDER BY job_id) AS place FROM found ORDER BY job_id LIMIT $2),
          claimed AS (
              UPDATE job_clock c SET status = 'running', attempt = c.attempt + 1, worker_id = $3,
-                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, due_at = least(c.due_at, $5)
+                 claim_token = ($4::bytea[])[p.place], claim_expires_at = $5, claimed_at = $6,
+                 due_at = least(c.due_at, $5)
              FROM placed p WHERE c.job_id = p.job_id RETURNING c.job_id, c.attempt, p.place)
          SELECT j.id AS job_id, j.agent, j.input, j.lease, j.expires_at, j.payers, j.trace_id, j.parent_id, j.delegate_id,
                 j.intent_id, j.principal, j.deadline, c.attempt, c.place AS "place!", NULL::text AS token
@@ -236,7 +241,8 @@ macro_rules! claim {
             $tokens.count(),
             $worker.uuid(),
             &digests.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>() as &[&[u8]],
-            $until
+            $until,
+            $from
         )
         .fetch_all($conn)
         .await?;
@@ -250,6 +256,7 @@ pub(super) async fn take(
     worker: WorkerId,
     agents: &[String],
     tokens: &Tokens,
+    from: Timestamp,
     until: Timestamp,
 ) -> Outcome<Vec<Taken>> {
     claim!(
@@ -262,6 +269,7 @@ pub(super) async fn take(
         agents,
         worker,
         tokens,
+        from,
         until
     )
 }
@@ -272,6 +280,7 @@ pub(super) async fn take_these(
     worker: WorkerId,
     ids: &[Uuid],
     tokens: &Tokens,
+    from: Timestamp,
     until: Timestamp,
 ) -> Outcome<Vec<Taken>> {
     claim!(
@@ -283,6 +292,7 @@ pub(super) async fn take_these(
         ids,
         worker,
         tokens,
+        from,
         until
     )
 }

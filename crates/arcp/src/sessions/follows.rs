@@ -27,7 +27,7 @@ const EVENTS: i64 = 1_000;
 pub struct Followed {
     /// The job, in its state at that moment.
     pub job: Described,
-    /// Number of the submitting session after which events follow.
+    /// Last number of the following session: the events of the subscription get later ones.
     pub from: i64,
     /// Whether earlier events follow.
     pub replayed: bool,
@@ -68,7 +68,6 @@ pub async fn observed(
 struct FollowState {
     status: String,
     last_seq: i64,
-    origin_seq: i64,
     session_id: Uuid,
     counted: bool,
 }
@@ -97,13 +96,11 @@ pub async fn follow(
     let job = described.job.id;
     let mut tx = ctx.pool.begin().await?;
     // From here on, an event of the session's own jobs gets no number that is not seen below.
-    if counters::lock(&mut tx, &[entered.id]).await?.is_empty() {
-        return Err(no_job().into());
-    }
+    let counter = counters::lock(&mut tx, &[entered.id]).await?.remove(&entered.id).ok_or_else(no_job)?;
     let standing = sqlx::query_as!(
         FollowState,
         "-- session_follows::standing
-         SELECT c.status, c.last_seq, c.origin_seq, j.session_id, j.counted FROM job_clock c JOIN jobs j ON j.id = c.job_id
+         SELECT c.status, c.last_seq, j.session_id, j.counted FROM job_clock c JOIN jobs j ON j.id = c.job_id
          WHERE c.job_id = $1",
         job.uuid()
     )
@@ -133,8 +130,7 @@ pub async fn follow(
     tx.commit().await?;
     let mut described = Described::new(&described.job, &described.remaining);
     described.current_status = status;
-    let from = if let Since::After(seq) = since { seq } else { standing.origin_seq };
-    Ok(Followed { job: described, from, replayed, awaits })
+    Ok(Followed { job: described, from: counter.last_seq, replayed, awaits })
 }
 
 /// Stops following a job.

@@ -1,6 +1,6 @@
 //! Runs one job's command: in its own process group, fed with the input, read line by line, and stopped when
-//! the job is. `listener.rs` interprets its output and `reports.rs` sends that to the server; `host.rs`
-//! manages the jobs.
+//! the job is. `listener.rs` interprets its output, `reports.rs` sends that to the server, and `watchdog.rs` stops
+//! it if the worker is killed; `host.rs` manages the jobs.
 
 use std::convert::Infallible;
 use std::process::{ExitStatus, Stdio};
@@ -20,11 +20,17 @@ use tokio_util::sync::CancellationToken;
 use super::lines::Failed;
 use super::listener::{Listener, Seen};
 use super::reports::{End, Fate, Item, QUEUE, Reporter};
+use super::watchdog::Watchdog;
 use super::{Claimed, Stop};
 use crate::remote::Api;
 
+/// Starts the command after a line on its standard input: by then the watchdog knows its process group. Without the line,
+/// because the worker was killed in between, there is nothing to end. The command keeps the process and the rest of the
+/// input.
+const GATE: &str = r#"IFS= read -r go && exec sh -c "$1""#;
+
 /// Settings for running commands.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct CommandSettings {
     /// The command, for `sh -c`.
     pub(super) exec: String,
@@ -32,6 +38,8 @@ pub(super) struct CommandSettings {
     pub(super) filter: bool,
     /// Time between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
+    /// The process that ends the commands if the worker is killed.
+    pub(super) watchdog: Watchdog,
 }
 
 /// Runs a job's command to its end, and reports to the server.
@@ -46,8 +54,14 @@ pub(super) async fn run(
     let on_cancel = || super::stop(stop, Stop::Cancelled);
     let reporter = Reporter { api, job, on_cancel: &on_cancel };
     let told = CancellationToken::new();
-    let mut running = match spawn(settings, job) {
-        Ok(child) => Running::new(child, job, settings, told.clone(), stop.subscribe()),
+    let started = spawn(settings, job).and_then(|child| {
+        let running = Running::new(child, job, settings, told.clone(), stop.subscribe());
+        let watched = running.group.map(|group| settings.watchdog.watch(group)).transpose()?;
+        Ok((running, watched))
+    });
+    // Dropped after the guard below, which ends what is left of the command.
+    let (mut running, _watched) = match started {
+        Ok(started) => started,
         Err(e) => {
             let message = format!("the command could not be started: {e}");
             let end = End::Error(Failed::with("INTERNAL_ERROR", message));
@@ -99,7 +113,7 @@ impl Drop for Guard {
 fn spawn(settings: &CommandSettings, job: &Claimed) -> std::io::Result<Child> {
     let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or("null", |raw| raw.get()).to_owned();
     let mut command = Command::new("sh");
-    command.arg("-c").arg(&settings.exec).process_group(0).kill_on_drop(true);
+    command.args(["-c", GATE, "sh", &settings.exec]).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // The worker's API key must not reach the command: it could claim and end jobs.
     command.env_remove("ENTENTE_API_KEY");
@@ -248,6 +262,8 @@ async fn feed(
     let Some(mut stdin) = stdin else { return };
     let input = job.input.as_ref().map_or("null", |input| input.get());
     let writes = async {
+        // The line that starts the command.
+        stdin.write_all(b"\n").await?;
         stdin.write_all(input.as_bytes()).await?;
         stdin.write_all(b"\n").await?;
         stdin.flush().await?;
@@ -265,5 +281,31 @@ async fn feed(
         // A command need not read its input.
         _unread = writes => {}
         () = exited.cancelled() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    use super::GATE;
+
+    /// Runs a command behind the gate with this input; returns its output and its exit status.
+    fn run(command: &str, input: &str) -> (String, Option<i32>) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", GATE, "sh", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    }
+
+    #[test]
+    fn a_command_starts_once_it_is_told_and_keeps_the_rest_of_its_input() {
+        let odd = "printf '%s|' \"$0\" \"it's\"; cat; exit 7";
+        assert_eq!(run(odd, "\n{\"a\": 1}\nmore"), ("sh|it's|{\"a\": 1}\nmore".to_owned(), Some(7)));
+        let (said, status) = run("echo it runs", "");
+        assert!(said.is_empty() && status != Some(0), "without its worker it does not start");
     }
 }

@@ -21,6 +21,15 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Returns the encoding's wire form.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf8",
+            Self::Base64 => "base64",
+        }
+    }
+
     /// Decodes a chunk's data; `None` if it is not in this encoding.
     #[must_use]
     pub fn decode(self, data: &str) -> Option<Vec<u8>> {
@@ -59,6 +68,8 @@ pub struct Chunk<'a> {
     pub written: usize,
     /// Bytes of its data, decoded.
     pub decoded: usize,
+    /// Whether its data is the empty text.
+    pub empty: bool,
     /// Whether other chunks follow.
     pub more: bool,
 }
@@ -104,6 +115,9 @@ pub enum ChunkFault {
 
 /// Adds a chunk to a streamed result.
 ///
+/// A last chunk without data is in the stream's encoding, whatever it says: SDKs close every stream with one in their
+/// default encoding, and nothing in it can be decoded wrongly (§8.4).
+///
 /// # Errors
 /// See [`ChunkFault`].
 pub fn take(so_far: Option<&Streamed>, chunk: Chunk<'_>) -> Result<Streamed, ChunkFault> {
@@ -121,7 +135,8 @@ pub fn take(so_far: Option<&Streamed>, chunk: Chunk<'_>) -> Result<Streamed, Chu
     if streamed.complete {
         return Err(ChunkFault::Complete);
     }
-    if streamed.encoding != chunk.encoding {
+    let closes = !chunk.more && chunk.empty;
+    if streamed.encoding != chunk.encoding && !closes {
         return Err(ChunkFault::OtherEncoding);
     }
     if streamed.next != chunk.chunk_seq {

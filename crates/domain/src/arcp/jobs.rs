@@ -138,6 +138,8 @@ pub struct Claim {
     pub worker_id: WorkerId,
     /// The digest of the token that every later write carries.
     pub token: Digest,
+    /// When the worker claimed the job.
+    pub since: Timestamp,
     /// When it ends unless the worker sends a sign of life.
     pub expires_at: Timestamp,
 }
@@ -214,6 +216,17 @@ pub struct Job {
     pub abandoned: Vec<String>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// The digest of the worker's report that ended it; `None` if the runtime did.
+    pub ended_by: Option<Digest>,
+}
+
+/// Effect of a worker's report of a job's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It ends the job.
+    First,
+    /// It ended the job before, or says what has happened anyway: a retry, which changes nothing.
+    Again,
 }
 
 /// A due change of a job.
@@ -241,6 +254,37 @@ impl Job {
             "The job is not, or no longer, held under this claim_token: it ended, or the claim ran out and the job went on \
              without you. Drop it.",
         ))
+    }
+
+    /// Judges a worker's report of the job's end, known by its digest, that would end the job with `outcome`.
+    ///
+    /// A job ends once (§7.3). The worker that ended it may send the same report again, because it may have lost the
+    /// answer; another report is refused. Of an end by the runtime (a cancellation, a timeout) the worker may report
+    /// late that it failed in the same way.
+    ///
+    /// # Errors
+    /// [`Code::ClaimLost`].
+    pub fn end(
+        &self,
+        token: &Digest,
+        report: &Digest,
+        outcome: JobStatus,
+        now: Timestamp,
+    ) -> Result<Ending, Refusal> {
+        let claimed = self.claim.as_ref().is_some_and(|claim| same(&claim.token, token));
+        if !claimed || !self.status.is_terminal() {
+            return self.hold(token, now).map(|()| Ending::First);
+        }
+        match &self.ended_by {
+            Some(before) if before == report => Ok(Ending::Again),
+            Some(_) => Err(Refusal::new(
+                Code::ClaimLost,
+                "The job ended with another report of yours, which stands. Nothing was changed: drop the job, and submit a new \
+                 one if its outcome was wrong.",
+            )),
+            None if outcome == self.status && outcome != JobStatus::Success => Ok(Ending::Again),
+            None => self.hold(token, now).map(|()| Ending::First),
+        }
     }
 
     /// Whether the lease has ended (§9.5): from its end on nothing is allowed.

@@ -47,6 +47,22 @@ async fn a_childs_acceptance_reaches_the_session_that_submitted_its_parent() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_over_takes_no_child_over_a_socket() {
+    let (world, hand, key) = world().await;
+    let mut socket = Socket::open(&world, key).await;
+    let parent = socket.submit(json!({ "agent": "echo" })).await;
+    let child = json!({ "agent": "echo", "parent_job_id": parent["job_id"] });
+    let before = socket.submit(child.clone()).await;
+    assert_eq!(before["parent_job_id"], parent["job_id"]);
+    let claimed = hand.claim(2).await;
+    hand.tell(&claimed[0], "result", json!({ "result": 1 })).await.ok();
+    assert_eq!(socket.of("job.result").await["job_id"], parent["job_id"]);
+    socket.refused("job.submit", child, "INVALID_REQUEST").await;
+    drop(socket);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn whoever_comes_back_is_told_of_the_child_again_and_whoever_only_watches_is_not() {
     let (world, hand, key) = world().await;
     world.client(key).put("/arcp/agents/helper/versions/1.0.0", json!({})).await;

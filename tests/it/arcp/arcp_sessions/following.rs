@@ -43,16 +43,47 @@ async fn a_late_subscriber_sees_all_of_it_and_its_end() {
     assert_eq!(got[7]["payload"]["result"], "all");
     // From a number of the submitting session on. Without history, a subscription to an ended job delivers nothing.
     let from = json!({ "job_id": job["job_id"], "history": true, "from_event_seq": 6 });
-    assert_eq!(late.ask("job.subscribe", from).await["payload"]["subscribed_from"], 6);
+    // The answer is in the numbers of the session that asked, as what follows is.
+    assert_eq!(late.ask("job.subscribe", from).await["payload"]["subscribed_from"], 8);
     let got = late.numbered(2).await;
     assert_eq!((seqs(&got), messages(&got[..1])), (vec![9, 10], vec!["6".to_owned()]));
     let told = late.ask("job.subscribe", json!({ "job_id": job["job_id"] })).await;
     assert_eq!(
         (&told["payload"]["replayed"], &told["payload"]["subscribed_from"]),
-        (&json!(false), &json!(8))
+        (&json!(false), &json!(10))
     );
     late.silent().await;
     drop(late);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_subscription_begins_at_a_number_of_the_session_that_asked() {
+    let (world, hand, key) = world().await;
+    let mut one = Socket::open(&world, key).await;
+    let mut two = Socket::open(&world, key).await;
+    let first = one.submit(json!({ "agent": "echo" })).await;
+    let of_first = hand.one().await;
+    hand.events(&of_first, logs(0, 7)).await.ok();
+    one.numbered(7).await;
+    two.submit(json!({ "agent": "echo" })).await;
+    let of_second = hand.one().await;
+    hand.events(&of_second, logs(0, 2)).await.ok();
+    two.numbered(2).await;
+    for (history, replay) in [(false, 0), (true, 7)] {
+        let before = if history { 3 } else { 2 };
+        let said = two.ask("job.subscribe", json!({ "job_id": first["job_id"], "history": history })).await;
+        assert_eq!(said["payload"]["subscribed_from"], before, "neither 7 nor 8, which are the submitter's");
+        hand.events(&of_first, logs(100, 1)).await.ok();
+        let got = two.numbered(replay + 1 + usize::from(history)).await;
+        assert_eq!(seqs(&got)[0], before + 1, "what follows comes right behind it");
+    }
+    // After a resume it counts on.
+    let total = 12;
+    let mut again = two.resume(&world, key, total).await;
+    let said = again.ask("job.subscribe", json!({ "job_id": first["job_id"] })).await;
+    assert_eq!(said["payload"]["subscribed_from"], total);
+    drop((one, two, again));
     world.end().await;
 }
 
@@ -106,7 +137,8 @@ async fn ones_own_job_is_replayed_under_fresh_numbers_and_goes_on_once() {
     hand.events(&claimed, logs(0, 3)).await.ok();
     socket.numbered(3).await;
     let ask = json!({ "job_id": job["job_id"], "history": true, "from_event_seq": 1 });
-    assert_eq!(socket.ask("job.subscribe", ask).await["payload"]["replayed"], true);
+    let said = socket.ask("job.subscribe", ask).await["payload"].clone();
+    assert_eq!((&said["replayed"], &said["subscribed_from"]), (&json!(true), &json!(3)));
     let got = socket.numbered(2).await;
     assert_eq!((seqs(&got), messages(&got)), (vec![4, 5], vec!["1".to_owned(), "2".to_owned()]));
     hand.events(&claimed, logs(3, 2)).await.ok();

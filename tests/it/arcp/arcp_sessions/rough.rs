@@ -126,6 +126,32 @@ async fn a_large_result_stays_within_what_clients_can_read() {
 }
 
 #[tokio::test]
+async fn a_stream_reaches_its_followers_in_one_encoding() {
+    let (world, hand, key) = world().await;
+    let mut socket = Socket::open(&world, key).await;
+    socket.submit(json!({ "agent": "echo" })).await;
+    let claimed = hand.one().await;
+    // The second chunk is empty, the last, and says another encoding than the first.
+    for (seq, data, encoding, more) in [(0, "AAEC/w==", "base64", true), (1, "", "utf8", false)] {
+        let body = json!({ "result_id": claimed["result_id"], "chunk_seq": seq, "data": data, "encoding": encoding,
+            "more": more });
+        hand.events(&claimed, json!([{ "kind": "result_chunk", "body": body }])).await.ok();
+    }
+    hand.tell(&claimed, "result", json!({ "result_id": claimed["result_id"] })).await.ok();
+    let got = socket.numbered(3).await;
+    for frame in &got[..2] {
+        assert_eq!(frame["payload"]["body"]["encoding"], "base64", "{frame}");
+    }
+    assert_eq!(got[2]["payload"]["result_size"], 4);
+    // A session without chunks gets the same bytes, which are no text: by their id.
+    let mut plain = Socket::open_with(&world, "/arcp", hello(key, &["subscribe"])).await;
+    plain.ask("job.subscribe", json!({ "job_id": claimed["job_id"], "history": true })).await;
+    assert_eq!(plain.numbered(1).await[0]["payload"]["result_id"], claimed["result_id"]);
+    drop((socket, plain));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_server_that_stops_sends_its_clients_elsewhere() {
     let (a, b) = World::two().await;
     a.agent("agent.client").await;

@@ -107,6 +107,7 @@ pub fn job(world: &World, agent: &str, lease: &Value) -> Job {
         streamed: None,
         abandoned: Vec::new(),
         ended_at: None,
+        ended_by: None,
     }
 }
 

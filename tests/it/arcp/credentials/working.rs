@@ -123,7 +123,8 @@ async fn a_child_has_its_own_and_its_parents_end_ends_them() {
     let (world, upstream, client, hand) = working().await;
     client.post("/jobs", ask()).await.is(201);
     let parent = hand.one().await;
-    let child = json!({ "delegate_id": "d-1", "agent": "echo", "lease_request": { "model.use": ["gpt-9"] } });
+    let lease = json!({ "model.use": ["gpt-9"], "agent.delegate": ["echo"] });
+    let child = json!({ "delegate_id": "d-1", "agent": "echo", "lease_request": lease });
     let accepted = hand.tell(&parent, "delegate", child.clone()).await.is(201);
     assert!(accepted.get("credentials").is_none(), "they are the child's worker's");
     let again = hand.tell(&parent, "delegate", child).await.ok();
@@ -137,6 +138,63 @@ async fn a_child_has_its_own_and_its_parents_end_ends_them() {
     );
     hand.tell(&parent, "result", json!({ "result": 1 })).await.ok();
     assert_eq!((take_back(&world).await, upstream.out().len()), (2, 0));
+    // The child goes on; below a job that is over nothing gets credentials any more.
+    let below = json!({ "delegate_id": "d-2", "agent": "echo", "lease_request": { "model.use": ["gpt-9"] } });
+    hand.tell(&claimed, "delegate", below).await.refused(422, "INVALID_REQUEST");
+    for over in [&parent, &claimed] {
+        let mut late = ask();
+        late["parent_job_id"] = over["job_id"].clone();
+        client.post("/jobs", late).await.refused(422, "INVALID_REQUEST");
+    }
+    take_back(&world).await;
+    assert!(upstream.out().is_empty(), "they were taken back");
+    world.end().await;
+}
+
+/// The parent's end and the child's acceptance are transactions of the same instant: either the child is refused, or the
+/// end of the parent ends its credentials.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_comes_as_its_parent_ends_leaves_no_credential_behind() {
+    let (world, upstream, client, hand) = working().await;
+    let (mut accepted, mut refused) = (0, 0);
+    for round in 0..24_u64 {
+        client.post("/jobs", ask()).await.is(201);
+        let parent = hand.one().await;
+        let mut child = json!({ "agent": "echo", "lease_request": { "model.use": ["gpt-9"] } });
+        // Half of them are submitted by the client, half delegated by the worker.
+        let of_client = round % 2 == 0;
+        child[if of_client { "parent_job_id" } else { "delegate_id" }] =
+            if of_client { parent["job_id"].clone() } else { json!("d") };
+        let asked = async {
+            if of_client {
+                client.post("/jobs", child).await
+            } else {
+                hand.tell(&parent, "delegate", child).await
+            }
+        };
+        let ended = async {
+            tokio::time::sleep(Duration::from_millis(round)).await;
+            hand.tell(&parent, "result", json!({ "result": 1 })).await
+        };
+        let (asked, ended) = tokio::join!(asked, ended);
+        ended.ok();
+        match asked.status {
+            201 => accepted += 1,
+            409 | 422 | 503 => refused += 1,
+            other => panic!("{other}: {}", asked.text),
+        }
+        assert!(
+            !states(&world).await.iter().any(|state| state == "live" || state == "minting"),
+            "round {round}"
+        );
+        take_back(&world).await;
+        assert!(upstream.out().is_empty(), "round {round}: a credential lives on");
+        for job in hand.claim(10).await {
+            assert_eq!(job["credentials"], json!([]));
+            hand.tell(&job, "result", json!({ "result": 1 })).await.ok();
+        }
+    }
+    assert_eq!(accepted + refused, 24);
     world.end().await;
 }
 

@@ -188,3 +188,29 @@ async fn children_of_a_parent_that_succeeded_go_on() {
     assert_eq!(kinds(&family.client, id(&family.parent)).await, ["delegate", "job.result"]);
     family.world.end().await;
 }
+
+#[tokio::test]
+async fn a_job_that_is_over_takes_no_child_however_it_ended() {
+    for (how, told) in [
+        ("result", json!({ "result": 1 })),
+        ("error", json!({ "message": "gave up" })),
+        ("error", json!({ "code": "CANCELLED", "message": "stopped" })),
+        ("error", json!({ "code": "TIMEOUT", "message": "too long" })),
+    ] {
+        let family = Family::of(json!({ "agent.delegate": ["helper"] }), json!({})).await;
+        let ask =
+            json!({ "agent": "helper", "parent_job_id": family.parent["job_id"], "idempotency_key": "k" });
+        let child = family.client.post("/jobs", ask.clone()).await.is(201);
+        family.hand.tell(&family.parent, how, told).await.ok();
+        let late = json!({ "agent": "helper", "parent_job_id": family.parent["job_id"] });
+        let refused = family.client.post("/jobs", late).await.refused(422, "INVALID_REQUEST");
+        assert!(refused["message"].as_str().unwrap().contains("parent_job_id"), "{refused}");
+        family.delegate("d1", json!({}), json!({})).await.refused(409, "CLAIM_LOST");
+        // A retry of what was accepted in time is no new child.
+        let again = family.client.post("/jobs", ask).await.ok();
+        assert_eq!(again["job_id"], child["job_id"]);
+        let listed = family.client.get("/jobs?agent=helper").await.ok();
+        assert_eq!(listed["jobs"].as_array().unwrap().len(), 1);
+        family.world.end().await;
+    }
+}

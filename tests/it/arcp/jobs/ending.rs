@@ -200,6 +200,107 @@ async fn a_result_that_is_handed_in_twice_is_one() {
 }
 
 #[tokio::test]
+async fn a_second_and_different_end_is_refused_and_the_first_stands() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let end = |first: &str| match first {
+        "result" => json!({ "result": { "a": 1, "b": [1, 9_007_199_254_740_993_u64] }, "summary": "done" }),
+        _ => {
+            json!({ "code": "INTERNAL_ERROR", "message": "broke", "retryable": false, "details": { "n": 1 } })
+        }
+    };
+    for first in ["result", "error"] {
+        client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+        let job = hand.one().await;
+        let body = end(first);
+        hand.tell(&job, first, body.clone()).await.ok();
+        let stored = events(&client, id(&job)).await;
+        let others = [
+            ("result", json!({ "result": { "a": 1, "b": [1, 9_007_199_254_740_993_u64] } })),
+            (
+                "result",
+                json!({ "result": { "a": 1, "b": [1, 9_007_199_254_740_992_u64] }, "summary": "done" }),
+            ),
+            ("result", json!({ "result": { "a": 1, "b": [1, "9007199254740993"] }, "summary": "done" })),
+            ("result", json!({})),
+            ("result", json!({ "result_id": job["result_id"] })),
+            ("error", json!({ "code": "INTERNAL_ERROR", "message": "broke" })),
+            (
+                "error",
+                json!({ "code": "CANCELLED", "message": "broke", "retryable": false, "details": { "n": 1 } }),
+            ),
+            (
+                "error",
+                json!({ "code": "INTERNAL_ERROR", "message": "broke", "retryable": false, "details": { "n": 2 } }),
+            ),
+        ];
+        for (what, other) in others {
+            hand.tell(&job, what, other).await.refused(409, "CLAIM_LOST");
+        }
+        assert_eq!(
+            hand.tell(&job, first, body).await.ok()["last_event_seq"],
+            1,
+            "a retry is answered as before"
+        );
+        assert_eq!(events(&client, id(&job)).await, stored);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_same_end_twice_at_once_ends_a_job_once_and_two_ends_leave_one() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    for _ in 0..10 {
+        client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+        let job = hand.one().await;
+        let told = |result: u32| hand.tell(&job, "result", json!({ "result": result }));
+        let (one, two, again) = tokio::join!(told(1), told(2), told(1));
+        assert_eq!(one.status, again.status, "the same report has the same answer");
+        assert_eq!([one.status, two.status].iter().filter(|status| **status == 200).count(), 1);
+        let stored = events(&client, id(&job)).await;
+        assert_eq!(stored.len(), 1, "{stored:?}");
+        assert_eq!(stored[0].1["result"], if one.status == 200 { 1 } else { 2 });
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_cancelled_job_is_its_workers_or_the_runtimes() {
+    let world = World::start().await;
+    let client = world.agent("agent.client").await;
+    let hand = Hand::of(&world.any(), "echo@1").await;
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        let job = client.post("/jobs", json!({ "agent": "echo" })).await.is(201);
+        jobs.push(hand.one().await);
+        let cancel = json!({ "session_id": job["session_id"], "reason": "enough" });
+        client.post(&format!("/jobs/{}/cancel", id(&job)), cancel).await.is(202);
+    }
+    // A result after the request ends the job as cancelled (§7.4), also when it is repeated.
+    for _ in 0..2 {
+        let told = hand.tell(&jobs[0], "result", json!({ "result": 1 })).await.ok();
+        assert_eq!((&told["last_event_seq"], &told["cancel_requested"]), (&json!(1), &json!(true)));
+    }
+    hand.tell(&jobs[0], "result", json!({ "result": 2 })).await.refused(409, "CLAIM_LOST");
+    hand.tell(&jobs[0], "error", json!({ "message": "no" })).await.refused(409, "CLAIM_LOST");
+    // The runtime ends the other one: its worker may say late that it stopped, and nothing else.
+    hand.beat(&[&jobs[1]]).await;
+    world.pass(30).await;
+    assert_eq!(status(&client, id(&jobs[1])).await, "cancelled");
+    hand.tell(&jobs[1], "result", json!({ "result": 1 })).await.refused(409, "CLAIM_LOST");
+    hand.tell(&jobs[1], "error", json!({ "message": "broke" })).await.refused(409, "CLAIM_LOST");
+    hand.tell(&jobs[1], "error", json!({ "code": "CANCELLED", "message": "stopped" })).await.ok();
+    for job in &jobs {
+        assert_eq!(kinds(&client, id(job)).await, ["job.error"]);
+        assert_eq!(status(&client, id(job)).await, "cancelled");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
 async fn workers_are_told_what_to_do() {
     let world = World::start().await;
     let client = world.agent("agent.client").await;

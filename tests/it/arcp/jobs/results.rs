@@ -1,6 +1,6 @@
 //! Streamed results (ARCP §8.4): in order, once, and reassembled.
 
-use super::{Hand, id, kinds};
+use super::{Hand, events, id, kinds};
 use crate::harness::{Client, Value, World, http, json};
 
 struct Running {
@@ -57,6 +57,51 @@ async fn bytes_come_back_as_they_were() {
     let reply = http().get(url).header("x-api-key", "key-of-agent.client").send().await.unwrap();
     assert_eq!(reply.headers()["content-type"], "application/octet-stream");
     assert_eq!(reply.bytes().await.unwrap().as_ref(), [0, 1, 2, 255, 255]);
+    run.world.end().await;
+}
+
+#[tokio::test]
+async fn an_empty_last_chunk_takes_the_encoding_of_its_stream() {
+    let run = running().await;
+    let result = &run.job["result_id"];
+    run.hand.events(&run.job, json!([chunk(result, 0, "AAEC/w==", "base64", true)])).await.ok();
+    // Neither data in another encoding, nor an empty chunk that is not the last.
+    for wrong in [chunk(result, 1, "x", "utf8", false), chunk(result, 1, "", "utf8", true)] {
+        run.hand.events(&run.job, json!([wrong])).await.refused(422, "INVALID_REQUEST");
+    }
+    // The Python SDK closes every stream so.
+    let mut closing = chunk(result, 1, "", "utf8", false);
+    closing["event_key"] = json!("close");
+    closing["body"]["x-note"] = json!("kept");
+    for _ in 0..2 {
+        run.hand.events(&run.job, json!([closing])).await.ok();
+    }
+    run.hand.tell(&run.job, "result", json!({ "result_id": result, "result_size": 4 })).await.ok();
+    let stored = events(&run.client, id(&run.job)).await;
+    assert_eq!(stored.len(), 3, "a retry doubles nothing: {stored:?}");
+    let (_, last) = &stored[1];
+    assert_eq!(
+        (&last["encoding"], &last["data"], &last["more"]),
+        (&json!("base64"), &json!(""), &json!(false))
+    );
+    assert_eq!(last["x-note"], "kept");
+    let url = format!("{}/jobs/{}/result", run.client.base, id(&run.job));
+    let reply = http().get(url).header("x-api-key", "key-of-agent.client").send().await.unwrap();
+    assert_eq!(reply.headers()["content-type"], "application/octet-stream");
+    assert_eq!(reply.bytes().await.unwrap().as_ref(), [0, 1, 2, 255]);
+    run.world.end().await;
+}
+
+#[tokio::test]
+async fn an_empty_last_chunk_of_a_text_may_say_base64() {
+    let run = running().await;
+    let result = &run.job["result_id"];
+    let both = json!([chunk(result, 0, "text", "utf8", true), chunk(result, 1, "", "base64", false)]);
+    run.hand.events(&run.job, both).await.ok();
+    run.hand.tell(&run.job, "result", json!({ "result_id": result })).await.ok();
+    let (_, last) = &events(&run.client, id(&run.job)).await[1];
+    assert_eq!(last["encoding"], "utf8");
+    assert_eq!(run.client.get(&format!("/jobs/{}/result", id(&run.job))).await.text, "text");
     run.world.end().await;
 }
 

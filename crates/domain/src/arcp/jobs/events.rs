@@ -113,6 +113,8 @@ pub enum Meaning {
         written: usize,
         /// Bytes as decoded.
         decoded: usize,
+        /// Whether there is no data.
+        empty: bool,
         /// Whether others follow.
         more: bool,
     },
@@ -122,7 +124,7 @@ impl Meaning {
     /// Returns the chunk, if it is one.
     #[must_use]
     pub fn chunk(&self) -> Option<Chunk<'_>> {
-        let Self::Chunk { result_id, chunk_seq, encoding, written, decoded, more } = self else {
+        let Self::Chunk { result_id, chunk_seq, encoding, written, decoded, empty, more } = self else {
             return None;
         };
         Some(Chunk {
@@ -131,6 +133,7 @@ impl Meaning {
             encoding: *encoding,
             written: *written,
             decoded: *decoded,
+            empty: *empty,
             more: *more,
         })
     }
@@ -252,8 +255,19 @@ fn chunk(at: At, text: &str) -> Result<Meaning, Refusal> {
         encoding,
         written: text.len(),
         decoded,
+        empty: data.is_empty(),
         more: said.more.ok_or_else(|| at.missing("more"))?,
     })
+}
+
+/// Returns a chunk's body with another encoding; other members stay as they are.
+///
+/// # Errors
+/// The body is not a JSON object.
+pub fn encoded_as(body: &str, encoding: Encoding) -> Result<String, serde_json::Error> {
+    let mut members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(body)?;
+    members.insert("encoding".to_owned(), encoding.as_str().into());
+    serde_json::to_string(&members)
 }
 
 /// The index of the faulty event in a request.

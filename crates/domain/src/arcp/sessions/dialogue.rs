@@ -124,7 +124,7 @@ pub enum Answer {
     Subscribed {
         /// Job with its state.
         job: Box<Described>,
-        /// Number in the submitting session after which events follow.
+        /// Last stored number of the following session: the events of the subscription get later ones.
         from: i64,
         /// Whether past events follow.
         replayed: bool,

@@ -74,6 +74,14 @@ impl Numbering {
         delivered - by
     }
 
+    /// Returns the delivered number of a stored number, as far as the events up to it were delivered: each of the others
+    /// that is split raises it.
+    #[must_use]
+    pub fn delivered(&self, stored: i64) -> i64 {
+        let by = self.moves.iter().rev().find(|(from, by)| *from <= stored + by).map_or(0, |(_, by)| *by);
+        stored + by
+    }
+
     /// Numbers a stored event: one delivery, or several if it is split; none if the client already has it.
     ///
     /// An event that would be too long in the client's dialect is replaced under the same number.

@@ -60,6 +60,7 @@ fn with(asked: Value) -> Job {
         streamed: None,
         abandoned: Vec::new(),
         ended_at: None,
+        ended_by: None,
     }
 }
 

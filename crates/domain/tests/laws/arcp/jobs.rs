@@ -5,11 +5,13 @@ mod ask;
 
 use entente_domain::arcp::chunks::{CHUNK_BYTES, Chunk, ChunkFault, Encoding, Streamed, end, take};
 use entente_domain::arcp::faults::Fault;
+use entente_domain::arcp::jobs::events::encoded_as;
 use entente_domain::arcp::jobs::{JobStatus, Transition, transition};
 use entente_domain::arcp::versions::{AgentRef, Versions, resolve};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde_json::{Value, json};
 
 fn change() -> impl Strategy<Value = Transition> {
     let fault = select(Fault::ALL).prop_map(Transition::Failed);
@@ -17,7 +19,11 @@ fn change() -> impl Strategy<Value = Transition> {
 }
 
 fn chunk(result_id: &str, chunk_seq: u32, more: bool) -> Chunk<'_> {
-    Chunk { result_id, chunk_seq, encoding: Encoding::Utf8, written: 10, decoded: 10, more }
+    Chunk { result_id, chunk_seq, encoding: Encoding::Utf8, written: 10, decoded: 10, empty: false, more }
+}
+
+fn encoding() -> impl Strategy<Value = Encoding> {
+    select(vec![Encoding::Utf8, Encoding::Base64])
 }
 
 proptest! {
@@ -52,6 +58,35 @@ proptest! {
     fn only_the_next_chunk_is_taken(next in 0_u32..100, got in 0_u32..100) {
         let so_far = Streamed { result_id: "r".into(), encoding: Encoding::Utf8, next, bytes: 0, complete: false };
         prop_assert_eq!(take(Some(&so_far), chunk("r", got, true)).is_ok(), next == got);
+    }
+
+    #[test]
+    fn an_empty_last_chunk_ends_a_stream_in_whichever_encoding(
+        of_stream in encoding(), says in encoding(), empty in any::<bool>(), more in any::<bool>(), count in 1_u32..20,
+    ) {
+        let mut streamed: Option<Streamed> = None;
+        for seq in 0..count {
+            let part = Chunk { encoding: of_stream, ..chunk("r", seq, true) };
+            streamed = Some(take(streamed.as_ref(), part).unwrap());
+        }
+        let decoded = if empty { 0 } else { 10 };
+        let closing = Chunk { encoding: says, decoded, empty, ..chunk("r", count, more) };
+        let taken = take(streamed.as_ref(), closing);
+        if says == of_stream || (empty && !more) {
+            let taken = taken.unwrap();
+            prop_assert_eq!((taken.encoding, taken.complete), (of_stream, !more), "the stream keeps its encoding");
+            prop_assert_eq!(taken.bytes, u64::from(count) * 10 + decoded as u64);
+        } else {
+            prop_assert_eq!(taken, Err(ChunkFault::OtherEncoding));
+        }
+    }
+
+    #[test]
+    fn a_body_changes_its_encoding_and_nothing_else(data in any::<String>(), says in encoding(), becomes in encoding()) {
+        let mut body = json!({ "result_id": "r", "chunk_seq": 3, "data": data, "encoding": says.as_str(), "more": false, "x": [1] });
+        let changed = encoded_as(&body.to_string(), becomes).unwrap();
+        body["encoding"] = json!(becomes.as_str());
+        prop_assert_eq!(serde_json::from_str::<Value>(&changed).unwrap(), body);
     }
 
     #[test]

@@ -390,5 +390,13 @@ proptest! {
         let tail: Vec<(i64, String)> =
             whole.into_iter().filter(|(seq, _)| *seq > skip).map(|(seq, piece)| (seq, piece.body)).collect();
         prop_assert_eq!(rest, tail);
+        let mut numbers = Numbering::lines(0);
+        for chunk in &chunks {
+            let last = numbers.number(chunk.clone(), Dialect::Strict).last().unwrap().0;
+            prop_assert_eq!(numbers.delivered(chunk.event_seq), last);
+        }
+        for chunk in &chunks {
+            prop_assert_eq!(numbers.stored(numbers.delivered(chunk.event_seq)), chunk.event_seq, "also once more were cut");
+        }
     }
 }

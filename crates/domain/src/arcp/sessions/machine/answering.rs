@@ -34,6 +34,7 @@ impl Machine {
             }
             Answer::Jobs(jobs, next) => self.pen.jobs(moment, id, &jobs, next.as_deref()),
             Answer::Subscribed { job, from, replayed } => {
+                let from = self.numbers.delivered(from);
                 let frame = self.pen.subscribed(moment, id, &job, from, replayed);
                 let mut doing = vec![self.send(moment, frame)];
                 doing.extend(self.fence(moment));

@@ -5,7 +5,7 @@ use entente_domain::arcp::budgets::Budget;
 use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::{JobAsk, Submit};
 use entente_domain::arcp::jobs::events::{Kind, Meaning, check};
-use entente_domain::arcp::jobs::{Cancel, Claim, Due, Job, JobStatus, OnLost, may};
+use entente_domain::arcp::jobs::{Cancel, Claim, Due, Ending, Job, JobStatus, OnLost, may};
 use entente_domain::clock::rfc3339;
 use entente_domain::ids::{JobId, WorkerId};
 use entente_domain::refusal::Code;
@@ -57,6 +57,7 @@ fn job(ask: &JobAsk) -> Job {
         streamed: None,
         abandoned: Vec::new(),
         ended_at: None,
+        ended_by: None,
     }
 }
 
@@ -64,7 +65,7 @@ fn held(mut job: Job, until: i64) -> Job {
     let worker_id = WorkerId::mint(at(0), &Dice(2));
     job.status = JobStatus::Running;
     job.attempt = 1;
-    job.claim = Some(Claim { worker_id, token: [7; 32], expires_at: at(until * 1_000_000) });
+    job.claim = Some(Claim { worker_id, token: [7; 32], since: at(0), expires_at: at(until * 1_000_000) });
     job
 }
 
@@ -145,6 +146,25 @@ proptest! {
         let mut back = job;
         back.give_back();
         prop_assert_eq!(back.hold(&[7; 32], at(0)).unwrap_err().code, Code::ClaimLost);
+    }
+
+    #[test]
+    fn a_job_takes_one_end_of_the_worker_that_held_it(
+        ended in select(JobStatus::ALL.to_vec()), outcome in select(JobStatus::ALL.to_vec()), by in 0_u8..3, says in 1_u8..3,
+        token in 6_u8..8,
+    ) {
+        let mut job = held(job(&asked(&json!({ "agent": "a" }))), 10);
+        job.status = ended;
+        // `0` stands for an end by the runtime.
+        job.ended_by = (ended.is_terminal() && by > 0).then_some([by; 32]);
+        let said = job.end(&[token; 32], &[says; 32], outcome, at(0)).map_err(|refusal| refusal.code);
+        let expected = match (token == 7, ended, job.ended_by) {
+            (true, JobStatus::Running, _) => Ok(Ending::First),
+            (true, _, Some([before, ..])) if before == says => Ok(Ending::Again),
+            (true, JobStatus::Error | JobStatus::Cancelled | JobStatus::TimedOut, None) if outcome == ended => Ok(Ending::Again),
+            _ => Err(Code::ClaimLost),
+        };
+        prop_assert_eq!(said, expected);
     }
 
     #[test]
