@@ -252,7 +252,7 @@ impl FiringTx {
         let assigned: Vec<&str> = made.assignments.iter().map(|one| one.agent_id.as_str()).collect();
         let intent = intents::make(&mut self.tx, ctx, &mut log, agent, made.ask, shown, &assigned).await?;
         // The trigger's owner does not hand on an intent that begins with all its assignments.
-        let by = Assigner { agent, assigned: false };
+        let by = assignments::Assigner { agent, assigned: false };
         for one in &made.assignments {
             assignments::put(&mut self.tx, ctx, &mut log, by, &one.agent_id, &one.role).await?;
         }
