@@ -411,7 +411,7 @@ impl Query {
     /// # Errors
     /// [`Code::InvalidParameter`] with the known names.
     pub fn event_types(&self) -> Result<Option<EventTypes>, Problem> {
-        let said = self.0.iter().filter(|(name, _)| name == "event_types");
+        let said = self.pairs.iter().filter(|(name, _)| name == "event_types");
         let names =
             said.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|name| !name.is_empty());
         EventTypes::parse(names, SDK_EVENT_TYPES).map_err(|e| parameter("event_types", &e.to_string()).into())
