@@ -203,6 +203,35 @@ async fn the_command_of_a_job_that_is_over_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lists_say_which_worker_runs_which_job() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["polite"], &["--name", "the-one", "--drain-seconds", "0"]).await;
+    let job = desk.submit("polite", &[]).await;
+    let job = job["job_id"].as_str().unwrap();
+    desk.file("pid").await;
+    let workers = desk.told(&["worker", "list"]).await;
+    let worker = workers.as_array().unwrap().iter().find(|worker| worker["name"] == "the-one").unwrap();
+    assert_eq!(worker["jobs"][0]["job_id"], job);
+    let record = desk.told(&["job", "get", job]).await;
+    assert_eq!(
+        (&record["claim"]["worker_id"], &record["claim"]["worker"]),
+        (&worker["worker_id"], &json!("the-one"))
+    );
+    for (arguments, words) in [
+        (["worker", "list"], ["since", job]),
+        (["job", "list"], ["the-one", record["claim"]["since"].as_str().unwrap()]),
+    ] {
+        let text = String::from_utf8(desk.run(&arguments).await.stdout).unwrap();
+        assert!(words.iter().all(|word| text.contains(*word)), "{text}");
+    }
+    hand.stop().await;
+    let listed = desk.told(&["job", "list"]).await;
+    assert_eq!((&listed["jobs"][0]["status"], listed["jobs"][0].get("claim")), (&json!("pending"), None));
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_killed_leaves_no_command_behind() {
     let world = live().await;
     let desk = Desk::of(&world);

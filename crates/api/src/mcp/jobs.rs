@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobFilter, Origin};
-use entente_arcp_api::jobs::{JobBody, job_id};
+use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::JobStatus;
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
-use entente_domain::arcp::jobs::wire::Listed;
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Scope;
@@ -75,13 +74,17 @@ fn get_tool() -> Tool {
     Tool {
         name: "get_job",
         title: "Get a job",
-        about: "Returns the status of a job, its remaining budget and, once it has ended, its result.",
+        about: "Returns the status of a job, its remaining budget, the worker that runs it and, once it has ended, its result.",
         takes: takes(vec![must("job_id", text("The job, `job_…`."))]),
         gives: gives(vec![
             must("job_id", text("The job.")),
             must("agent", text("The agent.")),
             must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
+            may(
+                "claim",
+                free("The worker that runs the job: `worker_id`, `worker`, `agent`, `since`, `expires_at`."),
+            ),
             may("terminal", free("Outcome of the job: `result`, or `code` and `message`.")),
         ]),
         hints: Hints::reads(),
@@ -236,7 +239,7 @@ async fn list_jobs(call: Call) -> ToolResult {
         ..JobFilter::default()
     };
     let (found, next) = jobs::list(&call.ctx().arcp, &call.caller, &filter).await?;
-    let jobs: Vec<Listed> = found.iter().map(Listed::new).collect();
+    let jobs = ListedBody::load(&call.ctx().arcp, &call.caller, &found).await?;
     Answer::new(format!("{} job(s).", jobs.len()), &json!({ "jobs": jobs, "next_cursor": next }))
 }
 
