@@ -10,6 +10,7 @@ mod listener;
 mod reports;
 mod watchdog;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -206,7 +207,8 @@ impl Worker {
         let watchdog = watchdog::Watchdog::start(grace).map_err(|e| {
             format!("the process that ends the commands of a killed worker could not be started: {e}")
         })?;
-        let settings = child::CommandSettings { exec, filter: self.filter, grace, watchdog };
+        let settings =
+            child::CommandSettings { exec, filter: self.filter, grace, watchdog, hinted: Cell::new(false) };
         let agents = self.agents.iter().map(ToString::to_string).collect();
         let drain = Duration::from_secs(self.drain_seconds);
         let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);
