@@ -4,15 +4,15 @@
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use bytes::Bytes;
-use entente_arcp::jobs;
-use entente_arcp::jobs::{Canceller, Description, JobFilter, Origin, Stored};
-use entente_domain::arcp::jobs::JobStatus;
+use entente_arcp::jobs::{Canceller, Description, Holding, JobFilter, Origin, Stored};
+use entente_arcp::{Ctx, jobs};
 use entente_domain::arcp::jobs::ask::{Submit, no_job};
 use entente_domain::arcp::jobs::wire::{Accepted, Described, Listed};
+use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock;
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::{JobId, MomentId, SessionId};
+use entente_domain::ids::{JobId, MomentId, SessionId, WorkerId};
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::body::{Body, OptionalBody, Query};
@@ -20,6 +20,7 @@ use entente_http::caller::Asker;
 use entente_http::error::{Problem, ProblemBody, Reply};
 use entente_http::routes::Routes;
 use entente_http::{created, json, ok};
+use entente_kernel::Caller;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -67,11 +68,68 @@ async fn submit(request: HttpRequest, api: web::Data<ApiState>, asker: Asker, bo
     if submitted.repeated { ok(&accepted) } else { created(&accepted) }
 }
 
+/// The worker that runs a job.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobHolder)]
+struct HolderBody {
+    /// The worker.
+    worker_id: WorkerId,
+    /// Name of the worker; absent if it has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    /// Agent or service that registered the worker; absent if the worker has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    /// When the worker claimed the job.
+    since: String,
+    /// When the claim expires, unless a heartbeat of the worker extends it; then the job goes to another worker or fails.
+    expires_at: String,
+}
+
+impl From<Holding> for HolderBody {
+    fn from(holding: Holding) -> Self {
+        Self {
+            worker_id: holding.worker_id,
+            worker: holding.worker,
+            agent: holding.principal,
+            since: clock::rfc3339(holding.since),
+            expires_at: clock::rfc3339(holding.expires_at),
+        }
+    }
+}
+
+/// A job in a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobSummary)]
+pub struct ListedBody {
+    /// The fields that ARCP's `session.jobs` has.
+    #[serde(flatten)]
+    listed: Listed,
+    /// The worker that runs the job; absent unless the job is running and may be followed by the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim: Option<HolderBody>,
+}
+
+impl ListedBody {
+    /// Builds the list items of jobs, with the workers that run them.
+    ///
+    /// # Errors
+    /// The workers cannot be read.
+    pub async fn load(ctx: &Ctx, caller: &Caller, jobs: &[Job]) -> Result<Vec<Self>, Problem> {
+        let mut claims = jobs::holdings(ctx, caller, jobs).await?;
+        let listed = jobs.iter().map(|job| Self {
+            listed: Listed::new(job),
+            claim: claims.remove(&job.id).map(HolderBody::from),
+        });
+        Ok(listed.collect())
+    }
+}
+
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct JobList {
     /// The jobs, newest first.
-    jobs: Vec<Listed>,
+    jobs: Vec<ListedBody>,
     /// Cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
@@ -98,7 +156,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
         cursor: query.text("cursor").map(str::to_owned),
     };
     let (found, next_cursor) = jobs::list(&api.ctx, &asker.caller, &filter).await?;
-    ok(&JobList { jobs: found.iter().map(Listed::new).collect(), next_cursor })
+    ok(&JobList { jobs: ListedBody::load(&api.ctx, &asker.caller, &found).await?, next_cursor })
 }
 
 /// A job, with its terminal payload once it has ended.
@@ -117,6 +175,9 @@ pub struct JobBody {
     last_event_seq: i64,
     /// How many times the job has been claimed.
     attempt: u32,
+    /// The worker that runs the job; absent unless the job is running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim: Option<HolderBody>,
     /// Whether cancellation has been requested.
     cancel_requested: bool,
     /// When the job times out.
@@ -150,6 +211,7 @@ impl JobBody {
             created_at: clock::rfc3339(job.created_at),
             last_event_seq: job.last_seq,
             attempt: job.attempt,
+            claim: found.holding.clone().map(HolderBody::from),
             cancel_requested: job.cancel.is_some(),
             deadline: job.deadline.map(clock::rfc3339),
             intent_id: job.intent_id.map(|id| id.to_string()),
@@ -161,7 +223,7 @@ impl JobBody {
 
 /// Get a job
 ///
-/// Returns the job's status, lease, remaining budget and, once it has ended, its result or error.
+/// Returns the job's status, lease, remaining budget, the worker that runs it and, once it has ended, its result or error.
 #[utoipa::path(operation_id = "get_job", tag = "jobs",
     responses((status = 200, description = "The job", body = JobBody)))]
 #[get("/jobs/{job_id}")]

@@ -1,7 +1,7 @@
 //! Worker routes (ARCP-W-11.2): registration, heartbeats and directives.
 
 use actix_web::{get, post, web};
-use entente_arcp::jobs::{BeatAsk, Held};
+use entente_arcp::jobs::{BeatAsk, Held, HeldJob};
 use entente_arcp::workers::{Directive, Worker, WorkerAsk};
 use entente_arcp::{jobs, workers};
 use entente_domain::clock::rfc3339;
@@ -40,6 +40,34 @@ struct RegisterBody {
     labels: Map<String, Value>,
 }
 
+/// A job that a worker runs.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkerJob)]
+struct WorkerJobBody {
+    /// The job.
+    job_id: JobId,
+    /// The agent that the worker runs it as.
+    agent: String,
+    /// Attempt number, starting at 1.
+    attempt: u32,
+    /// When the worker claimed it.
+    since: String,
+    /// When the claim expires, unless a heartbeat extends it.
+    expires_at: String,
+}
+
+impl From<HeldJob> for WorkerJobBody {
+    fn from(held: HeldJob) -> Self {
+        Self {
+            job_id: held.job_id,
+            agent: held.agent,
+            attempt: held.attempt,
+            since: rfc3339(held.since),
+            expires_at: rfc3339(held.expires_at),
+        }
+    }
+}
+
 /// A worker.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Worker)]
@@ -67,10 +95,12 @@ struct WorkerBody {
     last_seen_at: String,
     /// Recommended heartbeat interval in seconds.
     heartbeat_interval_sec: u64,
+    /// The jobs that the worker runs, the oldest claims first; a list of workers has at most 1,000 in all.
+    jobs: Vec<WorkerJobBody>,
 }
 
 impl WorkerBody {
-    fn new(api: &ApiState, worker: Worker) -> Result<Self, Problem> {
+    fn new(api: &ApiState, worker: Worker, jobs: Vec<HeldJob>) -> Result<Self, Problem> {
         let labels = RawValue::from_string(worker.labels);
         Ok(Self {
             worker_id: worker.id,
@@ -85,6 +115,7 @@ impl WorkerBody {
             last_seen_at: rfc3339(worker.last_seen_at),
             // Several heartbeats fit into one claim, so that a lost one does no harm.
             heartbeat_interval_sec: (api.ctx.state.jobs.claim.as_secs() / 6).max(1),
+            jobs: jobs.into_iter().map(WorkerJobBody::from).collect(),
         })
     }
 }
@@ -98,7 +129,7 @@ async fn register(api: web::Data<ApiState>, asker: Asker, body: Body<RegisterBod
     let labels = Value::Object(said.labels).to_string();
     let ask = WorkerAsk { name: said.name, agents: said.agents, slots: said.slots.unwrap_or(1), labels };
     let worker = workers::register(&api.ctx, &asker.caller, ask).await?;
-    created(&WorkerBody::new(&api, worker)?)
+    created(&WorkerBody::new(&api, worker, Vec::new())?)
 }
 
 /// A page of workers.
@@ -110,15 +141,20 @@ struct WorkerList {
 
 /// List workers
 ///
-/// Returns the caller's own workers; with the scope `admin`, everyone's.
+/// Returns the caller's own workers; with the scope `admin`, everyone's. Each has the jobs that it runs, since when, and
+/// when their claims expire.
 #[utoipa::path(operation_id = "list_workers", tag = "workers",
     params(("limit" = Option<u32>, Query, description = "Page size, 1 to 1,000; defaults to 100")),
     responses((status = 200, description = "The workers", body = WorkerList)))]
 #[get("/workers")]
 async fn list(api: web::Data<ApiState>, asker: Asker, query: Query) -> Reply {
     let found = workers::list(&api.ctx, &asker.caller, query.number("limit", 100, 1, PAGE)?).await?;
-    let workers = found.into_iter().map(|worker| WorkerBody::new(&api, worker)).collect::<Result<_, _>>()?;
-    ok(&WorkerList { workers })
+    let mut held = jobs::held(&api.ctx, &found).await?;
+    let workers = found.into_iter().map(|worker| {
+        let jobs = held.remove(&worker.id).unwrap_or_default();
+        WorkerBody::new(&api, worker, jobs)
+    });
+    ok(&WorkerList { workers: workers.collect::<Result<_, _>>()? })
 }
 
 /// A job that a worker holds.
@@ -224,7 +260,8 @@ async fn direct(
 ) -> Reply {
     let directive = body.value.directive;
     let worker = workers::direct(&api.ctx, &asker.caller, id("worker", &path)?, directive).await?;
-    ok(&WorkerBody::new(&api, worker)?)
+    let jobs = jobs::held(&api.ctx, std::slice::from_ref(&worker)).await?.remove(&worker.id);
+    ok(&WorkerBody::new(&api, worker, jobs.unwrap_or_default())?)
 }
 
 /// The response to a worker's departure.

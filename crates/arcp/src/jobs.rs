@@ -4,8 +4,8 @@
 //! `writer.rs` commits submissions and reports in groups. `submit.rs` takes submissions, `acceptance.rs` creates jobs,
 //! `preparing.rs` provides their credentials, `claims.rs` gives them to workers, `beats.rs` extends claims, `reports.rs`
 //! judges reports, `authority.rs` authorises operations, `delegation.rs` creates children, `cancel.rs` and `time.rs`
-//! end jobs, `reading.rs` reads them, `results.rs` reassembles streamed results. Changes of single jobs go through
-//! `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`;
+//! end jobs, `reading.rs` reads them, `holding.rs` their claims, `results.rs` reassembles streamed results. Changes of
+//! single jobs go through `locked.rs`. Tables: `jobs` and `job_clock`, read in `rows.rs` and written in `writes.rs`; `job_events` in `log.rs`;
 //! `job_budgets` and `job_reservations` in `budgets.rs`.
 
 mod acceptance;
@@ -17,6 +17,7 @@ mod cancel;
 mod claim_tokens;
 mod claims;
 mod delegation;
+mod holding;
 mod locked;
 pub mod log;
 mod preparing;
@@ -42,6 +43,7 @@ pub use cancel::{Canceller, cancel};
 pub use claims::{ClaimAsk, Claimed, claim, leave, release, return_unheard};
 pub use delegation::delegate;
 pub(crate) use delegation::delegated;
+pub use holding::{HeldJob, Holding, held, holdings};
 pub use log::{JobEventPosition, Stored};
 pub use preparing::tidy_credentials;
 pub use reading::{Description, JobFilter, describe, events, list};

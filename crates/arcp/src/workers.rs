@@ -1,5 +1,7 @@
 //! Workers: the processes that run jobs (ARCP-W-11.2.2). Table `workers`. Claims are in `jobs/claims.rs`.
 
+use std::collections::BTreeMap;
+
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::Timestamp;
 use entente_domain::identity::keys::Scope;
@@ -229,6 +231,22 @@ pub(crate) async fn mine(conn: &mut PgConnection, caller: &Caller, id: WorkerId)
     .await?;
     let worker = row.map(Worker::try_from).transpose()?;
     worker.filter(|worker| worker.principal == caller.agent).ok_or_else(|| not_found("worker"))
+}
+
+/// Returns the names and the principals of those of these workers that exist.
+pub(crate) async fn named(
+    conn: &mut PgConnection,
+    ids: &[WorkerId],
+) -> Outcome<BTreeMap<WorkerId, (String, String)>> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let rows = sqlx::query!(
+        "-- workers::named
+         SELECT id, name, principal FROM workers WHERE id = ANY($1)",
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id.into(), (row.name, row.principal))).collect())
 }
 
 /// Lists the caller's workers, or with the scope `admin` all workers; most recently seen first.

@@ -199,12 +199,24 @@ impl Jobs {
                 let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
                 let query: Vec<_> =
                     status.into_iter().chain(others).chain([("limit", limit.to_string())]).collect();
-                let answer = api.get("/jobs", &query).await?;
+                let mut answer = api.get("/jobs", &query).await?;
                 if self.remote.json {
                     return print_json(&answer);
                 }
-                self.remote
-                    .show(&answer["jobs"], &["job_id", "status", "agent", "created_at", "last_event_seq"])?;
+                if self.remote.json {
+                    return print_json(&answer);
+                }
+                for job in answer["jobs"].as_array_mut().into_iter().flatten() {
+                    // Names are for people; a worker that has left has only its id.
+                    let claim = job["claim"].clone();
+                    job["worker"] =
+                        claim.get("worker").or(claim.get("worker_id")).cloned().unwrap_or_default();
+                    job["since"] = claim["since"].clone();
+                    job["until"] = claim["expires_at"].clone();
+                }
+                let columns =
+                    ["job_id", "status", "agent", "created_at", "last_event_seq", "worker", "since", "until"];
+                self.remote.show(&answer["jobs"], &columns)?;
                 if let Some(cursor) = answer["next_cursor"].as_str() {
                     writeln!(io::stderr(), "there are more: --cursor {cursor}")?;
                 }

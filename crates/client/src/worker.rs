@@ -10,6 +10,7 @@ mod listener;
 mod reports;
 mod watchdog;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -19,8 +20,8 @@ use entente_runtime::environment::SystemClock;
 use entente_runtime::signals::Signals;
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Done;
@@ -82,7 +83,7 @@ pub(super) struct Worker {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List workers
+    /// List workers, with the jobs that they run, since when, and when their claims expire
     List,
     /// Send a worker a directive: run, quiet (claim no more jobs) or terminate (finish, then leave)
     Direct {
@@ -153,6 +154,16 @@ fn versioned(text: &str) -> Result<AgentRef, String> {
         .ok_or_else(|| "must be NAME@VERSION, the name in small letters: echo@1.0.0".to_owned())
 }
 
+/// Writes the jobs of a worker for a table: each with the time of its claim, and the end of that.
+fn shorten(worker: &mut Value) {
+    let jobs = worker["jobs"].as_array().into_iter().flatten().map(|job| {
+        let text = |member: &str| job[member].as_str().unwrap_or("?");
+        format!("{} {} since {} until {}", text("job_id"), text("agent"), text("since"), text("expires_at"))
+    });
+    let jobs: Vec<String> = jobs.collect();
+    worker["jobs"] = jobs.into();
+}
+
 /// Returns the current time, formatted.
 fn moment() -> String {
     rfc3339(SystemClock.now())
@@ -167,9 +178,13 @@ impl Worker {
         let exec = match (self.verb, self.exec) {
             (Some(Verb::List), _) => {
                 let answer = api.get("/workers", &[]).await?;
-                let workers = answer.get("workers").unwrap_or(&answer);
-                let columns = ["worker_id", "name", "state", "directive", "slots", "agents", "last_seen_at"];
-                return self.remote.show(workers, &columns);
+                let mut workers = answer.get("workers").unwrap_or(&answer).clone();
+                if !self.remote.json {
+                    workers.as_array_mut().into_iter().flatten().for_each(shorten);
+                }
+                let columns =
+                    ["worker_id", "name", "state", "directive", "slots", "agents", "last_seen_at", "jobs"];
+                return self.remote.show(&workers, &columns);
             }
             (Some(Verb::Direct { id, directive }), _) => {
                 let path = format!("/workers/{}/directive", segment(&id));
@@ -192,7 +207,8 @@ impl Worker {
         let watchdog = watchdog::Watchdog::start(grace).map_err(|e| {
             format!("the process that ends the commands of a killed worker could not be started: {e}")
         })?;
-        let settings = child::CommandSettings { exec, filter: self.filter, grace, watchdog };
+        let settings =
+            child::CommandSettings { exec, filter: self.filter, grace, watchdog, hinted: Cell::new(false) };
         let agents = self.agents.iter().map(ToString::to_string).collect();
         let drain = Duration::from_secs(self.drain_seconds);
         let host = host::Host::new(api, self.name, agents, usize::from(self.slots), settings, drain);

@@ -5,6 +5,7 @@ mod budgets;
 mod delegation;
 mod ending;
 mod gone;
+mod holding;
 mod money;
 mod results;
 mod watching;

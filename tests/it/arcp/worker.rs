@@ -109,6 +109,38 @@ async fn a_filter_reads_its_input_to_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_waits_for_the_end_of_its_input_is_named_once() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    // A busy command and a quick one give no reason for a hint, and neither does a filter.
+    let other = desk.worker(&["counter", "echo"], &["--slots", "2"]).await;
+    let filter = desk.worker(&["filter"], &["--filter"]).await;
+    let hand = desk.worker(&["reader"], &["--slots", "2", "--drain-seconds", "0"]).await;
+    let mut jobs = Vec::new();
+    for agent in ["counter", "echo", "filter", "reader", "reader"] {
+        jobs.push(desk.submit(agent, &[]).await);
+    }
+    let began = Instant::now();
+    while !hand.log().contains("--filter") {
+        assert!(began.elapsed() < PATIENCE, "no hint: {}", hand.log());
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(began.elapsed() > Duration::from_secs(3), "a command has some time");
+    sleep(Duration::from_secs(1)).await;
+    let log = hand.log();
+    let hint = log.lines().find(|line| line.contains("--filter")).unwrap();
+    assert!(jobs[3..].iter().any(|job| hint.starts_with(id(job))), "{hint}");
+    assert_eq!(log.matches("has written nothing").count(), 1, "for both commands once: {log}");
+    for calm in [&other, &filter] {
+        assert!(!calm.log().contains("has written nothing"), "{}", calm.log());
+    }
+    hand.stop().await;
+    other.stop().await;
+    filter.stop().await;
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn authority_is_asked_for_and_answered() {
     let world = live().await;
     let desk = Desk::of(&world);
@@ -201,6 +233,35 @@ async fn the_command_of_a_job_that_is_over_is_ended() {
         sleep(Duration::from_millis(50)).await;
     }
     assert!(hand.stop().await.contains("is no longer ours"));
+    world.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_say_which_worker_runs_which_job() {
+    let world = live().await;
+    let desk = Desk::of(&world);
+    let hand = desk.worker(&["polite"], &["--name", "the-one", "--drain-seconds", "0"]).await;
+    let job = desk.submit("polite", &[]).await;
+    let job = job["job_id"].as_str().unwrap();
+    desk.file("pid").await;
+    let workers = desk.told(&["worker", "list"]).await;
+    let worker = workers.as_array().unwrap().iter().find(|worker| worker["name"] == "the-one").unwrap();
+    assert_eq!(worker["jobs"][0]["job_id"], job);
+    let record = desk.told(&["job", "get", job]).await;
+    assert_eq!(
+        (&record["claim"]["worker_id"], &record["claim"]["worker"]),
+        (&worker["worker_id"], &json!("the-one"))
+    );
+    for (arguments, words) in [
+        (["worker", "list"], ["since", job]),
+        (["job", "list"], ["the-one", record["claim"]["since"].as_str().unwrap()]),
+    ] {
+        let text = String::from_utf8(desk.run(&arguments).await.stdout).unwrap();
+        assert!(words.iter().all(|word| text.contains(*word)), "{text}");
+    }
+    hand.stop().await;
+    let listed = desk.told(&["job", "list"]).await;
+    assert_eq!((&listed["jobs"][0]["status"], listed["jobs"][0].get("claim")), (&json!("pending"), None));
     world.server.stop().await;
 }
 

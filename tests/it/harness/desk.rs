@@ -47,6 +47,7 @@ polite@*)
   echo $$ > "$PLACE/pid"
   say '{"kind":"status","body":{"phase":"asleep"}}'
   while :; do sleep 0.1; done ;;
+reader@*) cat ;;
 family@*)
   sleep 300 &
   echo $! > "$PLACE/child"

@@ -240,6 +240,10 @@ async fn jobs_are_submitted_run_and_ended() {
     assert_eq!((&may["allowed"], &may["budget"]["USD"]), (&json!(true), &json!(1)));
     let not = fits(&b, "check_lease", held(json!({ "capability": "fs.write", "target": "/etc" }))).await;
     assert_eq!((&not["allowed"], &not["code"]), (&json!(false), &json!("PERMISSION_DENIED")));
+    let running = fits(&a, "get_job", json!({ "job_id": job["job_id"] })).await;
+    assert_eq!((&running["claim"]["worker"], &running["claim"]["agent"]), (&json!("w"), &json!("agent.bob")));
+    let listed = fits(&a, "list_jobs", json!({ "status": ["running"] })).await;
+    assert_eq!(listed["jobs"][0]["claim"], running["claim"]);
     let progress = held(json!({ "kind": "progress", "body": { "current": 1, "total": 2 } }));
     fits(&b, "report_job", progress).await;
     for _ in 0..2 {

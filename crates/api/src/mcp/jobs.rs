@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, JobFilter, Origin};
-use entente_arcp_api::jobs::{JobBody, job_id};
+use entente_arcp_api::jobs::{JobBody, ListedBody, job_id};
 use entente_domain::arcp::jobs::ask::{Constraints, Submit};
-use entente_domain::arcp::jobs::wire::Listed;
 use entente_domain::arcp::jobs::{Job, JobStatus};
 use entente_domain::arcp::versions::AgentRef;
 use entente_domain::clock::rfc3339;
@@ -75,7 +74,7 @@ fn get_tool() -> Tool {
     Tool {
         name: "get_job",
         title: "Get a job",
-        about: "Returns the status of a job, its remaining budget and, once it has ended, its result.",
+        about: "Returns the status of a job, its remaining budget, the worker that runs it and, once it has ended, its result.",
         takes: takes(vec![must("job_id", text("The job, `job_…`."))]),
         example: json!({ "job_id": "job_…" }),
         gives: gives(vec![
@@ -83,6 +82,10 @@ fn get_tool() -> Tool {
             must("agent", text("The agent.")),
             must("status", word("Status of the job.", &STATUSES)),
             must("last_event_seq", json!({ "type": "integer" })),
+            may(
+                "claim",
+                free("The worker that runs the job: `worker_id`, `worker`, `agent`, `since`, `expires_at`."),
+            ),
             may("terminal", free("Outcome of the job: `result`, or `code` and `message`.")),
         ]),
         hints: Hints::reads(),
@@ -246,14 +249,16 @@ async fn list_jobs(call: Call) -> ToolResult {
         ..JobFilter::default()
     };
     let (found, next) = jobs::list(&call.ctx().arcp, &call.caller, &filter).await?;
-    let jobs = found.iter().map(|job| listed(&call, job)).collect::<Result<Vec<Value>, Problem>>()?;
+    let bodies = ListedBody::load(&call.ctx().arcp, &call.caller, &found).await?;
+    let listed = found.iter().zip(&bodies).map(|(job, body)| listed(&call, job, body));
+    let jobs = listed.collect::<Result<Vec<Value>, Problem>>()?;
     Answer::new(format!("{} job(s).", jobs.len()), &json!({ "jobs": jobs, "next_cursor": next }))
 }
 
 /// Returns a job of a list, with the session that cancels it if it is the caller's: a job accepted over a socket can be
 /// cancelled only there.
-fn listed(call: &Call, job: &Job) -> Result<Value, Problem> {
-    let mut body = serde_json::to_value(Listed::new(job)).map_err(|e| Problem::internal(&e.to_string()))?;
+fn listed(call: &Call, job: &Job, body: &ListedBody) -> Result<Value, Problem> {
+    let mut body = serde_json::to_value(body).map_err(|e| Problem::internal(&e.to_string()))?;
     if !job.counted && job.principal == call.caller.agent {
         body["session_id"] = json!(job.session_id);
     }

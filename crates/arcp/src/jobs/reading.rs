@@ -15,6 +15,7 @@ use entente_kernel::{AppError, Caller, Outcome};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::holding::{self, Holding};
 use super::log::{self, Stored};
 use super::rows::{Row, select};
 use super::{budgets, rows};
@@ -24,6 +25,12 @@ use crate::inventory;
 /// Whether the caller may observe a job: its own, or any with the scope `admin` or under an open policy.
 pub(crate) fn observable(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
     job.principal == caller.agent || caller.has(Scope::Admin) || ctx.state.jobs.policy.lists()
+}
+
+/// Whether the caller may see all of a job that it may observe: its own, or any with the scope `admin` or under a policy
+/// by which others' jobs can be followed.
+pub(super) fn sees(ctx: &Ctx, caller: &Caller, job: &Job) -> bool {
+    job.principal == caller.agent || caller.has(Scope::Admin) || ctx.state.jobs.policy.subscribes()
 }
 
 /// Filter of a list of jobs.
@@ -121,6 +128,8 @@ pub struct Description {
     pub remaining: Budget,
     /// End event, if the job has ended.
     pub terminal: Option<Stored>,
+    /// Claim on the job, if it runs.
+    pub holding: Option<Holding>,
 }
 
 /// Returns one job.
@@ -132,7 +141,8 @@ pub async fn describe(ctx: &Ctx, caller: &Caller, id: JobId) -> Outcome<Descript
     let job = visible(ctx, &mut conn, caller, id).await?;
     let remaining = budgets::load(&mut conn, &[id]).await?.remove(&id).unwrap_or_default();
     let terminal = if job.status.is_terminal() { log::ends(&mut conn, &[id]).await?.pop() } else { None };
-    Ok(Description { job, remaining, terminal })
+    let holding = holding::of_jobs(&mut conn, &[&job]).await?.remove(&id);
+    Ok(Description { job, remaining, terminal, holding })
 }
 
 /// Loads a job that the caller may observe.
@@ -143,7 +153,7 @@ pub(crate) async fn visible(ctx: &Ctx, conn: &mut PgConnection, caller: &Caller,
     caller.require(Scope::JobsRead)?;
     let job = rows::load(conn, &[id]).await?.pop();
     let job = job.filter(|job| observable(ctx, caller, job)).ok_or_else(no_job)?;
-    if job.principal == caller.agent || caller.has(Scope::Admin) || ctx.state.jobs.policy.subscribes() {
+    if sees(ctx, caller, &job) {
         return Ok(job);
     }
     let message = "The policy here lists others' jobs, and shows no more of them.";

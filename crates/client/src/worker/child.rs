@@ -2,6 +2,7 @@
 //! the job is. `listener.rs` interprets its output, `reports.rs` sends that to the server, and `watchdog.rs` stops
 //! it if the worker is killed; `host.rs` manages the jobs.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Failed;
@@ -29,6 +30,9 @@ use crate::remote::Api;
 /// input.
 const GATE: &str = r#"IFS= read -r go && exec sh -c "$1""#;
 
+/// Silence of a running command after which the worker's operator gets a hint.
+const SILENCE: Duration = Duration::from_secs(8);
+
 /// Settings for running commands.
 #[derive(Debug)]
 pub(super) struct CommandSettings {
@@ -40,6 +44,8 @@ pub(super) struct CommandSettings {
     pub(super) grace: Duration,
     /// The process that ends the commands if the worker is killed.
     pub(super) watchdog: Watchdog,
+    /// Whether the hint about a silent command was given: once is enough.
+    pub(super) hinted: Cell<bool>,
 }
 
 /// Runs a job's command to its end, and reports to the server.
@@ -180,8 +186,9 @@ impl<'a> Running<'a> {
         let feeds = feed(stdin, self.job, self.settings.filter, answers, &self.exited);
         let waits =
             wait(&mut self.child, self.group, self.settings.grace, &self.told, &mut self.stop, &self.exited);
-        let (status, (), out, err) =
-            tokio::join!(waits, feeds, listener.output(stdout), listener.complaints(stderr));
+        let hints = hint(self.job, self.settings, &self.seen, &self.exited);
+        let (status, (), out, err, ()) =
+            tokio::join!(waits, feeds, listener.output(stdout), listener.complaints(stderr), hints);
         if out || err {
             signal(self.group, Signal::KILL);
         }
@@ -249,6 +256,38 @@ async fn wait(
     };
     exited.cancel();
     status
+}
+
+/// Tells the worker's operator once about a command that runs and writes nothing: it may wait for the end of an input that
+/// stays open.
+async fn hint(job: &Claimed, settings: &CommandSettings, seen: &Seen, exited: &CancellationToken) {
+    if settings.filter || settings.hinted.get() {
+        return;
+    }
+    let began = Instant::now();
+    let silent = async {
+        loop {
+            let left = SILENCE.saturating_sub(seen.wrote_at.get().unwrap_or(began).elapsed());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left).await;
+        }
+    };
+    tokio::select! {
+        () = silent => {}
+        () = exited.cancelled() => return,
+    }
+    if !seen.ended.get() && !settings.hinted.replace(true) {
+        eprintln!(
+            "{}: the command still runs and has written nothing for {} s. It got the job as one line on its standard input, which \
+             stays open for answers. A command that reads its input to the end (cat, jq, an interpreter) waits for ever: start \
+             the worker with --filter for it. Any other command is done when it writes its result as a line of JSON and exits. \
+             This is said once.",
+            job.job_id,
+            SILENCE.as_secs()
+        );
+    }
 }
 
 /// Writes the input, and then the answers to the command's questions.

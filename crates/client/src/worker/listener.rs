@@ -8,7 +8,7 @@ use entente_domain::arcp::chunks::CHUNK_BYTES;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::sync::mpsc::Sender;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::{self, Failed, Line};
@@ -37,6 +37,8 @@ pub(super) struct Seen {
     events: Cell<u64>,
     /// Whether the command has reported the end of the job.
     pub(super) ended: Cell<bool>,
+    /// Time of the last line of output.
+    pub(super) wrote_at: Cell<Option<Instant>>,
 }
 
 /// Reader of a command's output.
@@ -82,7 +84,10 @@ impl Listener<'_> {
     async fn next<R: AsyncRead + Unpin>(&self, pieces: &mut Pieces<R>) -> Option<Option<String>> {
         tokio::select! {
             biased;
-            piece = pieces.next() => piece.map(Some),
+            piece = pieces.next() => {
+                self.seen.wrote_at.set(Some(Instant::now()));
+                piece.map(Some)
+            }
             () = async { self.exited.cancelled().await; sleep(LEFTOVERS).await } => Some(None),
         }
     }

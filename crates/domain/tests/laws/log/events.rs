@@ -167,7 +167,7 @@ fn a_posted_event_has_its_limits() {
     let posted = |draft: Draft| check_posted(&draft).map_err(|refusal| refusal.code);
     assert_eq!(posted(draft(json!({ "a": text(PAYLOAD_BYTES) }))), Ok(()));
     assert_eq!(posted(draft(json!({ "a": text(PAYLOAD_BYTES + 1) }))), Err(Code::TooLarge));
-    assert_eq!(posted(draft(json!({ "a": [EXACT + 1] }))), Err(Code::Unprocessable));
+    assert_eq!(posted(draft(json!({ "a": [EXACT + 2] }))), Err(Code::Unprocessable));
     let with = |change: fn(&mut Draft)| {
         let mut draft = draft(json!({}));
         change(&mut draft);
@@ -179,7 +179,7 @@ fn a_posted_event_has_its_limits() {
     assert_eq!(with(|d| d.parent_event_id = Some(String::new())), Err(Code::InvalidRequest));
     // A proof is hashed and stored with the event (RFC-0018).
     assert_eq!(with(|d| d.proof = Some(json!({ "signature": "x" }))), Ok(()));
-    assert_eq!(with(|d| d.proof = Some(json!({ "n": EXACT + 1 }))), Err(Code::Unprocessable));
+    assert_eq!(with(|d| d.proof = Some(json!({ "n": EXACT + 2 }))), Err(Code::Unprocessable));
     assert_eq!(with(|d| d.proof = Some(json!("x".repeat(PAYLOAD_BYTES)))), Err(Code::TooLarge));
 }
 

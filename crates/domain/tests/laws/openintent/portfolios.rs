@@ -61,7 +61,7 @@ fn a_portfolio_has_its_limits() {
         (PortfolioAsk { description: Some(long(TEXT_BYTES + 1)), ..ask() }, Code::InvalidRequest),
         (PortfolioAsk { metadata: object(json!(long(METADATA_BYTES))), ..ask() }, Code::TooLarge),
         (PortfolioAsk { governance_policy: object(json!(long(METADATA_BYTES))), ..ask() }, Code::TooLarge),
-        (PortfolioAsk { metadata: object(json!([EXACT + 1])), ..ask() }, Code::Unprocessable),
+        (PortfolioAsk { metadata: object(json!([EXACT + 2])), ..ask() }, Code::Unprocessable),
     ];
     for (wrong, code) in wrong {
         assert_eq!(made(wrong).err(), Some(code));
