@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,7 +58,7 @@ class Run:
         self.steps, self.tests, self.flaky, self.broken = [], [], [], []
 
     def step(self, name, work):
-        print(f"\n=== {name}", flush=True)
+        print(f"\n=== {name} ({free_space()})", flush=True)
         began = time.monotonic()
         try:
             failures = work(self)
@@ -105,6 +106,11 @@ def scratch():
         return {}
     there = os.statvfs(MEMORY)
     return {"TMPDIR": str(MEMORY)} if there.f_bavail * there.f_frsize >= ROOM else {}
+
+
+def free_space():
+    """Returns the free space of the disk as text: a full disk looks like a defect of the compiler."""
+    return f"{shutil.disk_usage(ROOT).free / (1 << 30):.1f} GiB free"
 
 
 def passes(failure):
