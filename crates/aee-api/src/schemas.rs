@@ -97,7 +97,8 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
 ///
 /// Returns the structural rules of AEE 1 (§3.1) as JSON Schema 2020-12.
 #[utoipa::path(operation_id = "get_envelope_schema", tag = "envelopes", responses(
-    (status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
+    (status = 200, description = "The schema", body = Object, content_type = "application/schema+json"),
+    (status = 304, description = "Unchanged since the version in `If-None-Match`")))]
 #[get("/aee/schemas/envelope/aee-v1.schema.json")]
 async fn envelope(asker: Asker) -> Reply {
     asker.caller.require(Scope::MailRead)?;
@@ -108,7 +109,8 @@ async fn envelope(asker: Asker) -> Reply {
 ///
 /// Returned byte for byte as published.
 #[utoipa::path(operation_id = "get_payload_schema", tag = "envelopes",
-    responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json")))]
+    responses((status = 200, description = "The schema", body = Object, content_type = "application/schema+json"),
+              (status = 304, description = "Unchanged since the version in `If-None-Match`")))]
 #[get("/aee/schemas/intents/{file}")]
 async fn get(api: web::Data<ApiState>, asker: Asker, path: web::Path<String>) -> Reply {
     let found = schemas::get(&api.ctx, &asker.caller, &subject(&path)?).await?;

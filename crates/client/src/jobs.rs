@@ -12,7 +12,7 @@ use entente_domain::arcp::jobs::ask::{Constraints, Submit};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::display::print_live_record;
+use super::output::people::print_live_record;
 use super::output::{print_json, print_record};
 use super::remote::{Api, Remote, segment};
 use super::{Done, Failure};

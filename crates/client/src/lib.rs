@@ -5,7 +5,6 @@ mod agents;
 mod channels;
 mod checkpoints;
 mod decide;
-mod display;
 mod envelopes;
 pub mod failures;
 mod intents;

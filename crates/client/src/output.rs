@@ -1,5 +1,7 @@
 //! Output of answers: as text for people, or as JSON.
 
+pub(super) mod people;
+
 use std::io::{self, Write};
 
 use serde_json::Value;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Done;
-use super::display::Style;
 use super::output::note;
+use super::output::people::Style;
 use super::remote::{Api, Failure, Remote, segment};
 
 /// Pause before a broken stream is opened again.

@@ -86,10 +86,12 @@ fn lead(world: &World) -> Client {
     world.any().acting_as("agent.lead")
 }
 
-/// Returns the intents of the phases, the oldest first.
+/// Returns the intents of the phases, by their titles.
 async fn phases(world: &World, root: &str) -> Vec<Value> {
     let found = lead(world).get(&format!("/intents/{root}/children")).await.ok();
-    found["children"].as_array().unwrap().clone()
+    let mut phases = found["children"].as_array().unwrap().clone();
+    phases.sort_by_key(|phase| phase["title"].to_string());
+    phases
 }
 
 #[tokio::test(flavor = "multi_thread")]

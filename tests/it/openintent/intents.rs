@@ -8,7 +8,7 @@ async fn an_intent_is_created_and_found() {
     let ada = world.agent("agent.ada").await;
     let ask = json!({
         "title": "Research", "description": "Q1", "constraints": { "budget": 5 }, "state": { "phase": "start" },
-        "created_by": "agent.ada", "extra": "ignored"
+        "created_by": "agent.ada"
     });
     let made = ada.post("/intents", ask).await;
     assert_eq!(made.header("etag"), "\"1\"");

@@ -71,7 +71,7 @@ async fn an_entry_has_all_its_members_and_changes_under_its_version() {
     let ask = json!({
         "agent_id": "agent.ada", "namespace": "findings", "key": "market/size", "value": { "billions": 4.2 },
         "memory_type": "semantic", "tags": ["market", "eu", "market"], "ttl": "P7D", "pinned": true, "priority": "high",
-        "sensitivity": "internal", "unknown": 1,
+        "sensitivity": "internal",
     });
     let made = ada.post("/memory", ask).await;
     assert_eq!(made.header("etag"), "\"1\"");

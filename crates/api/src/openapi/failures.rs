@@ -7,7 +7,9 @@ use entente_domain::refusal::Code;
 use entente_http::error::{Family, ProblemBody, job_words, status};
 use utoipa::openapi::path::{Operation, Parameter, PathItem};
 use utoipa::openapi::schema::{Schema, Type};
-use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
+use utoipa::openapi::{
+    ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 /// Media type of every failure (RFC 9457).
@@ -116,9 +118,7 @@ fn codes(path: &str, method: &Method, operation: &Operation) -> Vec<Code> {
         codes.push(Code::IdempotencyMismatch);
     }
     // Handlers that require `If-Match` declare the status for its absence; where it is optional, only its form can fail.
-    let optional = |parameter: &RefOr<Parameter>| {
-        matches!(parameter, RefOr::T(header) if header.name == "If-Match" && header.required == Required::False)
-    };
+    let optional = |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(header) if header.name == "If-Match" && header.required == Required::False);
     if parameters.iter().any(optional) {
         codes.push(Code::PreconditionRequired);
     }

@@ -247,7 +247,8 @@ struct DiscoveryBody {
 ///
 /// Requires no API key.
 #[utoipa::path(operation_id = "discover", tag = "server", security(()),
-    responses((status = 200, description = "Description of the server", body = DiscoveryBody)))]
+    responses((status = 200, description = "Description of the server", body = DiscoveryBody),
+              (status = 304, description = "Unchanged since the version in `If-None-Match`")))]
 #[get("/.well-known/openintent.json")]
 async fn discover(api: web::Data<ApiState>, document: web::Data<Collected>) -> Reply {
     let served = Served::by(&api, &document);
@@ -297,7 +298,8 @@ struct CompatibilityBody {
 ///
 /// Lists the implemented RFCs with their gaps. Requires no API key.
 #[utoipa::path(operation_id = "get_compatibility", tag = "server", security(()),
-    responses((status = 200, description = "Implemented RFCs and their gaps", body = CompatibilityBody)))]
+    responses((status = 200, description = "Implemented RFCs and their gaps", body = CompatibilityBody),
+              (status = 304, description = "Unchanged since the version in `If-None-Match`")))]
 #[get("/.well-known/openintent-compat.json")]
 async fn compatibility(api: web::Data<ApiState>, document: web::Data<Collected>) -> Reply {
     let served = Served::by(&api, &document);

@@ -65,6 +65,7 @@ struct Endpoints {
 /// Not found unless federation is configured.
 #[utoipa::path(operation_id = "federation_manifest", tag = "federation", security(()),
     responses((status = 200, description = "The manifest", body = Manifest),
+              (status = 304, description = "Unchanged since the version in `If-None-Match`"),
               (status = 404, description = "`not_found`: federation is off", body = entente_http::error::ProblemBody)))]
 #[get("/.well-known/openintent-federation.json")]
 async fn manifest(api: web::Data<ApiState>) -> Reply {
@@ -132,6 +133,7 @@ struct DidMethod {
 /// Not found unless federation is configured.
 #[utoipa::path(operation_id = "did_document", tag = "federation", security(()),
     responses((status = 200, description = "The document", body = DidDocument),
+              (status = 304, description = "Unchanged since the version in `If-None-Match`"),
               (status = 404, description = "`not_found`: federation is off", body = entente_http::error::ProblemBody)))]
 #[get("/.well-known/did.json")]
 async fn did(api: web::Data<ApiState>) -> Reply {

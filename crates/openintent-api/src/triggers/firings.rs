@@ -269,7 +269,7 @@ fn spoken(request: &HttpRequest) -> Map<String, Value> {
 /// Needs no key: the sender signs with the trigger's secret, in the format of Standard Webhooks 1.0 or
 /// GitHub. A delivery (`webhook-id`) is accepted once.
 #[utoipa::path(operation_id = "receive_webhook", tag = "triggers", security(()),
-    request_body(content = HookContent, description = "Body of the webhook: any JSON"),
+    request_body(content = Option<HookContent>, description = "Body of the webhook: any JSON, or nothing"),
     params(("webhook-id" = Option<String>, Header, description = "Id of the delivery"),
            ("webhook-timestamp" = Option<String>, Header, description = "When the webhook was sent, in seconds since 1970"),
            ("webhook-signature" = Option<String>, Header, description = "`v1,` followed by the HMAC-SHA256 of id, time and body")),
@@ -286,7 +286,7 @@ async fn receive(request: HttpRequest, path: web::Path<String>, body: Raw) -> Re
 ///
 /// A secret token at the end of the URL authenticates the sender (`verify: "token"`).
 #[utoipa::path(operation_id = "receive_webhook_by_token", tag = "triggers", security(()),
-    request_body(content = HookContent, description = "Body of the webhook: any JSON"),
+    request_body(content = Option<HookContent>, description = "Body of the webhook: any JSON, or nothing"),
     params(("token" = String, Path, description = "Token at the end of the URL"),
            ("webhook-id" = Option<String>, Header, description = "Id of the delivery")),
     responses((status = 202, description = "The intent was created, or the firing waits", body = TakenBody),

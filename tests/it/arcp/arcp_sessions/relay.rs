@@ -194,7 +194,7 @@ async fn a_server_that_is_not_there_is_named() {
         );
         assert_eq!(told["payload"]["retryable"], true);
         let (status, said) = relay.ended().await;
-        assert_eq!(status.code(), Some(1));
+        assert_eq!(status.code(), Some(8), "unreachable");
         assert!(said.contains(&address.to_string()) && said.contains("--url"), "{said}");
     }
     let world = World::start().await;

@@ -9,9 +9,9 @@ use entente_domain::moments::text::plain;
 use entente_runtime::environment::SystemClock;
 use serde_json::{Map, Value};
 
-use super::Done;
-use super::output::cell;
-use super::remote::no_color;
+use super::cell;
+use crate::Done;
+use crate::remote::no_color;
 
 /// Most characters of an event's content; longer ones are cut.
 const CONTENT: usize = 200;
