@@ -52,6 +52,16 @@ pub enum Failure {
         /// The cause.
         source: reqwest::Error,
     },
+    /// The server accepts no connection in time.
+    #[error(
+        "no answer from {url} within {seconds} s. Is the server running? Name another with --url or ENTENTE_URL"
+    )]
+    Late {
+        /// The server's address.
+        url: String,
+        /// The time limit in seconds.
+        seconds: u64,
+    },
     /// The server refused the request.
     #[error("{message} ({status} {code}, {request_id})")]
     Refused {
@@ -85,7 +95,7 @@ impl Failure {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { code, .. } => Some(code),
-            Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
+            Self::Away { .. } | Self::Late { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
         }
     }
 
@@ -94,7 +104,7 @@ impl Failure {
     pub(crate) fn errors(&self) -> impl Iterator<Item = &Value> {
         let problem = match self {
             Self::Refused { problem, .. } => Some(problem),
-            Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
+            Self::Away { .. } | Self::Late { .. } | Self::Stranger { .. } | Self::Setup(_) => None,
         };
         problem.and_then(|problem| problem["errors"].as_array()).into_iter().flatten()
     }
@@ -103,7 +113,7 @@ impl Failure {
     pub(crate) fn full(&self) -> String {
         let message = match self {
             Self::Refused { message, .. } => message.as_str(),
-            Self::Away { .. } | Self::Stranger { .. } | Self::Setup(_) => "",
+            Self::Away { .. } | Self::Late { .. } | Self::Stranger { .. } | Self::Setup(_) => "",
         };
         // A single fault is often the message itself.
         let others = self.errors().filter(|error| error["msg"].as_str() != Some(message));
@@ -400,11 +410,6 @@ pub(crate) fn segment(text: &str) -> String {
 /// read its command lines.
 fn api_key() -> Option<String> {
     variable("ENTENTE_API_KEY")
-}
-
-/// Returns whether the user wants no colours (<https://no-color.org>).
-pub(crate) fn no_color() -> bool {
-    variable("NO_COLOR").is_some()
 }
 
 /// Returns a variable of the environment, unless it is empty.

@@ -43,6 +43,8 @@ crashing@*) echo 'it broke' >&2; exit 7 ;;
 counter@*) i=0; while [ $i -lt 40 ]; do say "$i of many"; i=$((i+1)); sleep 0.1; done; say '{"result":"counted"}' ;;
 brief@*) sleep 1; say '{"result":"in time"}' ;;
 polite@*)
+  # The shell reports its child's end on a pipe that nobody reads any more once the worker was killed.
+  trap '' PIPE
   trap 'echo told > "$PLACE/told"; exit 0' TERM
   echo $$ > "$PLACE/pid"
   say '{"kind":"status","body":{"phase":"asleep"}}'

@@ -11,7 +11,12 @@ use serde_json::{Map, Value};
 
 use super::cell;
 use crate::Done;
-use crate::remote::no_color;
+
+/// Returns whether the user wants no colours (<https://no-color.org>).
+#[expect(clippy::disallowed_methods, reason = "a setting of the terminal, which has no flag")]
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
 
 /// Most characters of an event's content; longer ones are cut.
 const CONTENT: usize = 200;

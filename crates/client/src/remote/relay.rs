@@ -52,8 +52,6 @@ type Input = Lines<BufReader<Stdin>>;
 enum Broken {
     #[error("`{0}` is no URL of a server: it begins with http://, https://, ws:// or wss://")]
     Url(String),
-    #[error("no answer from {url} within {} s. Is the server running? Name another with --url", CONNECT.as_secs())]
-    Late { url: String },
     #[error("{url} answered {status} and opened no ARCP session: {message}. Check --url")]
     Stranger { url: String, status: u16, message: String },
     #[error(
@@ -89,7 +87,7 @@ pub async fn run(url: &str, dialect: Option<Dialect>) -> Done {
 async fn session(address: &str, input: &mut Input, output: &Output) -> Done {
     let connected = match timeout(CONNECT, connect(address)).await {
         Ok(connected) => connected,
-        Err(_late) => Err(Broken::Late { url: endpoint(address) }.into()),
+        Err(_late) => Err(RequestFailure::Late { url: endpoint(address), seconds: CONNECT.as_secs() }.into()),
     };
     let failure = match connected {
         Ok(wire) => return relay(wire, input, output).await,

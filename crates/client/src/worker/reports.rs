@@ -97,7 +97,7 @@ impl Pauses {
 /// Returns whether a failure is transient: no answer, or a server error.
 pub(super) fn passes(failure: &Failure) -> bool {
     match failure {
-        Failure::Away { .. } => true,
+        Failure::Away { .. } | Failure::Late { .. } => true,
         Failure::Refused { status, .. } | Failure::Stranger { status, .. } => {
             *status >= 500 || [408, 425, 429].contains(status)
         }
