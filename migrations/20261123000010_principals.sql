@@ -6,3 +6,6 @@ CREATE TABLE principals (
     created_by   text NOT NULL,
     created_at   timestamptz NOT NULL
 );
+
+-- The people, who are listed for those that may ask them: few among many agents.
+CREATE INDEX principals_people ON principals (id) WHERE kind = 'human';

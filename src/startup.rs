@@ -215,6 +215,8 @@ impl Server {
         let Parts { config, database, direct, clock, chance, seeded_keys, seeds, names, background } = parts;
         let unbound = |source| StartError::Bind { address: config.bind, source };
         let listener = TcpListener::bind(config.bind).map_err(unbound)?;
+        // The first request with a query reads the parameters from the OpenAPI document, which takes a while to build.
+        let _building = tokio::task::spawn_blocking(entente_api::app::document);
         let metrics = Metrics::new();
         let tasks = Tasks::new(&metrics);
         let routes = Routes::find(database, direct).await?;

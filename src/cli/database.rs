@@ -199,7 +199,8 @@ async fn way(
     }
     let names = (entente_store::named(&direct), entente_store::named(&database));
     let (session, pooled) = (Route::through(direct, beside), Route::through(database, pooling));
-    if pooling::meet(&session, &pooled).await? {
+    let late = |_late| Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()));
+    if timeout(REACH, pooling::meet(&session, &pooled)).await.unwrap_or_else(late)? {
         findings.note(&format!("ENTENTE_DIRECT_DATABASE_URL leads to the same database: {}", names.0))?;
     } else {
         let elsewhere = StartError::Elsewhere { direct: names.0, database: names.1 };

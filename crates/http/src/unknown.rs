@@ -210,8 +210,10 @@ fn note_parameters(request: &HttpRequest) {
     let mut unknown = Unknown::default();
     for (name, _) in given.into_inner() {
         if !known.contains(&name) {
-            let near = nearest(&name, known.iter().map(String::as_str)).map(|(_, near)| near.to_owned());
-            unknown.add(vec!["query".to_owned(), cut(&name)], near);
+            // A query may have thousands of names, and only the listed ones are worth a comparison.
+            let is_listed = unknown.names.len() < LISTED;
+            let near = nearest(&name, known.iter().map(String::as_str).filter(|_| is_listed));
+            unknown.add(vec!["query".to_owned(), cut(&name)], near.map(|(_, near)| near.to_owned()));
         }
     }
     if !unknown.is_empty() {

@@ -117,8 +117,12 @@ pub fn refuses_option(error: &sqlx::Error) -> bool {
 pub async fn meet(one: &Route, other: &Route) -> Result<bool, sqlx::Error> {
     let (mut seen, mut seer) = (one.options.connect().await?, other.options.connect().await?);
     let pid = pid(&mut seen).await?;
+    // The process ids of two containers may be the same; their servers did not start in the same microsecond.
+    let started = "SELECT extract(epoch FROM pg_postmaster_start_time())::text";
+    let started: String = seen.fetch_one(started).await?.try_get(0)?;
     let question = format!(
-        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND datname = current_database())"
+        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND datname = current_database()) \
+         AND extract(epoch FROM pg_postmaster_start_time())::text = '{started}'"
     );
     let met = seer.fetch_one(AssertSqlSafe(question)).await?.try_get(0)?;
     seen.close().await?;

@@ -108,8 +108,11 @@ async fn bad_events_are_refused() {
     for member in ["payload", "proof"] {
         let big = format!(r#"{{"event_type":"note","{member}":{{"n":[9007199254740993]}}}}"#);
         ada.send("POST", &path, Some(big)).await.refused(422, "unprocessable");
-        let long = format!(r#"{{"event_type":"note","{member}":{{"n":[100000000000000000001]}}}}"#);
-        ada.send("POST", &path, Some(long)).await.refused(422, "unprocessable");
+        // The parser rounds these, so that only the text of the body tells.
+        for rounded in ["100000000000000000001", "9007199254740993.5", "-1.00000000000000000001e25"] {
+            let long = format!(r#"{{"event_type":"note","{member}":{{"n":[{rounded}]}}}}"#);
+            ada.send("POST", &path, Some(long)).await.refused(422, "unprocessable");
+        }
         for (number, canonical) in
             [("1e20", "100000000000000000000"), ("9007199254740992", "9007199254740992"), ("1e21", "1e+21")]
         {

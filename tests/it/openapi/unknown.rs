@@ -243,6 +243,9 @@ async fn unknown_query_parameters_are_named() {
         assert!(reply.ok().get("warnings").is_none(), "only members of the body are listed there");
     }
     assert_eq!(warned(&ada.get("/intents?limit=2").await), "");
+    let many: Vec<String> = (0..40).map(|n| format!("limt{n}=1")).collect();
+    let reply = ada.get(&format!("/intents?{}", many.join("&"))).await;
+    assert!(warned(&reply).ends_with("unknown;more=32"), "{}", warned(&reply));
     // Also of operations that take none.
     assert_eq!(warned(&ada.get("/principals/me?x=1").await), "unknown;query=\"x\"");
     // A webhook's query belongs to its sender, and only API paths are compared.

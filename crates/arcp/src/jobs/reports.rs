@@ -152,8 +152,8 @@ fn digest(end: &End) -> Result<Digest, serde_json::Error> {
 
 /// The value of a JSON text that has the same meaning in canonical form.
 fn exact(text: &RawValue) -> Option<Value> {
-    let value = serde_json::from_str(text.get()).ok()?;
-    canonical::exact(&value).ok().map(|()| value)
+    canonical::exact_text(text.get()).ok()?;
+    serde_json::from_str(text.get()).ok()
 }
 
 /// Status that a report would give the job.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::globs::glob_matches;
 use crate::limits::LIST_ITEMS;
-use crate::log::kinds::Kind;
+use crate::log::kinds::{Kind, MESSAGE_EVENTS};
 use crate::log::receipts::ReceiptKind;
 
 /// The events that agents of the SDK act on, under the names of their streams (OI-11.5.1). They are the server's own
@@ -20,9 +20,6 @@ const AGENT_NAMES: [(&str, Kind); 4] = [
     ("STATUS_CHANGED", Kind::StatusChanged),
     ("LEASE_RELEASED", Kind::LeaseReleased),
 ];
-
-/// The names of a message: on streams, and in logs.
-const MESSAGE: [&str; 2] = ["channel_message", "channel.message"];
 
 /// The name of a message that was read.
 const READ: &str = "message_read";
@@ -108,7 +105,7 @@ impl EventTypes {
     /// Returns whether messages are selected.
     #[must_use]
     pub fn has_messages(&self) -> bool {
-        self.any(|choice| choice.names(&MESSAGE))
+        self.any(|choice| choice.names(&MESSAGE_EVENTS))
     }
 
     /// Returns whether receipts of this kind are selected.
@@ -152,7 +149,7 @@ fn choice(name: &str, clients: &[&str]) -> Result<Choice, NotEventTypes> {
 /// Returns the names of all records, without those of the SDK's agents.
 fn known<'a>(clients: &[&'a str]) -> BTreeSet<&'a str> {
     let mut known: BTreeSet<&'a str> = Kind::ALL.iter().map(|kind| kind.wire()).collect();
-    known.extend(MESSAGE);
+    known.extend(MESSAGE_EVENTS);
     known.extend([READ, EXPIRED]);
     known.extend(clients.iter().copied());
     known

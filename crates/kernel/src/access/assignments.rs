@@ -345,24 +345,38 @@ async fn load(conn: &mut PgConnection, intent_id: IntentId) -> Outcome<Vec<Assig
     Ok(rows)
 }
 
-/// Returns the positions of the events that announced an agent's assignments to intents that are not resolved: those
-/// after a position, written by transactions before `until`, in the order of the logs.
+/// The event that announced an assignment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Announced {
+    /// Position of the event.
+    pub place: GlobalPosition,
+    /// Whether the intent is neither completed nor abandoned.
+    pub is_open: bool,
+}
+
+/// Returns the events that announced an agent's assignments: up to `limit` after a position, written by transactions
+/// before `until`, in the order of the logs.
+///
+/// Those to ended intents are included, and tell how far the agent's assignments were read: an agent has ever more of
+/// them, and one statement that skipped them all would take ever longer.
 ///
 /// # Errors
 /// A database error.
-pub(crate) async fn open(
+pub(crate) async fn announced(
     conn: &mut PgConnection,
     agent: &str,
     after: GlobalPosition,
     until: i64,
     limit: i64,
-) -> Outcome<Vec<GlobalPosition>> {
+) -> Outcome<Vec<Announced>> {
     let rows = sqlx::query!(
-        "-- assignments::open
-         SELECT s.xid, s.intent_id, s.seq FROM assignments s JOIN intents i ON i.id = s.intent_id
-         WHERE s.agent_id = $1 AND s.xid < $2 AND (s.xid, s.intent_id, s.seq) > ($3, $4, $5)
-           AND i.status NOT IN ('completed', 'abandoned')
-         ORDER BY s.xid, s.intent_id, s.seq LIMIT $6",
+        r#"-- assignments::announced
+         SELECT s.xid AS "xid!", s.intent_id AS "intent_id!", s.seq AS "seq!",
+                i.status NOT IN ('completed', 'abandoned') AS "is_open!"
+         FROM (SELECT xid, intent_id, seq FROM assignments
+               WHERE agent_id = $1 AND xid < $2 AND (xid, intent_id, seq) > ($3, $4, $5)
+               ORDER BY xid, intent_id, seq LIMIT $6) s JOIN intents i ON i.id = s.intent_id
+         ORDER BY s.xid, s.intent_id, s.seq"#,
         agent,
         until,
         after.xid,
@@ -372,8 +386,11 @@ pub(crate) async fn open(
     )
     .fetch_all(conn)
     .await?;
-    let position = |xid, intent: uuid::Uuid, seq| GlobalPosition { xid, intent_id: intent.into(), seq };
-    Ok(rows.into_iter().map(|row| position(row.xid, row.intent_id, row.seq)).collect())
+    let place = |xid, intent: uuid::Uuid, seq| GlobalPosition { xid, intent_id: intent.into(), seq };
+    let rows = rows.into_iter();
+    Ok(rows
+        .map(|row| Announced { place: place(row.xid, row.intent_id, row.seq), is_open: row.is_open })
+        .collect())
 }
 
 /// Inserts an assignment, or updates the agent's existing one, which keeps its id. `seq` is the number of the event

@@ -141,6 +141,12 @@ async fn many_assignments_are_told_page_by_page() {
     let mut resumed = Sse::resume(&bob, "/subscribe/agents/agent.bob", Some(&told[149].id)).await;
     assert_eq!(resumed.next_few(55).await, told[150..]);
     resumed.silent(QUIET).await;
+    // A whole page of ended intents, and more than one step of them, ends no beginning.
+    let ended = "UPDATE intents SET status = 'completed' WHERE title NOT IN ('intent 203', 'intent 204')";
+    sqlx::query(ended).execute(&world.ctx().pool).await.unwrap();
+    let mut fresh = Sse::open(&bob, "/subscribe/agents/agent.bob").await;
+    assert_eq!(intents(&fresh.next_few(2).await), made[203..]);
+    fresh.silent(QUIET).await;
     world.end().await;
 }
 

@@ -16,10 +16,15 @@ use crate::access::assignments;
 use crate::access::membership;
 use crate::feed::reader;
 use crate::feed::{Frame, Opening, ResumeToken};
+use crate::log::GlobalPosition;
 use crate::{AppError, Ctx};
 
-/// Assignments read at once, which bounds the memory of a stream, however many its agent has.
-const PAGE: i64 = 100;
+/// Open assignments taken at once, which bounds the memory of a stream, however many its agent has.
+const PAGE: usize = 100;
+
+/// Assignments read at once, most of which may be to ended intents: a step of a stream stays short, however many the
+/// agent ever had.
+const STEP: i64 = 200;
 
 impl Stream {
     /// Takes the next open assignments to return; ends the opening after the last one.
@@ -28,11 +33,20 @@ impl Stream {
     pub(super) async fn open_with(&mut self, ctx: &Ctx, opening: Opening) -> Result<(), End> {
         let agent = self.visibility.caller.agent.as_str();
         let mut conn = ctx.pool.acquire().await.map_err(AppError::from)?;
-        let places = assignments::open(&mut conn, agent, opening.shown, opening.start.xid, PAGE).await?;
-        let Some(last) = places.last().copied() else {
+        let read = assignments::announced(&mut conn, agent, opening.shown, opening.start.xid, STEP).await?;
+        let places: Vec<GlobalPosition> =
+            read.iter().filter(|one| one.is_open).map(|one| one.place).take(PAGE).collect();
+        // After a full page there may be further open ones among those read.
+        let last =
+            if places.len() < PAGE { read.last().map(|one| one.place) } else { places.last().copied() };
+        let Some(last) = last else {
             self.opening = None;
             return Ok(());
         };
+        if places.is_empty() {
+            self.opening = Some(Opening { shown: last, ..opening });
+            return Ok(());
+        }
         let asked: Vec<(IntentId, &str)> = places.iter().map(|place| (place.intent_id, agent)).collect();
         let memberships = membership::find_all(&mut conn, &asked, ctx.now()).await?;
         drop(conn);
