@@ -174,6 +174,7 @@ pub fn read_at<T: DeserializeOwned>(
 ) -> Result<T, Problem> {
     scan(bytes)?;
     let (value, unknown) = unknown::parse(bytes).map_err(|e| explain::<T>(bytes, &e))?;
+    check_numbers::<T>(bytes)?;
     if unknown.is_empty() {
         return Ok(value);
     }
