@@ -16,6 +16,8 @@ mod mirrors;
 pub mod rows;
 mod run;
 
+use std::mem::discriminant;
+
 use entente_aee::mailboxes;
 use entente_domain::access::Level;
 use entente_domain::bridges::{self as domain, Bridge, Export, Jobs, Mirror};
@@ -105,7 +107,9 @@ pub async fn put(ctx: &Ctx, caller: &Caller, name: &str, bridge: Bridge) -> Outc
     }
     let before = all.into_iter().find(|one| one.name == name);
     let same = before.as_ref().filter(|before| source_of(&before.bridge) == source_of(&bridge));
-    if same.is_none() {
+    // What a bridge of another kind still waits for, this one would never do.
+    let goes_on = same.is_some_and(|before| discriminant(&before.bridge) == discriminant(&bridge));
+    if !goes_on {
         rows::leave(work.conn(), name).await?;
     }
     let kept = BridgeRecord {

@@ -60,7 +60,8 @@ pub struct Jobs {
     #[serde(default)]
     pub input: Input,
     /// The intent that the jobs work for, in whose log their events stand. A task may name another one, in the member
-    /// `entente.intent_id`. In either case the agent that the bridge acts as must have write access to it.
+    /// `entente.intent_id`. In either case the agent that the bridge acts as must have write access to it; to an intent
+    /// that the task names, its sender too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_id: Option<IntentId>,
 }

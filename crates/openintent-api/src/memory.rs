@@ -116,7 +116,7 @@ async fn change(
 ) -> Reply {
     let id = entry_of(&path)?;
     let seen = if_match_of("memory entry", &request)?;
-    let entry = memory::change(&api.ctx, &asker.caller, id, seen, body.value.change()).await?;
+    let entry = memory::change(&api.ctx, &asker.caller, id, seen, body.value.change(), None).await?;
     with_version(entry.version, &EntryBody::new(entry, asker.dialect))
 }
 

@@ -255,15 +255,17 @@ pub async fn of_intent(
 }
 
 /// Begins the transaction for an existing entry; its agent and intent never change.
-async fn begin_on(ctx: &Ctx, caller: &Caller, id: MemoryId) -> Outcome<MemoryTx> {
+async fn begin_on(ctx: &Ctx, caller: &Caller, id: MemoryId, once: Option<&Idempotency>) -> Outcome<MemoryTx> {
     let mut connection = ctx.pool.acquire().await?;
     let (entry, ..) = visible(&mut connection, ctx, caller, id).await?;
     drop(connection);
     let intents = entry.intent_id.into_iter().collect();
-    MemoryTx::open(ctx, &entry.agent_id, &intents, caller.trace, None).await
+    let claim = once.map(|once| (caller, once));
+    MemoryTx::open(ctx, &entry.agent_id, &intents, caller.trace, claim).await
 }
 
-/// Changes an entry, if the caller has seen its current version.
+/// Changes an entry, if the caller has seen its current version. Under the idempotency key of [`create`], returns the entry
+/// as it was created.
 ///
 /// Semantic entries on an intent may be corrected by any agent that can write to it; all others only by their
 /// own agent.
@@ -277,10 +279,14 @@ pub async fn change(
     id: MemoryId,
     seen: i64,
     change: MemoryChange,
+    once: Option<&Idempotency>,
 ) -> Outcome<MemoryEntry> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = begin_on(ctx, caller, id).await?;
+    let mut work = begin_on(ctx, caller, id, once).await?;
     let (entry, own, membership) = visible(&mut work.tx, ctx, caller, id).await?;
+    if let Some(done) = idempotency::find::<Made>(&mut work.tx, caller, once).await? {
+        return Ok(done.entry);
+    }
     if !own && entry.memory_type != MemoryType::Semantic {
         return Err(refuse(
             Code::Forbidden,
@@ -298,12 +304,17 @@ pub async fn change(
     }
     entry.require_version(seen)?;
     let by = if own { entry.agent_id.clone() } else { caller.agent.clone() };
-    let Some(next) = entry.changed(change, &by, work.now)? else { return Ok(entry) };
-    space::require_room(&mut work, &entry, next.bytes() - entry.bytes()).await?;
-    work.update(ctx, &entry, &next).await?;
-    work.save().await?;
+    let changed = entry.changed(change, &by, work.now)?;
+    if let Some(next) = &changed {
+        space::require_room(&mut work, &entry, next.bytes() - entry.bytes()).await?;
+        work.update(ctx, &entry, next).await?;
+        work.save().await?;
+    }
+    let made = Made { entry: changed.unwrap_or(entry), evicted: Vec::new() };
+    let now = work.now;
+    idempotency::keep(&mut work.tx, caller, once, &made, now).await?;
     work.commit(ctx).await?;
-    Ok(next)
+    Ok(made.entry)
 }
 
 /// Whether a change only corrects the content, and not the retention or visibility.
@@ -320,7 +331,7 @@ fn sets_right(change: &MemoryChange) -> bool {
 /// The entry does not exist, is not visible or is not the caller's; the version is stale.
 pub async fn remove(ctx: &Ctx, caller: &Caller, id: MemoryId, seen: Option<i64>) -> Outcome<()> {
     caller.require(Scope::IntentsWrite)?;
-    let mut work = begin_on(ctx, caller, id).await?;
+    let mut work = begin_on(ctx, caller, id, None).await?;
     let (entry, own, _) = visible(&mut work.tx, ctx, caller, id).await?;
     if !own {
         return Err(refuse(Code::Forbidden, "Only the agent whose memory this is forgets it."));

@@ -2,7 +2,7 @@
 //! shows both envelopes with their senders.
 
 use super::super::harness::{Client, Setup, Value, World, json, talk};
-use super::bridged;
+use super::{bridged, change, count};
 use crate::aee::envelopes::consent::core_signed;
 use crate::aee::envelopes::{answer, mail, task_envelope, two, with};
 use crate::arcp::jobs::id;
@@ -84,6 +84,8 @@ async fn a_task_names_an_intent_that_the_bridge_may_write_to_and_no_other() {
     let (own, _) = talk(&admin, json!({})).await;
     let (theirs, _) = talk(&ada, json!({})).await;
     ada.put(&format!("/intents/{theirs}/acl"), json!({ "default_policy": "closed" })).await.ok();
+    let (closed, _) = talk(&admin, json!({})).await;
+    admin.put(&format!("/intents/{closed}/acl"), json!({ "default_policy": "closed" })).await.ok();
     let send = async |n: u32, named: Value| {
         let task = task_envelope(&world, &format!("envelope-{n}"), ("agent.ada", "agent.bob"));
         ada.post("/aee/envelopes", with(task, json!({ "entente": named }))).await.is(202);
@@ -94,8 +96,10 @@ async fn a_task_names_an_intent_that_the_bridge_may_write_to_and_no_other() {
     assert_eq!(admin.get(&format!("/jobs/{}", id(&job))).await.ok()["intent_id"], json!(own));
     let accepted = events_of(&world, "job.accepted").await;
     assert_eq!((accepted.len(), &accepted[0]["job_id"]), (1, &job["job_id"]));
-    // Ada may write to her own intent, but the job is submitted by the bridge's agent, which may not.
-    let refused = [json!(theirs), json!("intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"), json!("no id"), json!(7)];
+    // Ada may write to her own intent, but the job is submitted by the bridge's agent, which may not. That agent may write
+    // to the closed one, but Ada, who names it, may not.
+    let refused =
+        [json!(theirs), json!(closed), json!("intent_01J9ZK4T6Q8R2V5X7Y9B1C3D5F"), json!("no id"), json!(7)];
     for (n, named) in (2..).zip(refused) {
         send(n, json!({ "intent_id": named })).await;
         assert!(hand.claim(1).await.is_empty(), "{named} became a job");
@@ -207,5 +211,56 @@ async fn a_job_of_a_core_signed_task_works_for_no_intent_that_nobody_signed() {
     world.carry().await;
     let job = hand.one().await;
     assert_eq!(admin.get(&format!("/jobs/{}", id(&job))).await.ok()["intent_id"], json!(null));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_mirror_waits_for_the_answers_to_its_latest_tasks() {
+    let (world, ada, bob) = two().await;
+    let admin = world.admin().await;
+    let (_, channel) = talk(&admin, json!({})).await;
+    let mirror = json!({ "kind": "mirror", "entity": "agent.bob", "channel_id": channel });
+    admin.put("/aee/bridges/bob", mirror).await.ok();
+    change(
+        &world,
+        "INSERT INTO aee_pairs (task_id, respondent, asker, corr, status, created_at)
+         SELECT 'old-' || n, 'agent.bob', 'agent.ada', 'thread-00000001', 'open', '2020-01-01' FROM generate_series(1, 1000) n",
+    )
+    .await;
+    change(
+        &world,
+        "INSERT INTO aee_bridged (bridge, what, source, target, at, open)
+         SELECT 'bob', 'letter', 'old-' || n, 'msg_' || n, timestamptz '2020-01-01' + n * interval '1 second', true
+         FROM generate_series(1, 1000) n",
+    )
+    .await;
+    let task = task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"));
+    ada.post("/aee/envelopes", task.clone()).await.is(202);
+    world.carry().await;
+    let open = "SELECT count(*) FROM aee_bridged WHERE open";
+    assert_eq!(count(&world, open).await, 1_000);
+    assert_eq!(count(&world, "SELECT count(*) FROM aee_bridged WHERE open AND source = 'old-1'").await, 0);
+    bob.post("/aee/envelopes", answer(&world, "envelope-2", &task, "result")).await.is(202);
+    world.carry().await;
+    assert_eq!(messages(&admin, &channel).await.len(), 2);
+    assert_eq!(count(&world, open).await, 999, "the newest was answered");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_bridge_that_becomes_one_of_another_kind_waits_for_nothing() {
+    let (world, [ada, _bob, admin], hand) = bridged().await;
+    let (_, channel) = talk(&admin, json!({})).await;
+    ada.post("/aee/envelopes", task_envelope(&world, "envelope-1", ("agent.ada", "agent.bob"))).await.is(202);
+    world.carry().await;
+    let job = hand.one().await;
+    let open = "SELECT count(*) FROM aee_bridged WHERE open";
+    assert_eq!(count(&world, open).await, 1);
+    let mirror = json!({ "kind": "mirror", "entity": "agent.bob", "channel_id": channel });
+    admin.put("/aee/bridges/ops", mirror).await.ok();
+    assert_eq!(count(&world, open).await, 0);
+    hand.tell(&job, "result", json!({ "result": {} })).await.ok();
+    world.carry().await;
+    assert_eq!(mail(&ada, "agent.ada").await.len(), 0, "nothing reports on the job any more");
     world.end().await;
 }

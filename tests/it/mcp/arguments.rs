@@ -42,6 +42,31 @@ async fn json_text_is_understood_where_an_object_or_a_list_belongs() {
     world.end().await;
 }
 
+/// AEE-W-6.2: JSON text is parsed like a body, whose numbers nobody rounds.
+#[tokio::test]
+async fn a_number_in_json_text_is_kept_or_refused_and_never_rounded() {
+    let world = World::start().await;
+    let (ada, bob) = (world.agent("agent.ada").await, world.agent("agent.bob").await);
+    let mcp = Mcp::new(&ada, Era::Stateless);
+    let channel = talk(&ada, json!({})).await.1;
+    let long = r#"{"n":100000000000000000001}"#;
+    // The text of a payload is passed on.
+    mcp.ok("send_message", json!({ "channel": channel, "payload": long })).await;
+    let shown = ada.get(&format!("/channels/{channel}/messages")).await;
+    assert!(shown.text.contains("100000000000000000001"), "{}", shown.text);
+    // What the server parses, it would change.
+    let text = mcp.refused("create_intent", json!({ "title": "x", "state": long }), "unprocessable").await;
+    assert!(text.contains("100000000000000000001"), "{text}");
+    let envelope =
+        format!(r#"{{"type":"task","to":"agent.bob","intent":"ops.backup.check","payload":{long}}}"#);
+    mcp.refused("send_envelope", json!({ "envelope": envelope }), "unprocessable").await;
+    let exact = envelope.replace("100000000000000000001", "100000000000000000000");
+    mcp.ok("send_envelope", json!({ "envelope": exact })).await;
+    let items = bob.get("/aee/mailboxes/agent.bob").await.ok()["items"].as_array().unwrap().clone();
+    assert_eq!((items.len(), &items[0]["envelope"]["payload"]["n"]), (1, &json!(1e20)));
+    world.end().await;
+}
+
 #[tokio::test]
 async fn errors_name_the_arguments_of_the_tool() {
     let world = World::start().await;
@@ -87,6 +112,12 @@ async fn errors_name_the_arguments_of_the_tool() {
     assert!(text.contains("`action` must be one of `create`, `list`"), "{text}");
     let text = mcp.refused("tasks", json!({ "action": "claim" }), "invalid_request").await;
     assert!(text.contains("`task_id` is missing") && text.contains("Example of tasks"), "{text}");
+    // Of many faults the first ones are told.
+    let members = json!({ "intent_id": "intent_x", "name": "d", "members": vec![7; 1_000] });
+    let result = mcp.call("open_channel", members).await;
+    assert_eq!(result["_meta"]["entente/problem"]["errors"].as_array().unwrap().len(), 10, "{result}");
+    let text = mcp.refused("claim_job", json!({ "agents": ["no agent"] }), "invalid_request").await;
+    assert!(text.contains("`no agent` is no agent: use a name such as `echo`, or `echo@1`."), "{text}");
     let envelope = json!({ "type": "task", "to": "agent.ada", "payload": {} });
     let result = mcp.call("send_envelope", json!({ "envelope": envelope })).await;
     assert_eq!(result["_meta"]["entente/problem"]["errors"][0]["pointer"], "/envelope/intent", "{result}");

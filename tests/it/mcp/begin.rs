@@ -195,6 +195,25 @@ async fn memory_is_set_found_and_deleted() {
     assert_eq!(fits(&mcp, "memory", get.clone()).await["entries"][0]["value"]["n"], 2);
     let found = fits(&mcp, "memory", json!({ "action": "list", "tags": ["market"] })).await;
     assert_eq!(found["entries"].as_array().unwrap().len(), 1);
+    // A retry acts once, whatever was stored in between.
+    let keyed = |key: &str, value: u32| {
+        let mut set = set(value);
+        set["key"] = json!("retried");
+        set["idempotency_key"] = json!(key);
+        set
+    };
+    let of = json!({ "action": "get", "key": "retried" });
+    let made = fits(&mcp, "memory", keyed("m1", 1)).await["entries"][0].clone();
+    let again = fits(&mcp, "memory", keyed("m1", 1)).await["entries"][0].clone();
+    assert_eq!((&again["id"], &again["version"]), (&made["id"], &made["version"]));
+    fits(&mcp, "memory", keyed("m2", 2)).await;
+    fits(&mcp, "memory", keyed("m3", 3)).await;
+    for (key, value) in [("m1", 1), ("m2", 2), ("m3", 3)] {
+        let done = fits(&mcp, "memory", keyed(key, value)).await["entries"][0].clone();
+        assert_eq!((&done["id"], &done["value"]["n"]), (&made["id"], &json!(value)));
+    }
+    assert_eq!(fits(&mcp, "memory", of).await["entries"][0]["value"]["n"], 3, "nothing was stored again");
+    mcp.refused("memory", keyed("m1", 4), "idempotency_mismatch").await;
     // It is the agent's own.
     other.refused("memory", get.clone(), "not_found").await;
     let theirs = json!({ "action": "list", "agent_id": "agent.ada" });

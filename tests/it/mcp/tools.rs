@@ -82,6 +82,10 @@ async fn every_tool_is_closed_described_and_ordered() {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(tool["annotations"][hint].is_boolean(), "{name} has no {hint}");
         }
+        // One that can end or replace something says so, whatever else it does.
+        let ends =
+            ["cancel_job", "finish_job", "leases", "memory", "tasks", "withdraw_decision"].contains(&name);
+        assert_eq!(tool["annotations"]["destructiveHint"], ends, "{name}");
         // A tool that answers pings is not read-only.
         let answers = ["read_mailbox", "wait_for_events"].contains(&name);
         assert!(!answers || tool["annotations"]["readOnlyHint"] == false, "{name}");

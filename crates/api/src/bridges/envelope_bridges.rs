@@ -70,7 +70,7 @@ async fn list(api: web::Data<ApiState>, asker: Asker) -> Reply {
 ///
 /// `jobs` turns tasks for an entity into jobs; their events come back as `stream`, `result` and `error`. The jobs work
 /// for the bridge's `intent_id`, or for the intent that a task names in `entente.intent_id`; the bridge's agent needs
-/// write access to it. `mirror` posts envelopes for an entity or a `bus.…` on a channel, with their senders in
+/// write access to it, and to an intent that a task names its sender too. `mirror` posts envelopes for an entity or a `bus.…` on a channel, with their senders in
 /// `metadata.envelope`, and of an entity also the answers that end its tasks. `export` sends the messages of a channel
 /// on as envelopes.
 /// A bridge has the permissions of the key that set it up, and pauses when that key ends. It carries each item once,

@@ -3,8 +3,11 @@
 
 use std::fmt::Write as _;
 
+use entente_domain::canonical::numbers;
 use entente_domain::refusal::{Code, FieldError, Refusal};
 use entente_http::error::{Detail, Problem, ProblemBody};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Tool;
@@ -29,28 +32,65 @@ const TEXTS: [(&str, &str); 8] = [
 
 /// Returns the arguments as JSON. Objects and lists that arrive as JSON text, as some models write them, are parsed.
 pub(super) fn understood(tool: &Tool, arguments: Map<String, Value>) -> Vec<u8> {
-    let mut arguments = Value::Object(arguments);
-    understand(&tool.takes, &mut arguments);
-    arguments.to_string().into_bytes()
+    let value = Value::Object(arguments);
+    // Only a type that cannot be written fails; then no argument is there.
+    serde_json::to_vec(&Understood { schema: &tool.takes, value: &value }).unwrap_or_default()
 }
 
-fn understand(schema: &Value, value: &mut Value) {
-    if let Value::String(text) = value
-        && let Ok(parsed) = serde_json::from_str::<Value>(text)
-        && (parsed.is_object() && takes(schema, "object") || parsed.is_array() && takes(schema, "array"))
-        && !takes(schema, "string")
-    {
-        *value = parsed;
-    }
-    match value {
-        Value::Object(members) => {
-            for (name, member) in members {
-                understand(&schema["properties"][name.as_str()], member);
+/// A value that is written with the objects and lists in place of the JSON texts that stand for them.
+struct Understood<'a> {
+    schema: &'a Value,
+    value: &'a Value,
+}
+
+impl Serialize for Understood<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let schema = self.schema;
+        match self.value {
+            Value::String(text) => match meant(schema, text) {
+                Some(Meant::Json(value)) => Understood { schema, value: &value }.serialize(serializer),
+                Some(Meant::Text(text)) => text.serialize(serializer),
+                None => serializer.serialize_str(text),
+            },
+            Value::Object(members) => {
+                let schema = &schema["properties"];
+                let members = members
+                    .iter()
+                    .map(|(name, value)| (name, Understood { schema: &schema[name.as_str()], value }));
+                serializer.collect_map(members)
             }
+            Value::Array(items) => {
+                let schema = &schema["items"];
+                serializer.collect_seq(items.iter().map(|value| Understood { schema, value }))
+            }
+            other => other.serialize(serializer),
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| understand(&schema["items"], item)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// The object or the list that a text stands for.
+enum Meant {
+    /// As a value.
+    Json(Value),
+    /// As text, because a value would have another number (AEE-W-6.2): the parser of the arguments refuses it, or passes
+    /// the text on.
+    Text(Box<RawValue>),
+}
+
+/// Returns the JSON that a text stands for, where the schema takes an object or a list and no text.
+fn meant(schema: &Value, text: &str) -> Option<Meant> {
+    let (object, array) = (takes(schema, "object"), takes(schema, "array"));
+    if !(object || array) || takes(schema, "string") {
+        return None;
+    }
+    let value: Value = serde_json::from_str(text).ok()?;
+    if !(object && value.is_object() || array && value.is_array()) {
+        return None;
+    }
+    if numbers::rounded(text.as_bytes()).is_some() {
+        return serde_json::from_str(text).ok().map(Meant::Text);
+    }
+    Some(Meant::Json(value))
 }
 
 /// Returns whether a schema names this type; one without a type names none.
@@ -83,7 +123,8 @@ fn judge(tool: &str, schema: &Value, value: &Value, loc: &mut Vec<String>, found
     };
     let place = if loc.len() > 1 { format!("`{}`", loc[1..].join(".")) } else { tool.to_owned() };
     let closed = schema["additionalProperties"] == false;
-    for name in members.keys().filter(|name| closed && !properties.contains_key(*name)) {
+    let unknown = members.keys().filter(|name| closed && !properties.contains_key(*name));
+    for name in unknown.take(FAULTS) {
         let taken: Vec<String> = properties.keys().map(|known| format!("`{known}`")).collect();
         let list = if taken.is_empty() { "no arguments".to_owned() } else { taken.join(", ") };
         add(loc, name, "unknown", format!("`{name}` is unknown: {place} takes {list}."), found);
@@ -104,6 +145,10 @@ fn judge(tool: &str, schema: &Value, value: &Value, loc: &mut Vec<String>, found
         loc.push(name.clone());
         judge(tool, schema, member, loc, found);
         for (index, item) in member.as_array().into_iter().flatten().enumerate() {
+            // A list may have a hundred thousand faults.
+            if found.len() >= FAULTS {
+                break;
+            }
             let schema = &schema["items"];
             if fits(schema, item) {
                 loc.push(index.to_string());

@@ -129,7 +129,7 @@ async fn resolved(call: &Call, said: &[String], register: bool) -> Result<Vec<St
     let mut agents = Vec::new();
     for text in said {
         let agent = AgentRef::parse(text).ok_or_else(|| {
-            let message = format!("`{text}` is no agent: use `name` or `name@version`.");
+            let message = format!("`{text}` is no agent: use a name such as `echo`, or `echo@1`.");
             Refusal::field(Code::InvalidRequest, "agents", "pattern", message)
         })?;
         let named = known.get(&agent.name).map(|found| &found.versions.registered);

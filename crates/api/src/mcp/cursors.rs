@@ -48,7 +48,7 @@ impl Place {
             _ if set.is_some() => (set, seen + 1),
             (Some(found), None) => (Some(found.ended), seen + 1),
             (Some(found), Some(number)) if number == seen => (Some(found.ended), seen + 1),
-            (Some(found), Some(number)) if number == seen - 1 => (found.began, seen),
+            (Some(found), Some(number)) if number.checked_add(1) == Some(seen) => (found.began, seen),
             (None, None | Some(0)) => (None, 1),
             (_, Some(_)) => return Err(stale(said, name).into()),
         };

@@ -51,7 +51,7 @@ pub fn tools() -> [Tool; 1] {
         ]),
         example: json!({ "action": "acquire", "intent_id": "intent_…", "scope": "research" }),
         gives: gives(vec![must("leases", list(lease, "The leases."))]),
-        hints: Hints::adds(),
+        hints: Hints::changes(),
         names: &[],
         run: |call| Box::pin(run(call)),
     }]

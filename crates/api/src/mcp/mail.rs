@@ -12,7 +12,7 @@ use entente_aee_api::envelopes::AcceptedBody;
 use entente_aee_api::mailboxes::ItemBody;
 use entente_domain::aee::envelopes::drafts::EnvelopeDraft;
 use entente_domain::aee::envelopes::{EnvelopeType, Priority, VERSION};
-use entente_domain::canonical::{hex, sha256};
+use entente_domain::canonical::{hex, inexact, numbers, sha256};
 use entente_domain::clock::rfc3339;
 use entente_domain::identity::keys::Dialect;
 use entente_domain::identity::principals::PrincipalKind;
@@ -130,6 +130,10 @@ async fn completed(call: &Call, said: SendArgs) -> Result<Vec<u8>, Problem> {
         |envelope: &Map<String, Value>, name: &str| envelope.get(name).is_some_and(|value| !value.is_null());
     if has(&envelope, "sig") {
         return Ok(text.as_bytes().to_vec());
+    }
+    // The completed envelope would have another number.
+    if let Some(number) = numbers::rounded(text.as_bytes()) {
+        return Err(inexact(number).into());
     }
     let (now, from) = (call.ctx().now(), sender(call));
     if !has(&envelope, "id") {

@@ -41,7 +41,7 @@ pub fn tools() -> [Tool; 1] {
         takes: takes(members()),
         example: json!({ "action": "set", "key": "market/size", "value": { "billions": 4.2 } }),
         gives: gives(vec![must("entries", list(entry, "The entries."))]),
-        hints: Hints::adds(),
+        hints: Hints::changes(),
         names: &[("q", "query")],
         run: |call| Box::pin(run(call)),
     }]
@@ -198,6 +198,8 @@ async fn set(call: &Call, said: Args) -> ToolResult {
     let (ctx, caller) = (&call.ctx().openintent, &call.caller);
     let value = needed("value", said.value.clone())?;
     let ttl = said.ttl.map(|seconds| seconds.to_string());
+    // Of the entry that it creates, or of the one that it changes: a retry finds the entry that it has created.
+    let once = call.once(said.idempotency_key.as_deref(), "memory")?;
     if let Some(entry) = under_key(call, &caller.agent, &said).await? {
         let change = MemoryChange {
             value: Some(value),
@@ -207,13 +209,13 @@ async fn set(call: &Call, said: Args) -> ToolResult {
             ..MemoryChange::default()
         };
         let seen = said.version.unwrap_or(entry.version);
-        return answer("Replaced", &[memory::change(ctx, caller, entry.id, seen, change).await?]);
+        let changed = memory::change(ctx, caller, entry.id, seen, change, once.as_ref()).await?;
+        return answer("Replaced", &[changed]);
     }
     if said.version.is_some() {
         return Err(Refusal::not_found("memory entry").into());
     }
     let home = Home { intent_id: said.intent()?, task_id: said.task()? };
-    let once = call.once(said.idempotency_key.as_deref(), "memory")?;
     let ask = MemoryAsk {
         namespace: said.namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
         key: needed("key", said.key)?,

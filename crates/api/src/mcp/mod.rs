@@ -263,6 +263,11 @@ impl Hints {
         Self { idempotent: true, ..Self::adds() }
     }
 
+    /// Hints of a tool whose actions can also replace or end something.
+    fn changes() -> Self {
+        Self { idempotent: false, ..Self::ends() }
+    }
+
     fn ends() -> Self {
         Self { effect: Effect::Ends, idempotent: true, emits_moments: false }
     }

@@ -48,7 +48,7 @@ pub fn tools() -> [Tool; 1] {
         takes: takes(members()),
         example: json!({ "action": "create", "intent_id": "intent_…", "name": "Read the annual report" }),
         gives: gives(vec![must("tasks", list(task, "The tasks."))]),
-        hints: Hints::adds(),
+        hints: Hints::changes(),
         names: &[("error", "reason")],
         run: |call| Box::pin(run(call)),
     }]

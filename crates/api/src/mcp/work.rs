@@ -81,7 +81,7 @@ fn finish_tool() -> Tool {
         ]),
         example: json!({ "job_id": "job_…", "claim_token": "ct_…", "result": { "ok": true } }),
         gives: reported(),
-        hints: Hints { idempotent: false, ..Hints::ends() },
+        hints: Hints::changes(),
         names: &[],
         run: |call| Box::pin(finish_job(call)),
     }

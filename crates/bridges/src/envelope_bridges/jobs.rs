@@ -11,6 +11,7 @@ use entente_aee::policy::snapshot;
 use entente_aee::{exchanges, ingest, mailboxes};
 use entente_arcp::jobs;
 use entente_arcp::jobs::{Canceller, Origin};
+use entente_domain::access::Level;
 use entente_domain::aee::envelopes::EnvelopeType;
 use entente_domain::aee::envelopes::drafts::failure;
 use entente_domain::aee::envelopes::pairing::PairStatus;
@@ -18,9 +19,10 @@ use entente_domain::arcp::faults::Fault;
 use entente_domain::arcp::jobs::ask::Submit;
 use entente_domain::bridges::{self as domain, Jobs};
 use entente_domain::identity::keys::Scope;
-use entente_domain::ids::JobId;
+use entente_domain::ids::{IntentId, JobId};
 use entente_domain::refusal::{Code, Refusal};
 use entente_domain::traces::Trace;
+use entente_kernel::access::membership;
 use entente_kernel::{AppError, Caller, Outcome};
 
 use super::answers::{Answer, admitted, prepared, trace_id};
@@ -61,6 +63,10 @@ pub(super) async fn begin(run: &BridgeRun<'_>, bridge: &Jobs) -> Outcome<u64> {
 }
 
 async fn begin_one(run: &BridgeRun<'_>, bridge: &Jobs, at: &Found, task: &StoredEnvelope) -> Outcome<()> {
+    let intent_id = match intent(run, bridge, task).await {
+        Err(AppError::Refused(refusal)) => return refuse(run, bridge, at, task, &refusal).await,
+        found => found?,
+    };
     let asked = Submit {
         agent: bridge.agent.clone(),
         input: Some(domain::input(bridge.input, &task.body)?),
@@ -70,7 +76,7 @@ async fn begin_one(run: &BridgeRun<'_>, bridge: &Jobs, at: &Found, task: &Stored
         max_runtime_sec: domain::runtime(task.receipt.received_at, task.receipt.deadline),
         parent_job_id: None,
         delegate_id: None,
-        intent_id: intent(bridge, task),
+        intent_id,
     };
     let submitter = on_behalf(run, task);
     match run.job_writer.submit(&submitter, asked, Origin::Rest).await {
@@ -94,10 +100,18 @@ fn on_behalf(run: &BridgeRun<'_>, task: &StoredEnvelope) -> Caller {
 /// Returns the intent of a task's job: the one that the task names, or else the bridge's. The submission requires that
 /// the bridge's caller may write to it.
 ///
-/// A signature of the core does not cover the task's word, so it does not count (AEE-W-9.3).
-fn intent(bridge: &Jobs, task: &StoredEnvelope) -> Option<String> {
+/// The sender must be able to write to an intent that it names: otherwise everybody who may send a task would write to
+/// each intent of the bridge's agent. A signature of the core does not cover the task's word, so it does not count
+/// (AEE-W-9.3).
+async fn intent(run: &BridgeRun<'_>, bridge: &Jobs, task: &StoredEnvelope) -> Outcome<Option<String>> {
     let named = domain::named_intent(&task.body).filter(|_| task.receipt.verified.scope.is_none());
-    named.or_else(|| bridge.intent_id.map(|id| id.to_string()))
+    let Some(named) = named else { return Ok(bridge.intent_id.map(|id| id.to_string())) };
+    // The submission refuses a text that is no id.
+    if let Ok(id) = named.parse::<IntentId>() {
+        let mut conn = run.ctx.pool.acquire().await?;
+        membership::require(&mut conn, &task.sender, id, Level::Write, run.ctx.now()).await?;
+    }
+    Ok(Some(named))
 }
 
 /// Records the task's job, and takes the task out of the mailbox.

@@ -343,6 +343,21 @@ pub(super) async fn expect_answer(conn: &mut PgConnection, bridge: &str, task: &
     Ok(())
 }
 
+/// Waits no longer for the answers to the oldest mirrored tasks, beyond the `most` latest ones.
+pub(super) async fn expect_no_more(conn: &mut PgConnection, bridge: &str, most: i64) -> Outcome<()> {
+    sqlx::query!(
+        "-- aee_bridged::expect_no_more
+         UPDATE aee_bridged SET open = false WHERE bridge = $1 AND what = 'letter' AND source IN (
+             SELECT source FROM aee_bridged WHERE bridge = $1 AND what = 'letter' AND open AND job_id IS NULL
+             ORDER BY at DESC, source DESC OFFSET $2)",
+        bridge,
+        most
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// A mirrored task that is over, with the envelope that ended it, if there is one.
 pub(super) struct Over {
     pub task: String,
