@@ -11,6 +11,7 @@ use entente_http::routes::{Description, Routes};
 
 use crate::openapi::{Collected, Document};
 use crate::routes::{api_routes, root};
+use crate::server::oauth;
 use crate::{ApiState, mcp, openapi};
 
 static DOCUMENT: LazyLock<Document> =
@@ -51,6 +52,7 @@ pub fn application(
         .configure(socket::slashed_route)
         .configure(openapi::routes)
         .configure(mcp::routes)
+        .configure(oauth::routes)
         .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))
         .wrap(from_fn(middleware::pass))
