@@ -18,6 +18,7 @@ use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
+use entente_kernel::Caller;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -214,11 +215,27 @@ struct GetArgs {
 async fn get_job(call: Call) -> ToolResult {
     let said: GetArgs = call.read()?;
     let found = jobs::describe(&call.ctx().arcp, &call.caller, job_id(&said.job_id)?).await?;
-    let summary = match &found.terminal {
-        None => format!("{} of {} is {}.", found.job.id, found.job.agent, found.job.status.as_str()),
-        Some(_) => format!("{} of {} is over: {}.", found.job.id, found.job.agent, found.job.status.as_str()),
-    };
-    Answer::new(summary, &JobBody::load(&call.ctx().moments, &found).await?)
+    Answer::new(told(&found.job), &JobBody::load(&call.ctx().moments, &found).await?)
+}
+
+/// Describes the status of a job in one sentence.
+pub(super) fn told(job: &Job) -> String {
+    let over = if job.status.is_terminal() { "over: " } else { "" };
+    format!("{} of {} is {over}{}.", job.id, job.agent, job.status.as_str())
+}
+
+/// Returns the party as which the caller cancels a job: the session of a job that it submitted itself, which REST and
+/// lists show to it alone, or the operator.
+pub(super) fn canceller(caller: &Caller, job: &Job) -> Canceller {
+    if !job.counted && job.principal == caller.agent {
+        return Canceller::Session(job.session_id);
+    }
+    if caller.has(Scope::Admin) { Canceller::Operator } else { nobody() }
+}
+
+/// Returns a session that no job has: `jobs::cancel` decides whether the job is unknown or the caller is refused.
+fn nobody() -> Canceller {
+    Canceller::Session(uuid::Uuid::nil().into())
 }
 
 #[derive(Deserialize)]
@@ -274,9 +291,7 @@ async fn cancel_job(call: Call) -> ToolResult {
     let by = match said.session_id.as_deref().map(str::parse::<SessionId>) {
         Some(Ok(session)) => Canceller::Session(session),
         None if call.caller.has(Scope::Admin) => Canceller::Operator,
-        // No session has the nil id: `jobs::cancel` decides whether the job is unknown or the caller is
-        // refused.
-        None | Some(Err(_)) => Canceller::Session(uuid::Uuid::nil().into()),
+        None | Some(Err(_)) => nobody(),
     };
     let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason).await?;
     let summary = format!("{id} is to stop; it is {}.", job.status.as_str());
