@@ -147,9 +147,12 @@ fn cached(mut result: Value, ttl_millis: u64, scope: &str) -> Value {
 
 /// Returns the error for a resource that cannot be read, with its URI.
 fn unread(problem: &Problem, uri: &str) -> ErrorData {
-    let error = fault(problem);
+    let mut error = fault(problem);
     if problem.code() == Code::NotFound {
-        return ErrorData::resource_not_found(error.message, Some(json!({ "uri": uri })));
+        error = ErrorData::resource_not_found(error.message, error.data);
+    }
+    if let Some(data) = &mut error.data {
+        data["uri"] = json!(uri);
     }
     error
 }
