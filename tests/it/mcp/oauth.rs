@@ -106,7 +106,8 @@ async fn client_credentials_open_everything_that_the_key_opens() {
         (&json!(3_600), &json!("intents:read channels:read"))
     );
     // By the key's id, in the body, with the secret alone, and for this server as a resource.
-    let resource = format!("{post}&resource=http://{}/mcp&scope=intents:read", world.address);
+    let resource =
+        format!("{post}&resource=http://{}/mcp&scope=intents:read%20jobs:read+admin", world.address);
     let bare = format!("{GRANT}&client_secret={}", ada.secret);
     for again in [
         token(&world, Some((id, &ada.secret)), GRANT).await,

@@ -41,9 +41,8 @@ fn submit_tool() -> Tool {
     Tool {
         name: "submit_job",
         title: "Submit a job",
-        about: "Submits a job to an agent that runs jobs. It is accepted immediately and runs in the background: \
-                wait_for_events reports its progress and end, get_job returns its result. Always send an idempotency_key: a \
-                retry with it returns the same job.",
+        about: "Submits a job to an agent that runs jobs. It runs in the background: wait_for_events reports its progress \
+                and end, get_job returns its result. Always send an idempotency_key: a retry returns the same job.",
         takes: takes(vec![
             must("agent", text("The agent: a name, or `name@version`.")),
             may("input", any("Input of the job: any JSON.")),
@@ -128,11 +127,11 @@ fn cancel_tool() -> Tool {
     Tool {
         name: "cancel_job",
         title: "Cancel a job",
-        about: "Cancels a job that you submitted. A running job is asked to stop, and is ended after a grace period in any case.",
+        about: "Cancels a job that you submitted. A running job is asked to stop, and ended after a grace period.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             may("session_id", text("`session_id` from submit_job or list_jobs; optional for an admin only.")),
-            may("reason", text("Reason for the cancellation.")),
+            may("reason", text("The reason.")),
         ]),
         example: json!({ "job_id": "job_…", "session_id": "sess_…", "reason": "no longer needed" }),
         gives: gives(vec![

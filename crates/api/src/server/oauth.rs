@@ -197,11 +197,14 @@ async fn granted(request: &HttpRequest, api: &ApiState, base: &str, body: &[u8])
     }
     let held = &grant.key.scopes;
     let asked = form.one("scope")?.unwrap_or_default();
-    let mut words = asked.split(' ').filter(|word| !word.is_empty());
-    if words.any(|word| Scope::parse(word).is_none_or(|scope| !held.contains(&scope))) {
-        let told = "`scope` names a scope that the key does not have. Without it, the token has all scopes of the key.";
+    let words: Vec<Option<Scope>> = asked.split_ascii_whitespace().map(Scope::parse).collect();
+    let has_any = words.is_empty() || words.iter().flatten().any(|scope| held.contains(scope));
+    if !has_any || words.contains(&None) {
+        let told =
+            "`scope` names an unknown scope, or none that the key has. A token has all scopes of its key.";
         return Err(Denied::new("invalid_scope", told).into());
     }
+    // Clients ask for every scope of the metadata. The token has those of its key, and the answer says so (§3.3).
     let scope = held.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
     let issued = access_tokens::issue(&api.ctx, &grant)
         .ok_or_else(|| Failure::Problem(Problem::internal("an access token could not be issued")))?;
