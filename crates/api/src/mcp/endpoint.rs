@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::handler::{Visitor, protocol};
 use super::resources::subscriptions::{SUBSCRIBED, Subscriptions};
 use super::task_calls::{MOMENT, handshake};
-use super::{EMITS, bridge, task_calls};
+use super::{EMITS, bridge, contains, task_calls};
 use crate::ApiState;
 
 /// Registers the routes of MCP.
@@ -158,8 +158,7 @@ async fn lift(response: HttpResponse) -> Reply {
 }
 
 fn mentions(bytes: &[u8]) -> bool {
-    let words: [&[u8]; 2] = [b"binding_moment", b"protocolVersion"];
-    words.iter().any(|word| bytes.windows(word.len()).any(|window| window == *word))
+    contains(bytes, b"binding_moment") || contains(bytes, b"protocolVersion")
 }
 
 fn lifted(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -157,6 +157,11 @@ fn within(name: &str, said: Option<u32>, usual: u32, least: u32, most: u32) -> R
     Err(Refusal::field(Code::InvalidRequest, name, "range", message))
 }
 
+/// Returns whether a body contains a word: a quick look that spares most bodies from being parsed again.
+fn contains(body: &[u8], word: &[u8]) -> bool {
+    body.windows(word.len()).any(|window| window == word)
+}
+
 /// Returns an argument that an action needs.
 fn needed<T>(name: &str, said: Option<T>) -> Result<T, Refusal> {
     said.ok_or_else(|| {

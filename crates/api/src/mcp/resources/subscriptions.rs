@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use super::subject;
 use crate::ApiState;
+use crate::mcp::contains;
 
 /// Maximum number of resources of one subscription.
 pub const SUBSCRIBED: usize = 32;
@@ -79,7 +80,7 @@ impl Subscriptions {
     /// # Errors
     /// The key has too many streams; a database error.
     pub async fn open(api: &ApiState, caller: &Caller, body: &[u8]) -> Result<Result<Self, usize>, Problem> {
-        let asked = serde_json::from_slice::<Asked>(body).ok();
+        let asked = contains(body, b"listen").then(|| serde_json::from_slice::<Asked>(body).ok()).flatten();
         let Some(asked) = asked.filter(|asked| asked.method == "subscriptions/listen") else {
             return Ok(Ok(Self::default()));
         };

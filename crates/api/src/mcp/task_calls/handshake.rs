@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{Begun, Loaded, Subject, TOOLS, TaskView, cancel};
 use crate::mcp::handler::{Visitor, tool_named};
-use crate::mcp::{Call, WAIT_SECONDS, arguments, fault};
+use crate::mcp::{Call, WAIT_SECONDS, arguments, contains, fault};
 
 /// The version that has these tasks.
 pub(in crate::mcp) const VERSION: &str = "2025-11-25";
@@ -48,7 +48,9 @@ struct Request {
 impl Request {
     /// Reads a request of tasks; `None` for all others.
     fn read(headers: &HttpRequest, body: &[u8]) -> Option<Self> {
-        if headers.headers().get("mcp-protocol-version")?.to_str().ok()? != VERSION {
+        if headers.headers().get("mcp-protocol-version")?.to_str().ok()? != VERSION
+            || !contains(body, b"\"task")
+        {
             return None;
         }
         let request: Self = serde_json::from_slice(body).ok()?;
