@@ -1,12 +1,14 @@
 # The Python SDK of MCP, unmodified: the handshake, the tools, refusals, and waiting.
 
 import asyncio
+import json
 
 import httpx
 import pytest
 from conftest import AGENTS
-from mcp import ClientSession
+from mcp import ClientSession, McpError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, PaginatedRequestParams
 
 ADA = AGENTS["agent.ada"]
 BOB = AGENTS["agent.bob"]
@@ -171,6 +173,52 @@ def test_the_server_keeps_the_place_of_a_reader(url, goal):
         talk(url, ADA, say)
         # Each read is a session of its own.
         assert talk(url, BOB, read) == ([n], f"c1.{n}")
+
+
+def test_intents_and_channels_are_resources(url, goal):
+    async def story(session, hello):
+        assert hello.capabilities.resources.subscribe is None, "without a session there is nothing to follow"
+        content(await session.call_tool("open_channel", {"intent_id": goal, "name": "resources"}))
+        templates = (await session.list_resource_templates()).resourceTemplates
+        assert [template.uriTemplate for template in templates] == ["entente://intents/{id}", "entente://channels/{id}"]
+        listed, cursor = [], None
+        while True:
+            page = await session.list_resources(params=PaginatedRequestParams(cursor=cursor))
+            listed += [str(resource.uri) for resource in page.resources]
+            if not (cursor := page.nextCursor):
+                break
+        assert f"entente://intents/{goal}" in listed and any("entente://channels/chan_" in uri for uri in listed)
+        [contents] = (await session.read_resource(f"entente://intents/{goal}")).contents
+        with pytest.raises(McpError) as missing:
+            await session.read_resource("entente://intents/intent_x")
+        assert missing.value.error.code == -32002
+        return contents
+
+    contents = talk(url, ADA, story)
+    assert contents.mimeType == "application/json" and json.loads(contents.text)["id"] == goal
+
+
+def test_a_job_is_a_task(url):
+    async def story(session, hello):
+        assert hello.capabilities.tasks.requests.tools.call is not None
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert tools["submit_job"].execution.taskSupport == "optional" and tools["whoami"].execution is None
+        content(await session.call_tool("claim_job", {"agents": ["mcp-tasks"], "register": True}))
+        begun = await session.experimental.call_tool_as_task("submit_job", {"agent": "mcp-tasks"})
+        id = begun.task.taskId
+        assert (await session.experimental.get_task(id)).status == "working"
+        assert id in [task.taskId for task in (await session.experimental.list_tasks()).tasks]
+        held = content(await session.call_tool("claim_job", {"agents": ["mcp-tasks"]}))["job"]
+        claim = {"job_id": held["job_id"], "claim_token": held["claim_token"]}
+        content(await session.call_tool("finish_job", claim | {"result": {"ok": True}}))
+        async for status in session.experimental.poll_task(id):
+            assert status.status == "completed"
+        over = content(await session.experimental.get_task_result(id, CallToolResult))
+        assert over["job_id"] == id and over["terminal"]["result"] == {"ok": True}
+        other = await session.experimental.call_tool_as_task("submit_job", {"agent": "mcp-tasks"})
+        assert (await session.experimental.cancel_task(other.task.taskId)).status == "cancelled"
+
+    talk(url, ADA, story)
 
 
 def leaves(fault: BaseException) -> list[BaseException]:

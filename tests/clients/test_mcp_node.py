@@ -26,6 +26,9 @@ SCENARIOS = [
     ("ping", "2025-11-25"),
     ("tools-list", "2025-11-25"),
     ("tools-list", "2026-07-28"),
+    ("resources-list", "2025-11-25"),
+    ("resources-list", "2026-07-28"),
+    ("sep-2164-resource-not-found", "2026-07-28"),
     ("server-stateless", "2026-07-28"),
     ("http-header-validation", "2026-07-28"),
     ("caching", "2026-07-28"),
@@ -43,11 +46,7 @@ ELSEWHERE = {
         "sep-2575-http-server-no-independent-requests-on-stream",
         "sep-2575-server-no-log-without-loglevel",
     },
-    "caching": {
-        "sep-2549-prompts-list-caching-hints",
-        "sep-2549-resources-list-caching-hints",
-        "sep-2549-resources-templates-list-caching-hints",
-    },
+    "caching": {"sep-2549-prompts-list-caching-hints"},
 }
 
 
@@ -111,14 +110,25 @@ class Keyring(BaseHTTPRequestHandler):
         to.putheader("Authorization", f"Bearer {ADA}")
         to.endheaders(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         answer = to.getresponse()
-        body = answer.read()
+        streams = (answer.getheader("Content-Type") or "").startswith("text/event-stream")
+        body = b"" if streams else answer.read()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                 self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        if streams:
+            # Passed on as it comes, until one side ends it.
+            self.send_header("Connection", "close")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while part := answer.read1(65_536):
+                    self.wfile.write(part)
+                    self.wfile.flush()
+            self.close_connection = True
+        else:
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
         to.close()
 
     do_GET = do_POST = do_DELETE = do_OPTIONS = pass_on

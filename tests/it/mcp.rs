@@ -6,6 +6,9 @@ mod begin;
 pub mod cursors;
 mod events;
 mod moments;
+mod oauth;
+mod resources;
+mod task_calls;
 mod tools;
 
 use crate::harness::{Client, Reply, Setup, Value, World, json};
@@ -42,10 +45,13 @@ impl Mcp {
             Era::Handshake => http = http.with("mcp-protocol-version", "2025-11-25"),
             Era::Stateless => {
                 http = http.with("mcp-protocol-version", "2026-07-28").with("mcp-method", method);
-                if let Some(name) = params["name"].as_str() {
+                let name = ["name", "uri", "taskId"].into_iter().find_map(|member| params[member].as_str());
+                if let Some(name) = name {
                     http = http.with("mcp-name", name);
                 }
-                params["_meta"] = meta("2026-07-28");
+                if params["_meta"].is_null() {
+                    params["_meta"] = meta("2026-07-28");
+                }
             }
         }
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
@@ -119,6 +125,12 @@ async fn both_eras_begin_and_list_the_same_tools() {
         assert_eq!(answer["result"]["serverInfo"]["name"], "entente");
         assert!(answer["result"]["capabilities"]["tools"].is_object(), "{answer}");
         assert_eq!(answer["result"]["capabilities"].get("prompts"), None, "{answer}");
+        assert_eq!(
+            answer["result"]["capabilities"]["tasks"].is_object(),
+            version == "2025-11-25",
+            "{answer}"
+        );
+        assert_eq!(answer["result"]["capabilities"].get("extensions"), None, "{answer}");
         assert!(!reply.headers.contains_key("mcp-session-id"), "there are no sessions");
     }
     let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -184,7 +196,7 @@ async fn what_is_not_there_is_not_answered() {
     for (era, status) in [(Era::Handshake, 200), (Era::Stateless, 404)] {
         let mcp = Mcp::new(&ada, era);
         // Capabilities that were not declared and unknown methods.
-        for method in ["prompts/list", "resources/list", "resources/templates/list", "nobody/knows"] {
+        for method in ["prompts/list", "roots/list", "tasks/forget", "nobody/knows"] {
             let reply = mcp.request(method, json!({})).await;
             failed(&reply, status, -32601);
         }
@@ -221,7 +233,10 @@ async fn a_key_opens_it_as_it_opens_everything() {
     for (era, client) in [(Era::Handshake, world.anon()), (Era::Stateless, world.client("wrong"))] {
         let reply = Mcp::new(&client, era).request("tools/list", json!({})).await;
         reply.refused(401, "unauthenticated");
-        assert_eq!(reply.header("www-authenticate"), "Bearer realm=\"entente\"");
+        // The metadata by which OAuth begins (RFC 9728 §5.1).
+        let metadata = format!("http://{}/.well-known/oauth-protected-resource/mcp", world.address);
+        let challenge = format!("Bearer realm=\"entente\", resource_metadata=\"{metadata}\"");
+        assert_eq!(reply.header("www-authenticate"), challenge);
     }
     let bearer = world.anon().with("authorization", &format!("Bearer {}", slow.secret));
     let mcp = Mcp::new(&bearer, Era::Handshake);

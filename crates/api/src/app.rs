@@ -12,6 +12,7 @@ use entente_http::unknown::QueryNames;
 
 use crate::openapi::{Collected, Document};
 use crate::routes::{api_routes, root};
+use crate::server::oauth;
 use crate::{ApiState, mcp, openapi};
 
 static DOCUMENT: LazyLock<Document> =
@@ -61,6 +62,7 @@ pub fn application(
         .configure(socket::slashed_route)
         .configure(openapi::routes)
         .configure(mcp::routes)
+        .configure(oauth::routes)
         .configure(crate::web::routes)
         .default_service(web::to(openapi::unknown))
         .wrap(from_fn(middleware::pass))

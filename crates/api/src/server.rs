@@ -1,4 +1,5 @@
-//! Resources of the server itself: health, and what it offers.
+//! Resources of the server itself: health, what it offers, and access by OAuth.
 
 pub(crate) mod discovery;
 pub mod health;
+pub(crate) mod oauth;

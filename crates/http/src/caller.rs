@@ -1,5 +1,6 @@
-//! Identifies the caller of a request: the key in `X-API-Key` or `Authorization: Bearer`, the agent in `X-Agent-ID`,
-//! and the client's dialect. Also enforces the key's rate limit, because the key is known here.
+//! Identifies the caller of a request: the key in `X-API-Key` or `Authorization: Bearer`, or an access token that stands
+//! for one, the agent in `X-Agent-ID`, and the client's dialect. Also enforces the key's rate limit, because the key is
+//! known here.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -53,7 +54,7 @@ async fn ask(request: &HttpRequest) -> Result<Asker, Problem> {
     let Some(key) = presented(request) else {
         return Err(Refusal::new(Code::Unauthenticated, "Invalid or missing API key").into());
     };
-    let grant = authentication::authenticate(&api.ctx, key, address(request, api)).await?;
+    let grant = authentication::of_request(&api.ctx, key, address(request, api)).await?;
     admit(api, &grant, request)?;
     let open = begin(api, &grant, request)?;
     let agent = match request.headers().get("x-agent-id") {

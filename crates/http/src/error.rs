@@ -30,6 +30,8 @@ pub struct Problem {
     pub retry_after: Option<u64>,
     /// The methods that the path supports, for a 405.
     pub allow: Option<String>,
+    /// The URL of the metadata by which OAuth begins, for a 401 (RFC 9728 §5.1).
+    pub resource_metadata: Option<String>,
 }
 
 /// The result of a request handler.
@@ -44,7 +46,7 @@ impl fmt::Display for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let retry_after = refusal.retry_after_seconds.map(u64::from);
-        Self { refusal: Box::new(refusal), retry_after, allow: None }
+        Self { refusal: Box::new(refusal), retry_after, allow: None, resource_metadata: None }
     }
 }
 
@@ -127,10 +129,21 @@ impl Problem {
             response.insert_header((header::ALLOW, allow.as_str()));
         }
         if status == StatusCode::UNAUTHORIZED {
-            response.insert_header((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"entente\"")));
+            response.insert_header((WWW_AUTHENTICATE, self.challenge()));
         }
         // The body consists of strings and numbers, so it always serialises.
         response.body(serde_json::to_vec(&body).unwrap_or_default())
+    }
+}
+
+impl Problem {
+    /// Returns the challenge of a 401. The host of the URL is the client's own text; one that is no header is left out.
+    fn challenge(&self) -> HeaderValue {
+        let url = self.resource_metadata.as_ref().filter(|url| !url.contains(['"', '\\']));
+        url.and_then(|url| {
+            HeaderValue::from_str(&format!("Bearer realm=\"entente\", resource_metadata=\"{url}\"")).ok()
+        })
+        .unwrap_or_else(|| HeaderValue::from_static("Bearer realm=\"entente\""))
     }
 }
 

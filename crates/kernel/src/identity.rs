@@ -1,5 +1,6 @@
 //! Principals, their keys, and the caller of a request.
 
+pub mod access_tokens;
 pub mod agents;
 pub mod authentication;
 pub(crate) mod authority;

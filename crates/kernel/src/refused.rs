@@ -23,7 +23,7 @@ const ALL_LINES: u32 = 600;
 /// A refused credential.
 #[derive(Debug, Clone, Copy)]
 pub struct Refused<'a> {
-    /// Kind of credential: `key`, `password` or `link`.
+    /// Kind of credential: `key`, `access token`, `password` or `link`.
     pub credential: &'static str,
     /// Address of the client.
     pub address: Option<IpAddr>,

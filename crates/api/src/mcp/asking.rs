@@ -155,6 +155,8 @@ impl AskArgs {
 async fn ask_principal(call: Call) -> ToolResult {
     let mut said: AskArgs = call.read()?;
     let patience = within("wait_s", said.wait_s, 0, 0, WAIT_SECONDS)?;
+    // The host of a task waits for it instead.
+    let patience = if call.as_task { 0 } else { patience };
     // Refuses the call before asking anybody if it cannot wait: otherwise the model would ask again.
     let place = call.waits_for(patience)?;
     if let Some(sealed) = &call.brought_back {
@@ -188,12 +190,13 @@ async fn ask_principal(call: Call) -> ToolResult {
     asked(&call, &found, &warnings)
 }
 
-fn inbox(call: &Call, id: MomentId) -> String {
+/// Returns the URL of the page on which the person answers.
+pub(super) fn inbox(call: &Call, id: MomentId) -> String {
     format!("{}/inbox/{id}", call.base)
 }
 
 /// Builds the answer for a question, with everything as text too, for hosts that show nothing else.
-fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> ToolResult {
+pub(super) fn asked(call: &Call, found: &MomentView, warnings: &[Value]) -> ToolResult {
     let moment = &found.moment;
     let url = inbox(call, moment.id);
     let mut body = json!({

@@ -16,6 +16,9 @@ use super::handler::{Protocol, Visitor};
 const HEADERS: [&str; 7] =
     ["accept", "content-type", "host", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
 
+/// Media type of a response that is no single object: only a subscription has one (`resources/subscriptions.rs`).
+pub(super) const STREAM: &[u8] = b"text/event-stream";
+
 /// Passes a request to the protocol.
 ///
 /// # Errors
@@ -33,11 +36,14 @@ pub(super) async fn pass(protocol: &Protocol, request: &HttpRequest, body: Bytes
     let (parts, body) = protocol.handle(bridged).await.into_parts();
     let status = actix_web::http::StatusCode::from_u16(parts.status.as_u16())
         .map_err(|fault| Problem::internal(&fault.to_string()))?;
+    let streams = parts.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(STREAM));
     let mut response = HttpResponse::build(status);
     for (name, value) in &parts.headers {
         response.append_header((name.as_str(), value.as_bytes()));
     }
-    // The body is complete: responses are JSON, and none is streamed.
+    if streams {
+        return Ok(response.streaming(body.into_data_stream()));
+    }
     let Ok(body) = body.collect().await;
     Ok(response.body(body.to_bytes()))
 }

@@ -5,7 +5,7 @@ use actix_web::body::{BoxBody, to_bytes};
 use actix_web::http::Method;
 use actix_web::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, HeaderValue, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_TYPE, HeaderValue, VARY,
 };
 use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
 use bytes::Bytes;
@@ -21,7 +21,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::handler::{Visitor, protocol};
-use super::{EMITS, bridge};
+use super::resources::subscriptions::{SUBSCRIBED, Subscriptions};
+use super::task_calls::{MOMENT, handshake};
+use super::{EMITS, bridge, contains, task_calls};
 use crate::ApiState;
 
 /// Registers the routes of MCP.
@@ -49,6 +51,10 @@ async fn speak(
 /// Allows pages of this origin to read the response.
 fn readable(mut response: HttpResponse, origin: HeaderValue) -> HttpResponse {
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    // The challenge of a 401 names the metadata of OAuth.
+    response
+        .headers_mut()
+        .insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("WWW-Authenticate"));
     response.headers_mut().insert(VARY, HeaderValue::from_static("Origin"));
     response
 }
@@ -80,7 +86,7 @@ async fn spoken(
     body: Raw,
 ) -> Reply {
     api.site.check(&request)?;
-    let asker = asker?;
+    let asker = asker.map_err(|problem| challenged(problem, &request, &api))?;
     if let Some(refused) = unreadable(&body.0) {
         return Ok(refused);
     }
@@ -91,8 +97,31 @@ async fn spoken(
         presence,
         api: api.into_inner(),
     };
-    let protocol = protocol(visitor.api.limits.max_body_bytes);
+    if let Some(answer) = handshake::answered(&visitor, &request, &body.0).await {
+        return lift(answer).await;
+    }
+    let subscriptions = match Subscriptions::open(&visitor.api, &visitor.caller, &body.0).await? {
+        Ok(subscriptions) => subscriptions,
+        Err(count) => return Ok(too_many(&body.0, count)),
+    };
+    let protocol = protocol(visitor.api.limits.max_body_bytes, subscriptions);
     lift(bridge::pass(&protocol, &request, body.0, visitor).await?).await
+}
+
+/// Tells a client without a valid key where OAuth begins (RFC 9728 §5.1).
+fn challenged(mut problem: Problem, request: &HttpRequest, api: &ApiState) -> Problem {
+    let base = api.site.base(host(request), api.limits.tls_terminated);
+    problem.resource_metadata = Some(format!("{base}/.well-known/oauth-protected-resource/mcp"));
+    problem
+}
+
+/// Returns the JSON-RPC error for a subscription to too many resources.
+fn too_many(body: &[u8], count: usize) -> HttpResponse {
+    let id = serde_json::from_slice::<Value>(body).map_or(Value::Null, |request| request["id"].clone());
+    let message =
+        format!("{count} resources are too many: subscribe to at most {SUBSCRIBED} in one request.");
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": message } });
+    HttpResponse::Ok().content_type("application/json").body(answer.to_string())
 }
 
 /// Returns the JSON-RPC error for a body that is not a message, where the library would report a wrong content type,
@@ -118,9 +147,13 @@ fn only_post() -> Reply {
     Err(problem)
 }
 
-/// Copies the binding moment of a result to its top level (§7.1) and marks tools that emit one (§7.2),
-/// because the library's types support neither.
+/// Copies the binding moment of a result to its top level (§7.1), marks tools that emit one (§7.2) or can be called as
+/// tasks, and announces the tasks of 2025-11-25, because the library's types support none of this. Streams pass.
 async fn lift(response: HttpResponse) -> Reply {
+    let kind = response.headers().get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(bridge::STREAM)) {
+        return Ok(response);
+    }
     let (response, body) = response.into_parts();
     let bytes =
         to_bytes(body).await.map_err(|_broken| Problem::internal("an answer of MCP could not be read"))?;
@@ -129,14 +162,15 @@ async fn lift(response: HttpResponse) -> Reply {
 }
 
 fn mentions(bytes: &[u8]) -> bool {
-    let word = b"binding_moment";
-    bytes.windows(word.len()).any(|window| window == word)
+    contains(bytes, b"binding_moment") || contains(bytes, b"protocolVersion")
 }
 
 fn lifted(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut answer: Value = serde_json::from_slice(bytes).ok()?;
     let result = answer.get_mut("result")?.as_object_mut()?;
-    let moment = result.get("structuredContent").and_then(|content| content.get("binding_moment")).cloned();
+    let moment = result.get("structuredContent").and_then(|content| content.get("binding_moment"));
+    let begun = result.get("_meta").and_then(|meta| meta.get(MOMENT));
+    let moment = moment.or(begun).cloned();
     if let Some(moment) = moment.filter(|moment| !moment.is_null()) {
         result.insert("binding_moment".to_owned(), moment);
     }
@@ -144,6 +178,15 @@ fn lifted(bytes: &[u8]) -> Option<Vec<u8>> {
         if tool.pointer("/_meta/emits_binding_moment") == Some(&Value::Bool(true)) {
             tool["annotations"][EMITS] = Value::Bool(true);
         }
+        if tool["name"].as_str().is_some_and(|name| task_calls::TOOLS.contains(&name)) {
+            tool["execution"] = json!({ "taskSupport": "optional" });
+        }
+    }
+    if result.get("protocolVersion").is_some_and(|version| version == handshake::VERSION)
+        && let Some(capabilities) = result.get_mut("capabilities").and_then(Value::as_object_mut)
+    {
+        let tasks = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+        capabilities.insert("tasks".to_owned(), tasks);
     }
     serde_json::to_vec(&answer).ok()
 }

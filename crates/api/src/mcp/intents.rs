@@ -91,7 +91,8 @@ fn brief(intent: &Intent) -> Value {
     })
 }
 
-fn whole_intent(intent: &Intent) -> Value {
+/// Returns an intent with its state and constraints.
+pub(super) fn whole_intent(intent: &Intent) -> Value {
     let mut body = brief(intent);
     body["description"] = json!(intent.description);
     body["depends_on"] = json!(intent.depends_on);

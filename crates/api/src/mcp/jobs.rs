@@ -17,6 +17,7 @@ use entente_domain::ids::SessionId;
 use entente_domain::limits::PAGE;
 use entente_domain::refusal::{Code, Refusal};
 use entente_http::error::Problem;
+use entente_kernel::Caller;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -39,9 +40,8 @@ fn submit_tool() -> Tool {
     Tool {
         name: "submit_job",
         title: "Submit a job",
-        about: "Submits a job to an agent that runs jobs. It is accepted immediately and runs in the background: \
-                wait_for_events reports its progress and end, get_job returns its result. Always send an idempotency_key: a \
-                retry with it returns the same job.",
+        about: "Submits a job to an agent that runs jobs. It runs in the background: wait_for_events reports its progress \
+                and end, get_job returns its result. Always send an idempotency_key: a retry returns the same job.",
         takes: takes(vec![
             must("agent", text("The agent: a name, or `name@version`.")),
             may("input", any("Input of the job: any JSON.")),
@@ -130,11 +130,11 @@ fn cancel_tool() -> Tool {
     Tool {
         name: "cancel_job",
         title: "Cancel a job",
-        about: "Cancels a job that you submitted. A running job is asked to stop, and is ended after a grace period in any case.",
+        about: "Cancels a job that you submitted. A running job is asked to stop, and ended after a grace period.",
         takes: takes(vec![
             must("job_id", text("The job, `job_…`.")),
             may("session_id", text("`session_id` from submit_job or list_jobs; optional for an admin only.")),
-            may("reason", text("Reason for the cancellation.")),
+            may("reason", text("The reason.")),
         ]),
         example: json!({ "job_id": "job_…", "session_id": "sess_…", "reason": "no longer needed" }),
         gives: gives(vec![
@@ -217,11 +217,27 @@ struct GetArgs {
 async fn get_job(call: Call) -> ToolResult {
     let said: GetArgs = call.read()?;
     let found = jobs::describe(&call.ctx().arcp, &call.caller, job_id(&said.job_id)?).await?;
-    let summary = match &found.terminal {
-        None => format!("{} of {} is {}.", found.job.id, found.job.agent, found.job.status.as_str()),
-        Some(_) => format!("{} of {} is over: {}.", found.job.id, found.job.agent, found.job.status.as_str()),
-    };
-    Answer::new(summary, &JobBody::load(&call.ctx().moments, &found).await?)
+    Answer::new(told(&found.job), &JobBody::load(&call.ctx().moments, &found).await?)
+}
+
+/// Describes the status of a job in one sentence.
+pub(super) fn told(job: &Job) -> String {
+    let over = if job.status.is_terminal() { "over: " } else { "" };
+    format!("{} of {} is {over}{}.", job.id, job.agent, job.status.as_str())
+}
+
+/// Returns the party as which the caller cancels a job: the session of a job that it submitted itself, which REST and
+/// lists show to it alone, or the operator.
+pub(super) fn canceller(caller: &Caller, job: &Job) -> Canceller {
+    if !job.counted && job.principal == caller.agent {
+        return Canceller::Session(job.session_id);
+    }
+    if caller.has(Scope::Admin) { Canceller::Operator } else { nobody() }
+}
+
+/// Returns a session that no job has: `jobs::cancel` decides whether the job is unknown or the caller is refused.
+fn nobody() -> Canceller {
+    Canceller::Session(uuid::Uuid::nil().into())
 }
 
 #[derive(Deserialize)]
@@ -279,9 +295,7 @@ async fn cancel_job(call: Call) -> ToolResult {
     let by = match said.session_id.as_deref().map(str::parse::<SessionId>) {
         Some(Ok(session)) => Canceller::Session(session),
         None if call.caller.has(Scope::Admin) => Canceller::Operator,
-        // No session has the nil id: `jobs::cancel` decides whether the job is unknown or the caller is
-        // refused.
-        None | Some(Err(_)) => Canceller::Session(uuid::Uuid::nil().into()),
+        None | Some(Err(_)) => nobody(),
     };
     let job = jobs::cancel(&call.ctx().arcp, &call.caller, id, by, said.reason).await?;
     let summary = format!("{id} is to stop; it is {}.", job.status.as_str());

@@ -6,7 +6,7 @@
 //! `costs.rs`, `memory.rs`, `jobs.rs`, `claims.rs` and `work.rs` (running jobs), `mail.rs`, `moments.rs` (asking:
 //! `asking.rs`), `events.rs`. `handler.rs` answers the protocol's requests, `endpoint.rs` is the middleware around it,
 //! `shapes.rs` builds the schemas of tools, `arguments.rs` reads arguments and explains their faults, `cursors.rs` keeps
-//! the positions of readers.
+//! the positions of readers. `resources/` has intents and channels by URI, `task_calls/` calls of tools as tasks.
 //!
 //! No tool resolves a decision: a human decides with their own key (binding moment §11.4), and these tools
 //! are called by agents.
@@ -29,7 +29,9 @@ mod mail;
 mod memory;
 mod messages;
 mod moments;
+mod resources;
 mod shapes;
+mod task_calls;
 mod tasks;
 mod whoami;
 mod work;
@@ -44,6 +46,7 @@ use entente_domain::aee::envelopes::is_signed;
 use entente_domain::idempotency::Idempotency;
 use entente_domain::refusal::{Code, Refusal};
 use entente_kernel::{Caller, StreamPermit};
+use rmcp::model::ErrorData;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -78,6 +81,8 @@ struct Call {
     brought_back: Option<String>,
     /// Whether the client still waits for the response.
     presence: Presence,
+    /// Whether the host waits for the result as a task.
+    as_task: bool,
     /// Arguments as JSON.
     arguments: Vec<u8>,
 }
@@ -154,6 +159,11 @@ fn within(name: &str, said: Option<u32>, usual: u32, least: u32, most: u32) -> R
     Err(Refusal::field(Code::InvalidRequest, name, "range", message))
 }
 
+/// Returns whether a body contains a word: a quick look that spares most bodies from being parsed again.
+fn contains(body: &[u8], word: &[u8]) -> bool {
+    body.windows(word.len()).any(|window| window == word)
+}
+
 /// Returns an argument that an action needs.
 fn needed<T>(name: &str, said: Option<T>) -> Result<T, Refusal> {
     said.ok_or_else(|| {
@@ -220,6 +230,17 @@ fn refused(tool: &Tool, problem: &Problem) -> Value {
         "content": [{ "type": "text", "text": text }], "isError": true, "resultType": "complete",
         "_meta": { PROBLEM: serde_json::to_value(&body).unwrap_or_default() },
     })
+}
+
+/// Returns the protocol's error for a refused request that is no call of a tool, with the problem in `data`.
+fn fault(problem: &Problem) -> ErrorData {
+    let body = problem.body();
+    let message = format!("{}: {}", body.code, body.message);
+    let data = json!({ PROBLEM: serde_json::to_value(&body).unwrap_or_default() });
+    match problem.code() {
+        Code::Internal | Code::Unavailable => ErrorData::internal_error(message, Some(data)),
+        _ => ErrorData::invalid_params(message, Some(data)),
+    }
 }
 
 /// Outcome of a call.

@@ -16,6 +16,7 @@ use entente_domain::identity::keys::{Key, Presented, Scope};
 use entente_domain::identity::principals::PrincipalKind;
 use entente_domain::ids::KeyId;
 
+use crate::identity::access_tokens;
 use crate::identity::caller::unauthenticated;
 use crate::identity::grants::Memory;
 use crate::identity::keys;
@@ -62,31 +63,81 @@ impl Rejection {
 /// # Errors
 /// [`entente_domain::refusal::Code::Unauthenticated`], the same for every reason.
 pub async fn authenticate(ctx: &Ctx, presented: &str, from: Option<IpAddr>) -> Outcome<Arc<Grant>> {
-    match look(ctx, presented).await? {
-        Ok(grant) => Ok(grant),
-        Err(Rejection { reason, key }) => {
-            let (key, principal) = key.unzip();
-            let key = key.map(|id| id.to_string());
-            let refused = Refused {
-                credential: "key",
-                address: from,
-                key: key.as_deref(),
-                principal: principal.as_deref(),
-                reason,
-            };
-            ctx.grants.watch.tell(&refused);
-            Err(unauthenticated().into())
-        }
+    told(ctx, look(ctx, presented).await?, "key", from)
+}
+
+/// Authenticates the credential of an HTTP request: a key, or an access token that stands for one.
+///
+/// # Errors
+/// As [`authenticate`].
+pub async fn of_request(ctx: &Ctx, presented: &str, from: Option<IpAddr>) -> Outcome<Arc<Grant>> {
+    if access_tokens::is_token(presented) {
+        return told(ctx, look_token(ctx, presented).await?, "access token", from);
     }
+    authenticate(ctx, presented, from).await
+}
+
+/// Logs a rejection, and hides its reason from the client.
+fn told(
+    ctx: &Ctx,
+    looked: Result<Arc<Grant>, Rejection>,
+    credential: &'static str,
+    from: Option<IpAddr>,
+) -> Outcome<Arc<Grant>> {
+    let Rejection { reason, key } = match looked {
+        Ok(grant) => return Ok(grant),
+        Err(rejection) => rejection,
+    };
+    let (key, principal) = key.unzip();
+    let key = key.map(|id| id.to_string());
+    let refused =
+        Refused { credential, address: from, key: key.as_deref(), principal: principal.as_deref(), reason };
+    ctx.grants.watch.tell(&refused);
+    Err(unauthenticated().into())
+}
+
+/// Returns the cached verdict on a presented credential, if there is one.
+fn recalled(ctx: &Ctx, digest: &Digest) -> Option<Result<Arc<Grant>, Rejection>> {
+    Some(match ctx.grants.recall(digest)? {
+        Memory::Verified(grant) if grant.in_force(ctx.now()) => Ok(grant),
+        Memory::Verified(grant) => Err(Rejection::over(&grant.key)),
+        Memory::Refused => Err(Rejection::unknown("refused a moment ago")),
+    })
+}
+
+/// Verifies an access token: its grant is that of its key, ends with the token, and has no authority of a person.
+async fn look_token(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Rejection>> {
+    let digest = sha256(presented);
+    if let Some(verdict) = recalled(ctx, &digest) {
+        return Ok(verdict);
+    }
+    let Some((public_id, until)) = access_tokens::open(ctx, presented) else {
+        ctx.grants.refuse(digest);
+        return Ok(Err(Rejection::unknown("no access token of this server, or expired")));
+    };
+    let seen = ctx.grants.seen();
+    let mut connection = ctx.pool.acquire().await?;
+    let found = find_by_public_ids(&mut connection, &[&public_id]).await?.pop();
+    drop(connection);
+    let Some(found) = found else {
+        ctx.grants.refuse(digest);
+        return Ok(Err(Rejection::unknown("unknown")));
+    };
+    if !found.key.in_force(ctx.now()) {
+        ctx.grants.refuse(digest);
+        return Ok(Err(Rejection::over(&found.key)));
+    }
+    let expires_at = Some(found.key.expires_at.map_or(until, |expires| expires.min(until)));
+    let key = Key { expires_at, authority: None, ..found.key };
+    let grant = ctx.grants.remember(digest, Arc::new(Grant::new(key, found.kind, found.changed_seq)));
+    check_again(ctx, &public_id, seen).await?;
+    Ok(if grant.in_force(ctx.now()) { Ok(grant) } else { Err(Rejection::over(&grant.key)) })
 }
 
 async fn look(ctx: &Ctx, presented: &str) -> Outcome<Result<Arc<Grant>, Rejection>> {
     let digest = sha256(presented);
-    match ctx.grants.recall(&digest) {
-        Some(Memory::Verified(grant)) if grant.in_force(ctx.now()) => return Ok(Ok(grant)),
-        Some(Memory::Verified(grant)) => return Ok(Err(Rejection::over(&grant.key))),
-        Some(Memory::Refused) => return Ok(Err(Rejection::unknown("refused a moment ago"))),
-        None => {}
+    if let Some(verdict) = recalled(ctx, &digest) {
+        return Ok(verdict);
     }
     let Some(public_id) = public_id(ctx, presented, &digest) else {
         return Ok(Err(Rejection::unknown("no key of this server")));
