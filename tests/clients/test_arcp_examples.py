@@ -1,6 +1,6 @@
-# What the examples of ARCP's Python SDK (1.1.3) and TypeScript SDK (2.0.0) do with a server from outside. Their
-# programs host the runtime and its agents beside each client; here the clients talk to this server, and a worker runs
-# the agents. `example` names the example, as both SDKs write it, unless only one has it.
+# The behaviour that the examples of ARCP's Python SDK (1.1.3) and TypeScript SDK (2.0.0) need from a server
+# (ARCP-W-10.16). Each example is a client beside a runtime with its agents; here the clients talk to this server, and a
+# worker runs the agents. The comments name the examples.
 
 import asyncio
 import hashlib

@@ -91,7 +91,9 @@ impl JobWriter {
             let next = match part {
                 Part::Events(first, events) => {
                     let mut next = self.hand_report(Report::of_events(job_id, token, events)?).await?;
-                    next.denied.iter_mut().for_each(|denied| denied.index += first);
+                    for denied in &mut next.denied {
+                        denied.index += first;
+                    }
                     next
                 }
                 Part::Child(index, event, said) => {
